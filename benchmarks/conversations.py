@@ -7,7 +7,7 @@ from functools import lru_cache
 from simkit.language.yaml import load_text
 from simkit.spec.fields import validated
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.scenario.files import Item, Prepared
+from simkit.spec.scenario.files import Prepared, ScenarioCase
 from simkit.spec.scenario.model import Scenario
 
 TEXT = "the quick brown fox jumps over the lazy dog " * 4
@@ -61,7 +61,7 @@ def conversation(turns: int, claims: bool = True) -> Prepared:
     (pipeline_document,) = load_text(PIPELINE, "generated.pipeline.yaml")
     (document,) = load_text("".join(parts), "generated.scenario.yaml")
     return Prepared(
-        Item("generated.scenario.yaml", "generated", 0, 1),
+        ScenarioCase("generated.scenario.yaml", "generated", 0, 1),
         validated(Scenario, document),
         document,
         validated(Pipeline, pipeline_document),

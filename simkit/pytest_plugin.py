@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simkit.session.simulate import Outcome
     from simkit.session.simulation.fixture import Simulations
     from simkit.spec.scenario.files import Library, Prepared
-    from simkit.spec.scenario.items import Item
+    from simkit.spec.scenario.items import ScenarioCase
 
 SUFFIX: Final = ".scenario.yaml"
 UPDATES: Final = "simkit update"
@@ -321,7 +321,7 @@ class ScenarioFile(pytest.File):
 class ScenarioItem(pytest.Item):
     """One scenario, or one row of its table."""
 
-    def __init__(self, *, scenario: Item, **rest: Any) -> None:
+    def __init__(self, *, scenario: ScenarioCase, **rest: Any) -> None:
         super().__init__(**rest)
         self.scenario = scenario
         self.result: Result | None = None
@@ -453,7 +453,7 @@ class ScenarioItem(pytest.Item):
         return self.path, self.scenario.line - 1, self.name
 
 
-def _failure_text(scenario: Item, outcome: Outcome, seed: int, strict: bool) -> str:
+def _failure_text(scenario: ScenarioCase, outcome: Outcome, seed: int, strict: bool) -> str:
     from simkit.report.results import Result
     from simkit.report.text import result_text
 

@@ -23,7 +23,7 @@ from simkit.core.errors import SourceError
 from simkit.core.messages import Message
 from simkit.language.yaml import load_text
 from simkit.session.simulate import run, simulate
-from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.trace.events import AnyEvent, RunFinished
 from simkit.trace.store import Trace
 from simkit.trace.views import CallView, ContextView, RunView, TurnView, View, view_of
@@ -83,7 +83,7 @@ def prepared(pipeline: str, scenario: str) -> Prepared:
     documents = load_text(text, FILE)
     library._documents[FILE] = documents
     name = str(documents[-1].data["scenario"])
-    return library.prepared(Item(FILE, name, len(documents) - 1, 1))
+    return library.prepared(ScenarioCase(FILE, name, len(documents) - 1, 1))
 
 
 def _headed(text: str, kind: str) -> str:

@@ -20,7 +20,7 @@ from simkit.checks.findings import Finding
 from simkit.language.paths import parse
 from simkit.language.yaml import Document, load
 from simkit.session.simulate import Outcome, simulate
-from simkit.spec.scenario.files import Item, Library, items_in
+from simkit.spec.scenario.files import Library, ScenarioCase, items_in
 from simkit.trace.events import TurnFinished
 
 SCENARIOS: Final = Path(__file__).resolve().parent.parent / "scenarios"
@@ -80,12 +80,12 @@ def library() -> Library:
 
 
 @cache
-def items(folder: str, file: str) -> dict[str, Item]:
+def items(folder: str, file: str) -> dict[str, ScenarioCase]:
     """Returns the scenarios of a file by name."""
     return {item.name: item for item in items_in(str(SCENARIOS / folder / file))}
 
 
-def item(folder: str, scenario: str) -> Item:
+def item(folder: str, scenario: str) -> ScenarioCase:
     """Returns the scenario that `file::name` names; raises KeyError if there is none."""
     file, _, name = scenario.partition("::")
     return items(folder, file)[name]

@@ -11,7 +11,7 @@ from simkit.capture.http.request_router import Decision
 from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 from tests.recording import Provider
 
 KEY = "sk-test-0123456789abcdef"
@@ -72,7 +72,7 @@ DESK: Mapping[str, tuple[Message | Fails, ...]] = {
 }
 
 
-def agent_of(asked: Asked) -> str:
+def agent_of(asked: ParsedRequest) -> str:
     """Returns who asks, as its instructions say: ``You are the triage.``"""
     first = asked.messages[0].content.split("\n")[0]
     return first.removeprefix("You are the ").split(".")[0]
@@ -83,7 +83,7 @@ class Desk:
 
     def __init__(self, replies: Mapping[str, tuple[Message | Fails, ...]]) -> None:
         self._left = {agent: list(found) for agent, found in replies.items()}
-        self.asked: list[Asked] = []
+        self.asked: list[ParsedRequest] = []
         self._calls = 0
 
     def __call__(self, request: HttpRequest) -> Decision:
@@ -102,7 +102,7 @@ class Desk:
             self._calls += 1
             made.append(ToolCall(f"{protocol.call_prefix}{self._calls}", call.name, call.args))
         message = Message("assistant", reply.content, calls=tuple(made), data=reply.data)
-        return protocol.served(Said(f"s{len(self.asked)}", message, Usage(11, 7)), asked)
+        return protocol.served(OutgoingReply(f"s{len(self.asked)}", message, Usage(11, 7)), asked)
 
 
 def point_clients(server: Provider, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, SourcePath
-from simkit.spec.scenario.files import Item, Library, items_in
+from simkit.spec.scenario.files import Library, ScenarioCase, items_in
 from tests.golden import assert_says
 from tests.refusals import FILE, Case, parametrized, refusal, refusal_of, table
 
@@ -183,7 +183,7 @@ def planted(data: Any, path: SourcePath, wrong: Any) -> Any:
     return changed
 
 
-def refusals_of(library: Library, document: Document, item: Item) -> Iterator[str]:
+def refusals_of(library: Library, document: Document, item: ScenarioCase) -> Iterator[str]:
     """What is said of a scenario with wrong values, an eighth of them, in each place."""
     for number, path in enumerate(places(document.data)):
         for wrong in WRONG[number % 8 :: 8]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from simkit.report.last_run import Entry, Ledger, slug
+from simkit.report.last_run import Ledger, RunEntry, slug
 
 
 def ledger(folder: Path) -> Ledger:
@@ -17,7 +17,7 @@ def files(folder: Path) -> list[str]:
 def test_a_trace_is_kept_redacted_and_out_of_version_control(tmp_path: Path) -> None:
     own = ledger(tmp_path)
     kept = own.keep("s/x.scenario.yaml::Late", [b'{"a":1}', b'{"k":"s3cr3t-value"}'])
-    own.close([Entry("s/x.scenario.yaml::Late", "held", "", kept)], [])
+    own.close([RunEntry("s/x.scenario.yaml::Late", "held", "", kept)], [])
     own.end()
 
     assert Path(kept).read_bytes() == b'{"a":1}\n{"k":"[redacted:env]"}\n'
@@ -30,10 +30,10 @@ def test_a_trace_is_kept_redacted_and_out_of_version_control(tmp_path: Path) -> 
 def test_closing_records_the_run_and_forgets_older_traces(tmp_path: Path) -> None:
     before, after = ledger(tmp_path), ledger(tmp_path)
     old = before.keep("f::old", [b"{}"])
-    before.close([Entry("f::old", "held", "d0", old)], [])
+    before.close([RunEntry("f::old", "held", "d0", old)], [])
     new = after.keep("f::new", [b"{}"])
 
-    after.close([Entry("f::new", "failed", "d1", new)], ["f::new"])
+    after.close([RunEntry("f::new", "failed", "d1", new)], ["f::new"])
 
     assert json.loads((tmp_path / ".simkit/last.json").read_text()) == {
         "version": 1,
@@ -44,8 +44,8 @@ def test_closing_records_the_run_and_forgets_older_traces(tmp_path: Path) -> Non
 
 
 def test_failures_stay_until_they_are_run_again(tmp_path: Path) -> None:
-    ledger(tmp_path).close([Entry("a", "failed"), Entry("b", "broken")], ["a", "b"])
-    ledger(tmp_path).close([Entry("a", "held"), Entry("c", "failed")], ["c"])
+    ledger(tmp_path).close([RunEntry("a", "failed"), RunEntry("b", "broken")], ["a", "b"])
+    ledger(tmp_path).close([RunEntry("a", "held"), RunEntry("c", "failed")], ["c"])
 
     assert ledger(tmp_path).failed() == ("b", "c")
 

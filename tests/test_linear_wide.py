@@ -10,7 +10,7 @@ import pytest
 from simkit.language.yaml import Document, load_text
 from simkit.session.simulate import run
 from simkit.spec.fields import require
-from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from tests.test_linear import counted
 
 FILE = "wide.scenario.yaml"
@@ -70,7 +70,7 @@ turns:
 def loaded(text: str) -> Prepared:
     library = Library()
     library._documents[FILE] = load_text(text, FILE)
-    return library.prepared(Item(FILE, "s", 1, 1))
+    return library.prepared(ScenarioCase(FILE, "s", 1, 1))
 
 
 @pytest.mark.parametrize("kind", [channels, side_by_side])

@@ -16,7 +16,7 @@ from simkit.capture.cassettes import Keying, load, save
 from simkit.capture.cassettes.values import Interaction
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpResponse
-from simkit.report.last_run import Entry, Ledger
+from simkit.report.last_run import Ledger, RunEntry
 from tests.cassettes.requests import chat
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,7 +94,9 @@ def test_threads_that_keep_and_close_never_lose_or_mix_a_run(tmp_path: Path) -> 
         ledger = Ledger({}, tmp_path / ".simkit")
         names = [f"f::{number}-{n}" for n in range(4)]
         kept = [ledger.keep(name, [b'{"run":%d}' % number]) for name in names]
-        entries = [Entry(name, "held", "", trace) for name, trace in zip(names, kept, strict=True)]
+        entries = [
+            RunEntry(name, "held", "", trace) for name, trace in zip(names, kept, strict=True)
+        ]
         ledger.close(entries, [])
         with ledger.locked():
             last = ledger.last()
@@ -122,7 +124,7 @@ def test_what_a_killed_run_left_is_removed_and_a_live_one_stays(tmp_path: Path) 
     other.end()
 
     assert not (folder / "runs/run-killed").exists()
-    live.close([Entry("f::live", "held", "", kept)], [])
+    live.close([RunEntry("f::live", "held", "", kept)], [])
     assert Path(kept).read_bytes() == b"{}\n"
 
 
@@ -168,7 +170,7 @@ def test_a_file_system_without_locks_is_written_without(
     ledger = Ledger({}, tmp_path / ".simkit")
 
     saved(str(tmp_path / "a.yaml"), 1)
-    ledger.close([Entry("s", "held")], [])
+    ledger.close([RunEntry("s", "held")], [])
     ledger.end()
 
     assert len(load(tmp_path / "a.yaml").interactions) == 10

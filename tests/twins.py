@@ -23,7 +23,7 @@ from simkit.session.simulate import Outcome, simulate
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.implementing import check_left_out, scenarios_of
-from simkit.spec.scenario.items import Item, items_in
+from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.spec.scenario.needs import unmet
 from simkit.trace.diff import TraceDiff, trace_diff, without
 from simkit.trace.views import view_of
@@ -99,7 +99,7 @@ def app_of(twin: str) -> App:
 
 
 @cache
-def scenarios(twin: str) -> tuple[Item, ...]:
+def scenarios(twin: str) -> tuple[ScenarioCase, ...]:
     """Returns the scenarios that are about what a twin implements, those left out among them."""
     with chdir(ROOT):
         subject, document = pipeline_in(twin, library())
@@ -108,7 +108,7 @@ def scenarios(twin: str) -> tuple[Item, ...]:
         return tuple(scenarios_of(subject).values())
 
 
-def claims_in(item: Item) -> int:
+def claims_in(item: ScenarioCase) -> int:
     """Return how many claims a scenario makes; each one on a context or a run counts."""
     data = library().documents(item.file)[item.index].data
     expects = [data.get("expect") or {}, *(turn.get("expect") or {} for turn in data["turns"])]
@@ -119,13 +119,13 @@ def claims_in(item: Item) -> int:
     )
 
 
-def reason_left_out(twin: str, item: Item) -> str:
+def reason_left_out(twin: str, item: ScenarioCase) -> str:
     """Returns why a twin leaves a scenario out; empty if it does not."""
     named = named_for(item.file, twin)
     return other_pipeline(item, named, library()).standing.left_out
 
 
-def on_both(twin: str, item: Item) -> Both:
+def on_both(twin: str, item: ScenarioCase) -> Both:
     """Runs a scenario on its own pipeline and on a twin."""
     app = app_of(twin)
     assert app.implements is not None
@@ -135,19 +135,19 @@ def on_both(twin: str, item: Item) -> Both:
     return Both(own, other, *without(diff, app.implements.differs))
 
 
-def on_twin(twin: str, item: Item) -> Outcome:
+def on_twin(twin: str, item: ScenarioCase) -> Outcome:
     """Runs a scenario on a twin: one of its design, or one that names the twin itself."""
     return simulate(on_pipeline(item, named_for(item.file, twin), library()))
 
 
-def scenario_of(mutant: Mutant) -> Item:
+def scenario_of(mutant: Mutant) -> ScenarioCase:
     """Returns the scenario that a mutant turns red."""
     file, _, name = mutant.scenario.partition("::")
     (found,) = [one for one in items_in(str(Path(mutant.twin).parent / file)) if one.name == name]
     return found
 
 
-def holds_on(twin: str, item: Item) -> bool:
+def holds_on(twin: str, item: ScenarioCase) -> bool:
     """Whether a scenario can be put together on a twin, runs, and holds."""
     try:
         return simulate(on_pipeline(item, named_for(item.file, twin), library())).passed
@@ -155,7 +155,7 @@ def holds_on(twin: str, item: Item) -> bool:
         return False
 
 
-def needs_unseen(twin: str, item: Item, kind: str) -> bool:
+def needs_unseen(twin: str, item: ScenarioCase, kind: str) -> bool:
     """Whether a scenario holds no longer where a twin is said to show one thing more."""
     _, document = pipeline_in(twin, library())
     said = document.data["implements"]
@@ -165,7 +165,7 @@ def needs_unseen(twin: str, item: Item, kind: str) -> bool:
     return not simulate(on_pipeline(item, named_for(item.file, twin), files)).passed
 
 
-def lacks(item: Item, twin: str = "") -> str:
+def lacks(item: ScenarioCase, twin: str = "") -> str:
     """Returns what a scenario, or the twin that it is asked of, needs and is not installed."""
     program = app_of(twin).program[:1] if twin else ()
     missing = [name for name in program if shutil.which(name) is None]

@@ -10,7 +10,7 @@ from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.trace.events import Cut
 
 
-class Seen(msgspec.Struct, frozen=True):
+class CallFacts(msgspec.Struct, frozen=True):
     """What a run received, where that is not the session's state."""
 
     state: str = ""
@@ -41,7 +41,7 @@ class Run:
     def __init__(self, identity: str, agent: str, *, is_node: bool = False) -> None:
         self.id, self.agent, self.is_node = identity, agent, is_node
         self.is_over = False
-        self.call_facts = Seen()
+        self.call_facts = CallFacts()
         self.model_calls = 0
         self.final: Message | None = None
         """The last thing it said without calling a tool."""
@@ -54,7 +54,7 @@ class Run:
         """What they took out of all that are sent from now on."""
 
 
-class Asked(msgspec.Struct):
+class ToolRequest(msgspec.Struct):
     """A tool call that a model has asked for."""
 
     call: ToolCall

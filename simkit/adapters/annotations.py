@@ -33,7 +33,7 @@ class Mark:
         """What the listener makes of it."""
 
 
-class Listener(Protocol):
+class AnnotationListener(Protocol):
     """Hears what user code tells; may be called from any thread."""
 
     def agent_began(self, mark: Mark) -> None:
@@ -52,8 +52,10 @@ class Listener(Protocol):
 
 
 _mark: Final = contextvars.ContextVar[Mark | None]("simkit_agent", default=None)
-_listener: Final = contextvars.ContextVar[Listener | None]("simkit_listener", default=None)
-_listening: Final[list[Listener]] = []
+_listener: Final = contextvars.ContextVar[AnnotationListener | None](
+    "simkit_listener", default=None
+)
+_listening: Final[list[AnnotationListener]] = []
 _lock: Final = threading.Lock()
 
 
@@ -63,7 +65,7 @@ def current_mark() -> Mark | None:
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def heard_by(listener: AnnotationListener) -> Iterator[None]:
     """Tells a listener what the code inside says of itself."""
     with _lock:
         _listening.append(listener)
@@ -76,7 +78,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
             _listening.remove(listener)
 
 
-def _current_listener() -> Listener | None:
+def _current_listener() -> AnnotationListener | None:
     """The context's listener; where that hears no longer, or there is none, the only one there
     is."""
     listener = _listener.get()

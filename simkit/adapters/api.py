@@ -3,7 +3,7 @@
 Whatever is named here stays; everything else below ``simkit.adapters`` is simkit's own.
 """
 
-from simkit.adapters.activations import Asked, Run
+from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.context_listeners import ContextListeners
 from simkit.adapters.entry import found_as
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, Restartable, UseTool
@@ -24,7 +24,6 @@ __all__ = [
     "AdapterContext",
     "AgentFacts",
     "App",
-    "Asked",
     "ChannelFacts",
     "ContextListeners",
     "FrameworkDriver",
@@ -41,6 +40,7 @@ __all__ = [
     "ScriptBroken",
     "Snapshots",
     "ToolCall",
+    "ToolRequest",
     "TraceRecorder",
     "Unsupported",
     "Usage",

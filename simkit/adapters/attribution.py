@@ -14,7 +14,7 @@ from simkit.core.errors import CallUnattributed
 from simkit.core.text import PASSING
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.providers.http import HttpRequest, header
-from simkit.providers.values import Asked
+from simkit.providers.values import ParsedRequest
 from simkit.spec.scenario.apps import AgentRule
 from simkit.spec.scenario.writing import flow
 
@@ -48,7 +48,7 @@ class Attribution:
         self._agents_met: dict[str, None] = {}
         """The instructions of calls that belong to agents."""
 
-    def agent_of(self, model_request: Asked, request: HttpRequest, known: str = "") -> str:
+    def agent_of(self, model_request: ParsedRequest, request: HttpRequest, known: str = "") -> str:
         """Returns the agent by header or rule, else the one that a framework knows (``known``);
         raises CallUnattributed where that is not one."""
         named = header(request.headers, AGENT_HEADER)
@@ -75,7 +75,9 @@ class Attribution:
         self._agents_met[root["system"]] = None
         return agent
 
-    def _nobody(self, model_request: Asked, request: HttpRequest, root: Mapping[str, Any]) -> str:
+    def _nobody(
+        self, model_request: ParsedRequest, request: HttpRequest, root: Mapping[str, Any]
+    ) -> str:
         system = root["system"]
         lines = [
             f"a model call belongs to no agent: {request.method} {request.url}, "
@@ -117,7 +119,7 @@ class Attribution:
         return nearest
 
 
-def _several(agents: list[str], model_request: Asked) -> str:
+def _several(agents: list[str], model_request: ParsedRequest) -> str:
     names = ", ".join(f"`{name}`" for name in agents)
     return "\n".join(
         [
@@ -127,7 +129,7 @@ def _several(agents: list[str], model_request: Asked) -> str:
     )
 
 
-def _prompt_lines(model_request: Asked) -> list[str]:
+def _prompt_lines(model_request: ParsedRequest) -> list[str]:
     prompts = [m for m in model_request.messages if m.role == "system"][:1]
     prompts += [m for m in model_request.messages if m.role == "user"][-1:]
     return [f"  {m.role}: {_short(m.content, _SHOWN)}" for m in prompts]
@@ -193,12 +195,12 @@ def _alike(expected: Any, actual: Any) -> float:
     return sum(b.size for b in same.get_matching_blocks() if b.size >= _COMMON) / len(text)
 
 
-def system_of(model_request: Asked) -> str:
+def system_of(model_request: ParsedRequest) -> str:
     """Returns the system instructions as one text."""
     return "\n\n".join(m.content for m in model_request.messages if m.role == "system")
 
 
-def _root(model_request: Asked, request: HttpRequest) -> dict[str, Any]:
+def _root(model_request: ParsedRequest, request: HttpRequest) -> dict[str, Any]:
     return {
         "system": system_of(model_request),
         "messages": model_request.messages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simkit.adapters.activations import Asked, Run
+from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.event_writer import EventWriter
 from simkit.adapters.handoff_calls import told_by
 from simkit.adapters.handoff_tools import HandoffTools
@@ -67,7 +67,7 @@ class CallLog(EventWriter):
 
     # Tools
 
-    def call_request(self, foreign: str) -> Asked | None:
+    def call_request(self, foreign: str) -> ToolRequest | None:
         """Returns the tool call that a model asked for under a foreign id."""
         return self._session.requests.get(self._session.ids.get(foreign, ""))
 
@@ -76,13 +76,13 @@ class CallLog(EventWriter):
         requests = self._session.requests.values()
         return any(request.call.name == tool and request.run in self.runs for request in requests)
 
-    def pending(self, tool: str) -> Iterator[Asked]:
+    def pending(self, tool: str) -> Iterator[ToolRequest]:
         """Yields the calls of a tool that were asked for and not carried out, oldest first."""
         for request in self._session.requests.values():
             if request.call.name == tool and not request.is_told:
                 yield request
 
-    def tool_called(self, request: Asked, args: JsonValue = None) -> None:
+    def tool_called(self, request: ToolRequest, args: JsonValue = None) -> None:
         """A tool is carried out; with ``args`` where that was seen, else as the model asked."""
         request.is_told = True
         call = request.call
@@ -95,7 +95,9 @@ class CallLog(EventWriter):
             )
         )
 
-    def tool_answered(self, request: Asked, result: JsonValue = None, error: str = "") -> None:
+    def tool_answered(
+        self, request: ToolRequest, result: JsonValue = None, error: str = ""
+    ) -> None:
         """A tool came back."""
         if request.is_answered:
             return
@@ -109,10 +111,10 @@ class CallLog(EventWriter):
         else:
             self.sink.emit(e.ToolReturned(*where, call.id, call.name, canonical(result)))
 
-    def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> Asked:
+    def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:
         """Returns a call that no model asked for: the pipeline's own code made it."""
         call = ToolCall(self.new_call_id(), tool, canonical(args))
-        return Asked(call, run.agent if run is not None else "", run or Run("", ""))
+        return ToolRequest(call, run.agent if run is not None else "", run or Run("", ""))
 
     # Handoffs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simkit.core.messages import Message
 from simkit.providers.chains import chained, is_conversation
 from simkit.providers.http import HttpResponse
-from simkit.providers.values import Asked, Protocol
+from simkit.providers.values import ParsedRequest, Protocol
 
 
 class Chains:
@@ -14,12 +14,16 @@ class Chains:
     def __init__(self) -> None:
         self._known: dict[str, tuple[Message, ...]] = {}
 
-    def followed(self, model_request: Asked) -> Asked:
+    def followed(self, model_request: ParsedRequest) -> ParsedRequest:
         """Returns a request with the whole context that it goes on from; raises WireInvalid."""
         return chained(model_request, self._known)
 
     def remember(
-        self, protocol: Protocol, served: HttpResponse, model_request: Asked, message: Message
+        self,
+        protocol: Protocol,
+        served: HttpResponse,
+        model_request: ParsedRequest,
+        message: Message,
     ) -> None:
         """Keeps what a later request may go on from."""
         if not protocol.keeps_conversations:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
-from simkit.adapters.context_scope import Here
+from simkit.adapters.context_scope import ContextScope
 from simkit.capture.http.belonging import Owner, current_owner, may_belong_to
 
-Listener = TypeVar("Listener")
+ListenerT = TypeVar("ListenerT")
 
-_turn: Final = Here[object]("simkit_turn")
+_turn: Final = ContextScope[object]("simkit_turn")
 
 
 @contextmanager
@@ -22,17 +22,17 @@ def turn_of_its_own() -> Iterator[None]:
         yield
 
 
-class ContextListeners(Generic[Listener]):
+class ContextListeners(Generic[ListenerT]):
     """The listeners of one framework that are at work, each for its own context."""
 
     def __init__(self, name: str) -> None:
         """``name`` tells its context variable from others."""
-        self._scope = Here[Listener](name)
-        self._working: tuple[tuple[Listener, object | None, Owner | None], ...] = ()
+        self._scope = ContextScope[ListenerT](name)
+        self._working: tuple[tuple[ListenerT, object | None, Owner | None], ...] = ()
         """Each with the turn in which it began to listen, and the scenario."""
         self._lock = threading.RLock()
 
-    def current(self) -> Listener | None:
+    def current(self) -> ListenerT | None:
         """Returns who hears this code.
 
         Who began to listen in the middle of a turn is not in the context of code that ran already:
@@ -54,7 +54,7 @@ class ContextListeners(Generic[Listener]):
         return only if may_belong_to(owner) else None
 
     @contextmanager
-    def activate(self, listener: Listener) -> Iterator[None]:
+    def activate(self, listener: ListenerT) -> Iterator[None]:
         """Lets one hear what is done in this context, and in what that starts."""
         entry = (listener, _turn.now(), current_owner())
         with self._lock:

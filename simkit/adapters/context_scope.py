@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Generic, TypeVar
 
-One = TypeVar("One")
+ValueT = TypeVar("ValueT")
 
 
-class Here(Generic[One]):
+class ContextScope(Generic[ValueT]):
     """What is at work in this context, and in what is started in it."""
 
     def __init__(self, name: str) -> None:
         """``name`` tells its context variable from others."""
-        self._variable = ContextVar[One | None](name, default=None)
+        self._variable = ContextVar[ValueT | None](name, default=None)
 
-    def now(self) -> One | None:
+    def now(self) -> ValueT | None:
         """Returns what this code belongs to."""
         return self._variable.get()
 
     @contextmanager
-    def inside(self, value: One) -> Iterator[None]:
+    def inside(self, value: ValueT) -> Iterator[None]:
         """Makes what is done, and started, in here belong to ``one``.
 
         It may be left in another context than it was entered in, as streams are.

@@ -19,7 +19,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Protocol, runtime_checkable
 
-from simkit.adapters.activations import Asked, Run
+from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.entry import Caller
 from simkit.adapters.libraries import unfit
 from simkit.adapters.trace_recorder import TraceRecorder
@@ -41,7 +41,7 @@ class UseTool(Protocol):
         tool: str,
         args: Mapping[str, Any],
         real: Callable[[], Any],
-        request: Asked | None = None,
+        request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
         """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known.

@@ -22,7 +22,7 @@ _PARTS: Final = ("type", "query", "payload")
 _DEFINED: Final = "#/$defs/"
 
 
-class Told(msgspec.Struct, frozen=True):
+class HandoffFields(msgspec.Struct, frozen=True):
     """What a call says of a handoff."""
 
     payload: JsonValue = None
@@ -30,11 +30,11 @@ class Told(msgspec.Struct, frozen=True):
     query: str | None = None
 
 
-def told_by(args: JsonValue) -> Told:
+def told_by(args: JsonValue) -> HandoffFields:
     """Returns what the arguments of a call say of the handoff that it asks for."""
     if not isinstance(args, dict) or "payload" not in args or not {*args} <= {*_PARTS}:
-        return Told(args or None)
-    return Told(args["payload"], _text(args.get("type")), _text(args.get("query")))
+        return HandoffFields(args or None)
+    return HandoffFields(args["payload"], _text(args.get("type")), _text(args.get("query")))
 
 
 def _text(value: Any) -> str | None:

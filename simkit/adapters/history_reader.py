@@ -14,7 +14,7 @@ _DEARER: Final = 32
 """To read a message costs as much as to take over so many that another list has read."""
 
 
-class Reading:
+class MessageHistory:
     """A history's messages, with what is needed of each."""
 
     __slots__ = ("_messages", "_words", "messages", "prints", "references", "repeats", "tokens")
@@ -52,7 +52,7 @@ class Reading:
         self.tokens[size:] = [tokens_of(message, count) for message in new]
         del self.references[size:]
 
-    def take(self, other: Reading, size: int) -> None:
+    def take(self, other: MessageHistory, size: int) -> None:
         """Holds what another does of its first messages."""
         self._messages, self.messages = other._messages[:size], other.messages[:size]
         self.prints, self.tokens = other.prints[:size], other.tokens[:size]
@@ -72,8 +72,8 @@ class Readings:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], Reading] = {}
-        self._newest = Reading()
+        self._last: dict[tuple[str, str], MessageHistory] = {}
+        self._newest = MessageHistory()
 
     def of(
         self,
@@ -82,10 +82,10 @@ class Readings:
         ours: Callable[[Message], Message],
         words: object,
         count: Counter,
-    ) -> Reading:
+    ) -> MessageHistory:
         """Returns the next history of ``whose``: ``ours`` depends on the message and on ``words``
         alone."""
-        reading = self._last.setdefault(owner, Reading())
+        reading = self._last.setdefault(owner, MessageHistory())
         size = reading.same(messages, words)
         if is_worth_it(len(messages) - size, len(messages)):
             theirs = self._newest.same(messages, words)

@@ -16,11 +16,11 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Final, NamedTuple, TypeAlias
 
-from simkit.capture.http.installing import Installation, Made
+from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.places import user_frame
 from simkit.core.text import exception_text
 
-Listener: TypeAlias = Callable[["LogEntry"], None]
+LogListener: TypeAlias = Callable[["LogEntry"], None]
 
 _LOGGING: Final = logging.info.__code__.co_filename
 _WRAPPERS: Final = ("structlog",)
@@ -38,7 +38,7 @@ class LogEntry(NamedTuple):
 
 
 class _Capture(NamedTuple):
-    listener: Listener
+    listener: LogListener
     home: str
 
 
@@ -46,7 +46,7 @@ _current: Final[ContextVar[_Capture | None]] = ContextVar("simkit_logs", default
 
 
 @contextmanager
-def log_records(listener: Listener, home: str) -> Iterator[None]:
+def log_records(listener: LogListener, home: str) -> Iterator[None]:
     """Call ``listener`` with each log record that user code makes in this context.
 
     Code of the top-level package ``home`` is user code wherever it is installed.
@@ -59,7 +59,7 @@ def log_records(listener: Listener, home: str) -> Iterator[None]:
             _current.reset(before)
 
 
-def _enabled(before: Made) -> Made:
+def _enabled(before: Replacement) -> Replacement:
     """Let a record be made that user code asks ``logging`` for; else answer as the logger would."""
 
     def isEnabledFor(self: logging.Logger, level: int) -> bool:
@@ -75,7 +75,7 @@ def _enabled(before: Made) -> Made:
     return isEnabledFor
 
 
-def _handled(before: Made) -> Made:
+def _handled(before: Replacement) -> Replacement:
     """Take a record down, and pass it on if it would have been made without simkit."""
 
     def callHandlers(self: logging.Logger, record: logging.LogRecord) -> None:

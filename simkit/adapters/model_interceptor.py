@@ -12,7 +12,7 @@ from simkit.adapters.activations import Run
 from simkit.adapters.annotations import Mark, current_mark
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.chains import Chains
-from simkit.adapters.response_parsing import Call, record_answer
+from simkit.adapters.response_parsing import ModelCall, record_answer
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.adapters.unhandled_requests import refusal_of, sent_at
@@ -35,7 +35,7 @@ from simkit.providers.failing import is_clients_own_attempt, patience_ms
 from simkit.providers.failures import BROKEN_OFF
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
-from simkit.providers.values import Asked
+from simkit.providers.values import ParsedRequest
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import tokens_of
 from simkit.runtime.models.faults import FaultPlan
@@ -44,10 +44,10 @@ from simkit.trace import events as e
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class _Sent(msgspec.Struct, frozen=True):
+class _LastRequest(msgspec.Struct, frozen=True):
     """What an agent asked last, and how often."""
 
-    call: Call
+    call: ModelCall
     attempt: int
 
 
@@ -58,7 +58,7 @@ class Answerer(Protocol):
     """Whether requests may reach the network."""
 
     def decide(
-        self, call: Call, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
+        self, call: ModelCall, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
         """Answers a model call, or lets it through; raises PipelineError where it cannot.
 
@@ -123,7 +123,7 @@ class ModelInterceptor:
         self.wait_turn = wait_turn
         self._pauses = pauses or _Alone(recorder.clock)
         self._chains = Chains()
-        self._last: dict[tuple[str, str], _Sent] = {}
+        self._last: dict[tuple[str, str], _LastRequest] = {}
         """What each agent of a session asked last."""
         self._line_failures: dict[tuple[str, str, int], m.Fails] = {}
         """The failure of the line that answered an agent last in a turn, if it failed."""
@@ -150,7 +150,7 @@ class ModelInterceptor:
                 raise self.halt(problem) from problem
 
     def _later(
-        self, call: Call, wait_ms: int, finish: Callable[[], Decision | Later]
+        self, call: ModelCall, wait_ms: int, finish: Callable[[], Decision | Later]
     ) -> Decision | Later:
         """Returns what comes of a call, or who waits for it: several may, side by side."""
         if not wait_ms:
@@ -188,7 +188,7 @@ class ModelInterceptor:
             ) from problem
         run = self._run_of(model_request, request)
         attempt = self._attempt(run, model_request)
-        call = Call(
+        call = ModelCall(
             self._recorder.record_request(
                 run,
                 model_request.messages,
@@ -202,10 +202,12 @@ class ModelInterceptor:
             request,
             self._chains,
         )
-        self._last[run.agent, self._recorder.session] = _Sent(call, attempt)
+        self._last[run.agent, self._recorder.session] = _LastRequest(call, attempt)
         return self._with_answer(call, lambda: self._disturbed(call) or self._answered(call))
 
-    def _with_answer(self, call: Call, work: Callable[[], Decision | Later]) -> Decision | Later:
+    def _with_answer(
+        self, call: ModelCall, work: Callable[[], Decision | Later]
+    ) -> Decision | Later:
         """Does what answers a call; says so where nothing does."""
         try:
             return work()
@@ -213,7 +215,7 @@ class ModelInterceptor:
             self._recorder.failed(call.run, call.id, *unanswered_as(problem))
             raise
 
-    def _attempt(self, run: Run, model_request: Asked) -> int:
+    def _attempt(self, run: Run, model_request: ParsedRequest) -> int:
         """Returns which attempt at one call this is; says so where it is not the first."""
         last = self._last.get((run.agent, self._recorder.session))
         if (
@@ -225,7 +227,7 @@ class ModelInterceptor:
         self._recorder.retried(run, last.call.id, last.attempt + 1)
         return last.attempt + 1
 
-    def _disturbed(self, call: Call) -> Decision | Later | None:
+    def _disturbed(self, call: ModelCall) -> Decision | Later | None:
         """Returns the planned failure of a call, where one is planned."""
         planned = self._plan.due(call.run.agent)
         if planned is None:
@@ -233,7 +235,7 @@ class ModelInterceptor:
         self._recorder.disturbed(call.run, planned.words)
         return self._failing(call, planned.fails)
 
-    def _answered(self, call: Call) -> Decision | Later:
+    def _answered(self, call: ModelCall) -> Decision | Later:
         if self._others is not None and not self._script.has_lines(call.run.agent):
             is_marked = self._script.is_marked(call.run)
             return self._others.decide(
@@ -246,7 +248,7 @@ class ModelInterceptor:
             return self._later(call, answer.latency_ms, lambda: self._failing(call, failed))
         return self._later(call, answer.latency_ms, lambda: self._script.served(call, answer))
 
-    def _scripted(self, call: Call) -> m.Answer:
+    def _scripted(self, call: ModelCall) -> m.Answer:
         """Returns what the next line says; a client's own attempts fail as the last line did.
 
         So a failure that nothing follows reaches the pipeline's code, however often its client
@@ -266,7 +268,7 @@ class ModelInterceptor:
             self._line_failures.pop(place, None)
         return answer
 
-    def _hear(self, call: Call, is_marked: bool, answer: HttpAnswer) -> None:
+    def _hear(self, call: ModelCall, is_marked: bool, answer: HttpAnswer) -> None:
         """Writes down what a provider has answered, from whichever thread reads it."""
         with self.lock:
             try:
@@ -277,12 +279,12 @@ class ModelInterceptor:
                 # The code that reads the answer could take it for the provider's failure.
                 self.halt(problem)
 
-    def _failing(self, call: Call, fails: m.Fails) -> Decision | Later:
+    def _failing(self, call: ModelCall, fails: m.Fails) -> Decision | Later:
         waits = fails.kind in ("timeout", "stall")
         wait_ms = (patience_ms(call.request) or 0) if waits else 0
         return self._later(call, wait_ms, lambda: self._failed(call, fails))
 
-    def _failed(self, call: Call, fails: m.Fails) -> Decision:
+    def _failed(self, call: ModelCall, fails: m.Fails) -> Decision:
         self.last_failure = fails
         answer = call.protocol.failed(call.id, fails, call.model_request)
         partial = ""
@@ -297,7 +299,7 @@ class ModelInterceptor:
         )
         return answer
 
-    def _run_of(self, model_request: Asked, request: HttpRequest) -> Run:
+    def _run_of(self, model_request: ParsedRequest, request: HttpRequest) -> Run:
         mark = current_mark()
         if mark is not None:
             if mark.run is None or mark.run.is_over:
@@ -429,7 +431,7 @@ def _status_of(problem: BaseException | None) -> str:
     return "cancelled" if isinstance(problem, CancelledError) else "failed"
 
 
-def _settings(model_request: Asked) -> dict[str, Any]:
+def _settings(model_request: ParsedRequest) -> dict[str, Any]:
     settings: dict[str, Any] = {"model": model_request.model} if model_request.model else {}
     settings.update(model_request.settings)
     if model_request.output is not None:

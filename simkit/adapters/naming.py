@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.attribution import system_of
-from simkit.providers.values import Asked
+from simkit.providers.values import ParsedRequest
 
 NOBODY: Final = "assistant"
 """An agent without instructions."""
@@ -35,7 +35,7 @@ class Voice(msgspec.Struct):
     offers: set[str]
 
 
-def voices_of(calls: Sequence[Asked]) -> tuple[list[Voice], list[Voice]]:
+def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]:
     """Returns the agents that made these calls, and the agent of each call.
 
     Calls are of one agent if their instructions begin with the same sentence, and they are not

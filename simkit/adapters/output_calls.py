@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from simkit.core.messages import JsonValue
 from simkit.language.json_schema import schema_errors
-from simkit.providers.values import Asked, Offer
+from simkit.providers.values import Offer, ParsedRequest
 
 
-def output_tool(model_request: Asked, value: JsonValue, tools: Sequence[str]) -> Offer | None:
+def output_tool(
+    model_request: ParsedRequest, value: JsonValue, tools: Sequence[str]
+) -> Offer | None:
     """Returns the offered tool by which a value is given; None where it is given as text.
 
     It is the one that must be called, or, of the ``tools`` known to take output, the first that

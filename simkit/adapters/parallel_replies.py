@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from simkit.adapters.response_parsing import Call
+from simkit.adapters.response_parsing import ModelCall
 from simkit.core.errors import ScriptBroken, ScriptMisfit, WireInvalid, WordUnasked
 from simkit.core.messages import Answer, JsonValue, Message, Usage
 from simkit.language.yaml import SourcePath, path_text
 from simkit.providers.http import HttpResponse
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 from simkit.runtime.context.tokens import Counter, tokens_of
 
 _NOTHING: Final = Usage()
@@ -20,7 +20,9 @@ _WORD: Final = re.compile(r"\w+")
 _WORDS: Final = ("thinking", "logprobs", "citations", "usage")
 
 
-def counted_usage(answer: Answer, message: Message, model_request: Asked, count: Counter) -> Usage:
+def counted_usage(
+    answer: Answer, message: Message, model_request: ParsedRequest, count: Counter
+) -> Usage:
     """Returns what a provider counts: as the line says, else as simkit does.
 
     What was cached is part of what was sent, and what was thought of what was made, so neither
@@ -51,7 +53,9 @@ def reported(answer: Answer, usage: Usage) -> Usage | None:
     )
 
 
-def served_beside(reply: Said, call: Call, at: SourcePath) -> tuple[HttpResponse, JsonValue]:
+def served_beside(
+    reply: OutgoingReply, call: ModelCall, at: SourcePath
+) -> tuple[HttpResponse, JsonValue]:
     """Returns a reply in its provider's words, and what of it is more than text and calls.
 
     Raises ScriptBroken at the word that the provider does not send, ScriptMisfit where this
@@ -76,7 +80,7 @@ def served_beside(reply: Said, call: Call, at: SourcePath) -> tuple[HttpResponse
     return served, message.data if message.data is not None else reply.message.data
 
 
-def _problem_text(problem: WireInvalid, call: Call, at: SourcePath) -> tuple[str, SourcePath]:
+def _problem_text(problem: WireInvalid, call: ModelCall, at: SourcePath) -> tuple[str, SourcePath]:
     """Returns why a word cannot be served, and its place."""
     word = _WORD.match(problem.field)
     where = (*at, word[0] if word and word[0] in _WORDS else "raw")
@@ -84,7 +88,7 @@ def _problem_text(problem: WireInvalid, call: Call, at: SourcePath) -> tuple[str
     return f"{label}: {problem}.", where
 
 
-def _check_raw(reply: Said, call: Call, at: SourcePath, message: Message) -> None:
+def _check_raw(reply: OutgoingReply, call: ModelCall, at: SourcePath, message: Message) -> None:
     """Refuses a ``raw`` that changes what the line says in words of its own."""
     plain = msgspec.structs.replace(reply, extras=msgspec.structs.replace(reply.extras, raw=None))
     before = call.protocol.parse_response(

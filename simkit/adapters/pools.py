@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from simkit.adapters.context_listeners import ContextListeners
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.capture.http.guards import serves_many, watched_thread
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_gated
 
 _turns: Final = ContextListeners[ThreadTurns]("simkit_thread_turns")
@@ -58,7 +58,7 @@ def _in_turn(turns: ThreadTurns, rank: int, work: Callable[..., Any]) -> Callabl
     return working
 
 
-def _submit(before: Made) -> Made:
+def _submit(before: Replacement) -> Replacement:
     def submit(self: ThreadPoolExecutor, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         turns = _turns.current()
         if turns is not None:
@@ -75,7 +75,7 @@ def _submit(before: Made) -> Made:
     return submit
 
 
-def _start(before: Made) -> Made:
+def _start(before: Replacement) -> Replacement:
     def start(self: threading.Thread) -> None:
         turns = _turns.current()
         if turns is None:
@@ -112,7 +112,7 @@ def _serves_connections(thread: threading.Thread) -> bool:
     return is_servers or any(isinstance(argument, socket.socket) for argument in arguments)
 
 
-def _start_raw(before: Made) -> Made:
+def _start_raw(before: Replacement) -> Replacement:
     def start_new_thread(work: Any, args: Any, /, *kwargs: Any) -> int:
         ident: int
         turns = _turns.current()
@@ -154,7 +154,7 @@ class _Worker:
 
     serves_many = True
 
-    def __init__(self, before: Made) -> None:
+    def __init__(self, before: Replacement) -> None:
         self._before = before
 
     def __call__(self, inqueue: Any, *args: Any, **kwargs: Any) -> None:

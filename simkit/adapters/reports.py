@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from simkit.adapters.activations import Asked, Run
+from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.tool_use import ToolFailure, ToolUse
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import FrameworkFailed, FunctionFailed, PipelineError, ReportInvalid
@@ -208,7 +208,7 @@ class Reports:
         )
         return {}
 
-    def _request_of(self, report: ToolCall | ToolResult) -> Asked | None:
+    def _request_of(self, report: ToolCall | ToolResult) -> ToolRequest | None:
         """Returns the model's request under the id that a report names."""
         if not report.call_id:
             return None

@@ -12,15 +12,15 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, as_json
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpAnswer, HttpRequest, NoResponse, header
-from simkit.providers.values import Asked, Protocol
+from simkit.providers.values import ParsedRequest, Protocol
 
 
-class Call(msgspec.Struct, frozen=True):
+class ModelCall(msgspec.Struct, frozen=True):
     """One model call on its way: who asks what, in which words."""
 
     id: str
     run: Run
-    model_request: Asked
+    model_request: ParsedRequest
     protocol: Protocol
     request: HttpRequest
     chains: Chains
@@ -28,7 +28,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def record_answer(
-    call: Call, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool
+    call: ModelCall, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool
 ) -> Fails | None:
     """Writes down what a provider answers; returns the failure, if it is one.
 

@@ -11,7 +11,7 @@ from simkit.adapters.activations import Run
 from simkit.adapters.handoff_calls import agents_named, args_for, misfit_of, passes_to
 from simkit.adapters.output_calls import args_of, output_tool
 from simkit.adapters.parallel_replies import counted_usage, reported, served_beside
-from simkit.adapters.response_parsing import Call, concluded
+from simkit.adapters.response_parsing import ModelCall, concluded
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.request_router import Decision
 from simkit.core import messages as m
@@ -21,7 +21,7 @@ from simkit.language.yaml import SourcePath, near, path_text
 from simkit.providers.failing import patience_ms
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import bytewise
-from simkit.providers.values import Offer, Said
+from simkit.providers.values import Offer, OutgoingReply
 from simkit.runtime.parsing import parsed
 from simkit.runtime.ports import Model, ModelRequest
 
@@ -44,7 +44,7 @@ class ScriptedAnswers:
         self.misfit = ""
         """What was wrong with the handoff that was answered last, by its tool's schema."""
 
-    def chosen(self, call: Call) -> Answer:
+    def chosen(self, call: ModelCall) -> Answer:
         """Returns the next line's answer, a timeout if that comes later than the client waits.
 
         Raises ReplyMissing or ScriptBroken.
@@ -56,7 +56,7 @@ class ScriptedAnswers:
             return Answer(m.Fails("timeout", known.status, known.message))
         return answer
 
-    def served(self, call: Call, answer: Answer) -> Decision:
+    def served(self, call: ModelCall, answer: Answer) -> Decision:
         """Returns an answer in the provider's words; raises ScriptBroken where it cannot."""
         recorder, run, model_request = self._recorder, call.run, call.model_request
         self.misfit, reply = "", answer.reply
@@ -66,7 +66,7 @@ class ScriptedAnswers:
         usage = counted_usage(answer, message, model_request, recorder.count)
         chunks = None if answer.chunks == "bytes" else answer.chunks
         out = self._in_its_ids(message, call)
-        words = Said(call.id, out, usage, chunks, extras=answer.extras)
+        words = OutgoingReply(call.id, out, usage, chunks, extras=answer.extras)
         served, data = served_beside(words, call, self._place(answer, call))
         reply_ = recorder.replied(
             run, call.id, msgspec.structs.replace(message, data=data), kind, reported(answer, usage)
@@ -79,18 +79,18 @@ class ScriptedAnswers:
         call.chains.remember(call.protocol, served, model_request, out)
         return served
 
-    def _place(self, answer: Answer, call: Call) -> SourcePath:
+    def _place(self, answer: Answer, call: ModelCall) -> SourcePath:
         """Returns where in the scenario a reply line stands."""
         where = ("turns", self._recorder.turn - 1, "replies", call.run.agent)
         return where if answer.line is None else (*where, answer.line)
 
-    def _in_its_ids(self, message: Message, call: Call) -> Message:
+    def _in_its_ids(self, message: Message, call: ModelCall) -> Message:
         """Returns a message whose calls have ids as the provider that was asked makes them."""
         prefix, served_id = call.protocol.call_prefix, self._recorder.served_id
         calls = tuple(ToolCall(served_id(c.id, prefix), c.name, c.args) for c in message.calls)
         return msgspec.structs.replace(message, calls=calls)
 
-    def _request(self, call: Call) -> ModelRequest:
+    def _request(self, call: ModelCall) -> ModelRequest:
         model_request, agent = call.model_request, call.run.agent
         tools = tuple(offer.name for offer in model_request.offers)
         return ModelRequest(
@@ -110,7 +110,7 @@ class ScriptedAnswers:
             },
         )
 
-    def _message(self, reply: m.Reply, call: Call) -> tuple[Message, str]:
+    def _message(self, reply: m.Reply, call: ModelCall) -> tuple[Message, str]:
         """Returns what the model says, and what kind of answer it is."""
         model_request, agent = call.model_request, call.run.agent
         if isinstance(reply, m.Text):
@@ -137,7 +137,7 @@ class ScriptedAnswers:
             ("turns", self._recorder.turn - 1, "replies", agent),
         )
 
-    def _handoff(self, reply: m.Handoff, call: Call) -> ToolCall:
+    def _handoff(self, reply: m.Handoff, call: ModelCall) -> ToolCall:
         """Returns the call by which the offered tools pass control to an agent."""
         tools = self._recorder.handoff_tools
         routers, target_of = tools.routers, tools.target_of
@@ -184,7 +184,9 @@ def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
     return f"{offer.name} (to {', '.join(named)})" if named else offer.name
 
 
-def _misfit(line: m.Handoff, place: int | None, tool_call: ToolCall, call: Call, turn: int) -> str:
+def _misfit(
+    line: m.Handoff, place: int | None, tool_call: ToolCall, call: ModelCall, turn: int
+) -> str:
     """Says what a handoff's tool takes otherwise; empty where it takes what the line says.
 
     It is no error by itself: how the pipeline copes with it may be what is tested.

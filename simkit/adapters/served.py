@@ -35,7 +35,7 @@ from simkit.core.messages import Fails, JsonValue, Message, value_said
 from simkit.providers.failures import BROKEN_OFF
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS, protocol_of
-from simkit.providers.values import Asked, Protocol
+from simkit.providers.values import ParsedRequest, Protocol
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.ports import Sink, UserTurn
 from simkit.spec.scenario.apps import App
@@ -134,7 +134,7 @@ class ServedRun:
             self._check_session(sessions)
         if self._error is not None and self._error.type == MIXED:
             fails = Fails("invalid_request", 400, f"simkit: {self._error.message}")
-            return protocol.failed("simkit", fails, Asked(protocol.name, "", ()))
+            return protocol.failed("simkit", fails, ParsedRequest(protocol.name, "", ()))
         decision = self._answered(request, protocol)
         self._marks.note(
             self._turns[self._recorder.turn - 1].session, _new_messages(decision, request)
@@ -162,7 +162,7 @@ class ServedRun:
         except RunHalted as halted:
             self._stop(halted.cause)
             fails = Fails("invalid_request", 400, f"simkit: {halted.cause}")
-            return protocol.failed("simkit", fails, Asked(protocol.name, "", ()))
+            return protocol.failed("simkit", fails, ParsedRequest(protocol.name, "", ()))
         self._failed = self._gate.last_failure
         return _later(decision, self._clock.now() - before)
 

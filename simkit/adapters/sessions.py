@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.adapters.activations import Asked
+from simkit.adapters.activations import ToolRequest
 from simkit.adapters.history_reader import Readings
 from simkit.adapters.late_handoffs import with_targets
 from simkit.adapters.streams import Print, SentStream, print_of
@@ -44,7 +44,7 @@ class Session:
         self.streams: dict[str, SentStream] = {}
         self.readings = Readings()
         """What each agent was sent last, and what each list held when it was told whole."""
-        self.requests: dict[str, Asked] = {}
+        self.requests: dict[str, ToolRequest] = {}
         """Tool calls by id."""
         self.ids: dict[str, str] = {}
         """Foreign ids of calls to ours."""
@@ -69,13 +69,13 @@ class Session:
             self.as_served[own_id] = ours
         return own_id
 
-    def ask(self, request: Asked) -> None:
+    def ask(self, request: ToolRequest) -> None:
         """Notes a call that a model asks for."""
         call = request.call
         self.requests[call.id] = request
         self._alike.setdefault((call.name, _args_bytes(call.args)), []).append(call.id)
 
-    def turn_out(self, request: Asked, agent: str) -> None:
+    def turn_out(self, request: ToolRequest, agent: str) -> None:
         """Notes that a call passes control to an agent, as was not known when it was logged."""
         ours = {request.call.id: agent}
         for mark, message in [*self.latest.items()]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.adapters.activations import Asked
+from simkit.adapters.activations import ToolRequest
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.tool_args import received
@@ -64,7 +64,7 @@ class ToolUse:
         tool: str,
         args: Mapping[str, Any],
         real: Callable[[], Any],
-        request: Asked | None = None,
+        request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
         """Returns the tool's result; raises what it fails with, and RunHalted for no result.
@@ -87,7 +87,12 @@ class ToolUse:
         return self._observed(request, result, carried)
 
     def record_call(
-        self, tool: str, args: Mapping[str, Any], request: Asked | None, result: Any, error: str
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        request: ToolRequest | None,
+        result: Any,
+        error: str,
     ) -> None:
         """Writes down a call that was carried out elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
@@ -95,8 +100,8 @@ class ToolUse:
             self._recorder.tool_answered(request, canonical(result), error)
 
     def _begin_call(
-        self, tool: str, args: Mapping[str, Any], request: Asked | None
-    ) -> tuple[Asked, JsonValue]:
+        self, tool: str, args: Mapping[str, Any], request: ToolRequest | None
+    ) -> tuple[ToolRequest, JsonValue]:
         """Writes down that a tool is carried out; returns the call, and what it was given."""
         pending = [request] if request is not None else [*self._recorder.pending(tool)]
         plain = canonical(self._received(tool, args, pending))
@@ -128,14 +133,16 @@ class ToolUse:
         return self(tool, args, arrived, returns=returns)
 
     def _received(
-        self, tool: str, args: Mapping[str, Any], pending: Sequence[Asked]
+        self, tool: str, args: Mapping[str, Any], pending: Sequence[ToolRequest]
     ) -> Mapping[str, Any]:
         """Returns the arguments of a call that a model may have asked for, or else the code."""
         if not pending:
             return args
         return received(args, pending[0].call.args, self._recorder.offered.get(tool))
 
-    def _request_for(self, tool: str, args: JsonValue, pending: Sequence[Asked]) -> Asked:
+    def _request_for(
+        self, tool: str, args: JsonValue, pending: Sequence[ToolRequest]
+    ) -> ToolRequest:
         """Returns the model's request that is carried out: the same one, else the oldest."""
         request = next(
             (candidate for candidate in pending if candidate.call.args == args), None
@@ -146,7 +153,7 @@ class ToolUse:
         run = mark.run if mark is not None else (runs[-1] if runs else None)
         return self._recorder.called_by_code(tool, args, run)
 
-    def _scripted(self, request: Asked, args: JsonValue, returns: Any) -> Any:
+    def _scripted(self, request: ToolRequest, args: JsonValue, returns: Any) -> Any:
         recorder = self._recorder
         try:
             answer = self._tools.call(request.agent, request.call.name, args)
@@ -160,7 +167,7 @@ class ToolUse:
         recorder.tool_answered(request, answer.result)
         return answer.result
 
-    def _carried_out(self, request: Asked, real: Callable[[], Any]) -> Any:
+    def _carried_out(self, request: ToolRequest, real: Callable[[], Any]) -> Any:
         """Calls a tool, or has its recorded result; raises RunHalted where that is not known."""
         others, call = self._others, request.call
         if others is None or not others.records(call.name):
@@ -170,7 +177,7 @@ class ToolUse:
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 
-    def _observed(self, request: Asked, result: Any, carried: _Carried) -> Any:
+    def _observed(self, request: ToolRequest, result: Any, carried: _Carried) -> Any:
         """Returns a result that is written down as soon as it is whole."""
         if inspect.isawaitable(result):
             return self._awaited(request, result, carried)
@@ -181,7 +188,9 @@ class ToolUse:
         self._returned(request, result)
         return result
 
-    async def _awaited(self, request: Asked, result: Awaitable[Any], carried: _Carried) -> Any:
+    async def _awaited(
+        self, request: ToolRequest, result: Awaitable[Any], carried: _Carried
+    ) -> Any:
         try:
             with _carrying(carried):
                 value = await result
@@ -193,7 +202,7 @@ class ToolUse:
         self._returned(request, value)
         return value
 
-    def _items(self, request: Asked, items: Iterator[Any]) -> Iterator[Any]:
+    def _items(self, request: ToolRequest, items: Iterator[Any]) -> Iterator[Any]:
         results = []
         try:
             for item in items:
@@ -207,7 +216,9 @@ class ToolUse:
             raise
         self._returned(request, results)
 
-    async def _async_items(self, request: Asked, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def _async_items(
+        self, request: ToolRequest, items: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
         results = []
         try:
             async for item in items:
@@ -221,10 +232,10 @@ class ToolUse:
             raise
         self._returned(request, results)
 
-    def _returned(self, request: Asked, result: Any) -> None:
+    def _returned(self, request: ToolRequest, result: Any) -> None:
         with self._gate.lock:
             self._recorder.tool_answered(request, canonical(result))
 
-    def _failed(self, request: Asked, problem: Exception) -> None:
+    def _failed(self, request: ToolRequest, problem: Exception) -> None:
         with self._gate.lock:
             self._recorder.tool_answered(request, error=exception_text(problem))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from simkit.adapters.activations import Asked, Run, Seen
+from simkit.adapters.activations import CallFacts, Run, ToolRequest
 from simkit.adapters.call_log import CallLog
 from simkit.adapters.filtering import cuts_between
 from simkit.adapters.sessions import Session
@@ -150,7 +150,7 @@ class TraceRecorder(CallLog):
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
-        run.call_facts = Seen(state, self.told_as(received), channels)
+        run.call_facts = CallFacts(state, self.told_as(received), channels)
         self._know(agent)
         order = next((request for request in self.requested if request.to_agent == agent), None)
         handoff = source = ""
@@ -199,7 +199,7 @@ class TraceRecorder(CallLog):
 
     def begin_marked(self, agent: str, around: Run | None) -> Run:
         """Begin a run that user code names; it receives what the run ``around`` it did."""
-        call_facts = around.call_facts if around is not None else Seen()
+        call_facts = around.call_facts if around is not None else CallFacts()
         return self.begin_run(
             agent,
             channels=call_facts.channels,
@@ -481,7 +481,7 @@ class TraceRecorder(CallLog):
             e.ModelReplied(*self.at(run.agent, run), call, reply.number, kind, usage, thinking)
         )
         for reply_call in reply.calls:
-            self._session.ask(Asked(reply_call, run.agent, run))
+            self._session.ask(ToolRequest(reply_call, run.agent, run))
             if reply_call.is_handoff:
                 self._hand_over_by(reply_call, reply_call.target, run)
         if not reply.calls:

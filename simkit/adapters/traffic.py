@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from simkit.adapters.response_parsing import Call
+from simkit.adapters.response_parsing import ModelCall
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.cassettes.encodings import NotDecodable
 from simkit.capture.cassettes.tool_calls import real_result, result_of, tool_request
 from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response
 from simkit.capture.http.request_router import Decision, Forward
-from simkit.capture.http.stream_observers import Listener
+from simkit.capture.http.stream_observers import ChunkRecorder
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
 
-Told: TypeAlias = Callable[[HttpAnswer], None]
+AnswerCallback: TypeAlias = Callable[[HttpAnswer], None]
 """Takes the whole answer to a model call."""
 
 
@@ -30,7 +30,9 @@ class GatedTraffic:
         self.unplayed, self.drifted = traffic.unplayed, traffic.drifted
         self.records = traffic.records
 
-    def decide(self, call: Call, recorder: TraceRecorder, answered: Told) -> Decision:
+    def decide(
+        self, call: ModelCall, recorder: TraceRecorder, answered: AnswerCallback
+    ) -> Decision:
         """Answers a model call, or lets it through; raises CassetteMissed."""
         exchange = self._exchange(call.run.agent, call.request, recorder)
         if exchange.answer is not None:
@@ -42,7 +44,7 @@ class GatedTraffic:
             answered(answer)
 
         self._traffic.wait_for(exchange)
-        return Forward(Listener(ended, lambda response: _is_whole(response, call)))
+        return Forward(ChunkRecorder(ended, lambda response: _is_whole(response, call)))
 
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
@@ -55,7 +57,9 @@ class GatedTraffic:
             return exchange.answer
         self._traffic.wait_for(exchange)
         return Forward(
-            Listener(lambda answer: self._traffic.answered(exchange, answer), lambda response: True)
+            ChunkRecorder(
+                lambda answer: self._traffic.answered(exchange, answer), lambda response: True
+            )
         )
 
     def carried_out(
@@ -86,7 +90,7 @@ def _at_work(recorder: TraceRecorder) -> str:
     return next(iter(open_runs)) if len(open_runs) == 1 else ""
 
 
-def _is_whole(response: HttpResponse, call: Call) -> bool:
+def _is_whole(response: HttpResponse, call: ModelCall) -> bool:
     """Whether a model call's response says all that it had to say."""
     try:
         return (

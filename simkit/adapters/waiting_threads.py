@@ -32,7 +32,7 @@ _WAITS: Final = frozenset(
 _ABSENT: Final = object()
 
 
-class _Call:
+class _CallSite:
     """The call that an instruction makes: its name, and the names that lead to its object."""
 
     __slots__ = ("name", "receiver")
@@ -48,8 +48,8 @@ def waiting(frame: FrameType, thread: int, alive: Mapping[int, FrameType]) -> Wa
     """
     known = _KNOWN.get(frame.f_code)
     if known is not None:
-        waiting_ = known(frame, alive)
-        return "no" if not waiting_ else "perhaps" if frame.f_code in _TAKERS else "yes"
+        waiting = known(frame, alive)
+        return "no" if not waiting else "perhaps" if frame.f_code in _TAKERS else "yes"
     call = _call_at(frame.f_code, frame.f_lasti)
     if call is None or call.name not in _WAITS:
         return "no"
@@ -97,9 +97,9 @@ def _of_object(thing: Any, thread: int, name: str) -> Waiting:
 
 
 def _in_condition(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
-    names_ = frame.f_locals
-    has_released = "saved_state" in names_
-    return has_released and names_.get("waiter") in names_["self"]._waiters
+    names = frame.f_locals
+    has_released = "saved_state" in names
+    return has_released and names.get("waiter") in names["self"]._waiters
 
 
 def _in_join(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
@@ -191,14 +191,14 @@ def _places(code: CodeType) -> dict[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _call_at(code: CodeType, offset: int) -> _Call | None:
+def _call_at(code: CodeType, offset: int) -> _CallSite | None:
     """Return the call that the instruction at an offset makes; None where it makes none."""
     place = _places(code).get(offset)
     if place is None:
         return None
     steps = _instructions(code)
     if steps[place].opname == "BEFORE_WITH":
-        return _Call("acquire", _path_to(steps, place - 1))
+        return _CallSite("acquire", _path_to(steps, place - 1))
     if not steps[place].opname.startswith(("CALL", "PRECALL")):
         return None
     start = _start_of(steps[place])
@@ -207,7 +207,7 @@ def _call_at(code: CodeType, offset: int) -> _Call | None:
         if _start_of(step) == start and step.opname in (*_ATTRIBUTES, *_NAMES):
             is_method = step.opname in _ATTRIBUTES
             path = _path_to(steps, before - 1) if is_method else (_name_of(step),)
-            return _Call(_name_of(step), path)
+            return _CallSite(_name_of(step), path)
     return None
 
 

@@ -80,7 +80,7 @@ def story(request: pytest.FixtureRequest) -> Story:
     """The scenario that is being told."""
     config = request.config
     root = config.rootpath
-    story_ = Story(
+    story = Story(
         config.stash.setdefault(_LIBRARY, Library()),
         root=root,
         folders=[
@@ -88,11 +88,11 @@ def story(request: pytest.FixtureRequest) -> Story:
         ],
         seed=config.getoption("--simkit-seed", None),
     )
-    request.node.stash[_STORY] = story_
+    request.node.stash[_STORY] = story
     # Only a session that tells stories listens to pytest-bdd.
     if not config.pluginmanager.has_plugin(_TELLER):
         config.pluginmanager.register(_Teller(), _TELLER)
-    return story_
+    return story
 
 
 class _Teller:
@@ -104,29 +104,29 @@ class _Teller:
     def pytest_bdd_before_step_call(
         self, feature: Any, scenario: Any, step: Any, step_func: Any, step_func_args: dict[str, Any]
     ) -> None:
-        story_ = step_func_args.get("story")
-        if not isinstance(story_, Story):
+        story = step_func_args.get("story")
+        if not isinstance(story, Story):
             return
-        if not story_.has_begun:
+        if not story.has_begun:
             text = Path(feature.filename).read_text(encoding="utf-8")
             line = scenario.line_number
-            story_.begin(
+            story.begin(
                 Places(os.path.relpath(feature.filename), text, (line, line)), scenario.name
             )
-        story_.lines = _lines_of(step)
-        story_.text = step.docstring
-        story_.table = None if step.datatable is None else step.datatable.raw()
+        story.lines = _lines_of(step)
+        story.text = step.docstring
+        story.table = None if step.datatable is None else step.datatable.raw()
 
     def pytest_bdd_after_step(self, step: Any) -> None:
         self._last = step
 
     def pytest_bdd_after_scenario(self, request: pytest.FixtureRequest, scenario: Any) -> None:
-        story_ = request.node.stash.get(_STORY, None)
+        story = request.node.stash.get(_STORY, None)
         # It is also called when a step failed, whose exception is then on its way.
-        if story_ is None or self._last is not scenario.steps[-1]:
+        if story is None or self._last is not scenario.steps[-1]:
             return
         with _as_failure(request):
-            judgement = story_.end()
+            judgement = story.end()
         if request.config.getoption("--simkit-strict", default=False):
             judgement = strictly(judgement)
         if judgement.passed_over:
@@ -146,10 +146,10 @@ class _Teller:
 def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:
     """Fail with the phrase that is near; where nobody tells a story, do nothing."""
     try:
-        story_ = request.getfixturevalue("story")
+        story = request.getfixturevalue("story")
     except pytest.FixtureLookupError:
         return
-    if not isinstance(story_, Story):
+    if not isinstance(story, Story):
         return
     nearest = hint(step.type, step.name)
     where = f"{os.path.relpath(feature.filename)}:{step.line_number}:{_column(feature, step)}"

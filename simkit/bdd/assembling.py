@@ -12,14 +12,14 @@ from yaml.nodes import Node
 from simkit.bdd.claiming import WHOLE, Claims
 from simkit.bdd.places import Places
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import Turn
 
 _SPOKEN: Final = ("user", "resume", "session", "project")
 """The keys of a turn to which later turns are held."""
 
 
-class Told(NamedTuple):
+class StoryParts(NamedTuple):
     """What was told so far: values without claims, claims, and which lines said them."""
 
     values: dict[str, Any]
@@ -28,9 +28,9 @@ class Told(NamedTuple):
     standing: Sequence[Set[str]]
     """By turn, the tools whose results there were told for every turn."""
 
-    def item(self) -> Item:
+    def item(self) -> ScenarioCase:
         """Returns the scenario's place in the feature file."""
-        return Item(self.places.file, self.values["scenario"], 0, self.places.scenario[0])
+        return ScenarioCase(self.places.file, self.values["scenario"], 0, self.places.scenario[0])
 
     def whole(self) -> tuple[dict[str, Any], Places]:
         """Returns all values as a scenario file would hold them, and the lines that said them."""
@@ -82,7 +82,7 @@ class Assembly:
         self._changed.update(range(len(self._turns)))
         self._last = None
 
-    def prepared(self, parts: Told) -> Prepared:
+    def prepared(self, parts: StoryParts) -> Prepared:
         """Returns the scenario ready to run; raises SourceError for what is wrong with a turn."""
         if self._last is None:
             self._changed.add(len(parts.values["turns"]) - 1)
@@ -108,13 +108,13 @@ class Assembly:
             numbers=(),
         )
 
-    def whole(self, parts: Told) -> Prepared:
+    def whole(self, parts: StoryParts) -> Prepared:
         """Returns the scenario as if a file held it: all that is wrong with it is found."""
         return self._assembled(parts, *parts.whole())
 
     def _assembled(
         self,
-        parts: Told,
+        parts: StoryParts,
         values: dict[str, Any],
         places: Places,
         place: int | None = None,
@@ -137,7 +137,7 @@ class Assembly:
 class _Nodes:
     """The nodes of a story, made when a place is asked for."""
 
-    def __init__(self, parts: Told) -> None:
+    def __init__(self, parts: StoryParts) -> None:
         self._parts = parts
         self._root: list[Node] = []
 

@@ -46,7 +46,7 @@ class Claims:
     @property
     def speak_of_the_end(self) -> Lines | None:
         """The lines of the first claim on the whole run."""
-        return next((claim_.lines for claim_ in self._by_turn.get(WHOLE, ())), None)
+        return next((claim.lines for claim in self._by_turn.get(WHOLE, ())), None)
 
     def expect(self, turn: int, places: Places, place: int | None = None) -> dict[str, Any]:
         """Returns what is claimed of a turn or of the whole run, and notes who said what.

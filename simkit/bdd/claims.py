@@ -12,7 +12,7 @@ from simkit.bdd.claiming import WHOLE, claims_in
 from simkit.bdd.conditions import pairs_below, records_below
 from simkit.bdd.contexts import CONTEXTS
 from simkit.bdd.given_when_steps import yaml_below
-from simkit.bdd.steps import Said, Step
+from simkit.bdd.steps import Step, StepValues
 from simkit.bdd.story import Story
 from simkit.bdd.subjects import SUBJECTS, by_channel, path_of
 from simkit.checks.judge import Judgement
@@ -25,7 +25,7 @@ _IN_ORDER: Final = "$in_order"
 # Agents
 
 
-def _ran(story: Story, values: Said) -> Judgement:
+def _ran(story: Story, values: StepValues) -> Judgement:
     names = [
         [story.agent(name) for name in agent] if isinstance(agent, list) else story.agent(agent)
         for agent in values["agents"]
@@ -33,17 +33,17 @@ def _ran(story: Story, values: Said) -> Judgement:
     return story.claim(("agents",), names)
 
 
-def _ran_below(story: Story, _: Said) -> Judgement:
+def _ran_below(story: Story, _: StepValues) -> Judgement:
     rows = [[story.agent(cell) for cell in row if cell] for row in story.table or ()]
     return story.claim(("agents",), [row if len(row) > 1 else row[0] for row in rows])
 
 
-def _ran_before(story: Story, values: Said) -> Judgement:
+def _ran_before(story: Story, values: StepValues) -> Judgement:
     pair = [story.agent(values["agent"]), story.agent(values["other"])]
     return story.claim(("agents",), {_IN_ORDER: pair})
 
 
-def _asked_times(story: Story, values: Said, times: int) -> Judgement:
+def _asked_times(story: Story, values: StepValues, times: int) -> Judgement:
     return story.claim(("model_calls", story.agent(values["agent"])), times)
 
 
@@ -83,13 +83,13 @@ AGENTS: Final = (
 # Runs and state
 
 
-def _run(story: Story, values: Said, name: str, matcher: Any) -> Judgement:
+def _run(story: Story, values: StepValues, name: str, matcher: Any) -> Judgement:
     return story.claim(
         path_of(story, values, f"runs.{name}"), {story.channel(values["channel"]): matcher}
     )
 
 
-def _run_below(story: Story, values: Said, name: str, is_all: bool = False) -> Judgement:
+def _run_below(story: Story, values: StepValues, name: str, is_all: bool = False) -> Judgement:
     """Channels and what they hold, one a row; ``is_all`` says that there are no others."""
     matcher = by_channel(story, pairs_below(story.below))
     return story.claim(
@@ -97,7 +97,7 @@ def _run_below(story: Story, values: Said, name: str, is_all: bool = False) -> J
     )
 
 
-def _state(story: Story, values: Said, matcher: Any) -> Judgement:
+def _state(story: Story, values: StepValues, matcher: Any) -> Judgement:
     return story.claim(("state",), {story.channel(values["channel"]): matcher})
 
 
@@ -157,7 +157,7 @@ STATE: Final = (
 # Handoffs, tools
 
 
-def _handoff(story: Story, values: Said, **more: Any) -> Judgement:
+def _handoff(story: Story, values: StepValues, **more: Any) -> Judgement:
     pair = {"from": story.agent(values["agent"]), "to": story.agent(values["target"])}
     handoff = {**pair, "outcome": "made", **more}
     if "type" in values:
@@ -169,7 +169,7 @@ def _handoff(story: Story, values: Said, **more: Any) -> Judgement:
     return story.claim(("handoffs",), {"$has": [handoff]})
 
 
-def _handoffs_below(story: Story, _: Said) -> Judgement:
+def _handoffs_below(story: Story, _: StepValues) -> Judgement:
     records = [
         with_nested(record, HANDOFF_KEYS, "payload") for record in records_below(story.below)
     ]
@@ -180,7 +180,7 @@ def _handoffs_below(story: Story, _: Said) -> Judgement:
     return story.claim(("handoffs",), records)
 
 
-def _must_carry(story: Story, values: Said) -> Judgement:
+def _must_carry(story: Story, values: StepValues) -> Judgement:
     """What the pipeline says of its contracts stands in the first event, before any turn."""
     story.last_turn = WHOLE
     contract = {
@@ -194,14 +194,14 @@ def _must_carry(story: Story, values: Said) -> Judgement:
     return story.claim(("events",), {"$has": [event]})
 
 
-def _called(story: Story, values: Said, **more: Any) -> Judgement:
+def _called(story: Story, values: StepValues, **more: Any) -> Judgement:
     call = {"agent": story.agent(values["agent"]), "tool": values["tool"], **more}
     if "matching" in values:
         call["args"] = story.matcher_of(values["matching"])
     return story.claim(("tool_calls",), {"$has": [call]})
 
 
-def _calls_below(story: Story, _: Said) -> Judgement:
+def _calls_below(story: Story, _: StepValues) -> Judgement:
     records = [with_nested(record, TOOL_KEYS, "args") for record in records_below(story.below)]
     for record in records:
         if isinstance(record.get("agent"), str):
@@ -275,7 +275,7 @@ MOVES: Final = (
 # How it went
 
 
-def _finding(story: Story, values: Said) -> Judgement:
+def _finding(story: Story, values: StepValues) -> Judgement:
     claim: dict[str, Any] = {"id": values["lint"]}
     if "agent" in values:
         claim["agent"] = story.agent(values["agent"])
@@ -284,14 +284,14 @@ def _finding(story: Story, values: Said) -> Judgement:
     return story.claim(("findings",), claim)
 
 
-def _event(story: Story, values: Said) -> Any:
+def _event(story: Story, values: StepValues) -> Any:
     return {
         "kind": values["kind"],
         **(story.matcher_of(values["matching"]) if "matching" in values else {}),
     }
 
 
-def _all_of_this(story: Story, _: Said) -> Judgement | None:
+def _all_of_this(story: Story, _: StepValues) -> Judgement | None:
     """Claims that are written as in a scenario file."""
     document = yaml_below(story)
     if not isinstance(document, dict):
@@ -302,7 +302,7 @@ def _all_of_this(story: Story, _: Said) -> Judgement | None:
     return judgement
 
 
-def _logged(story: Story, values: Said) -> Any:
+def _logged(story: Story, values: StepValues) -> Any:
     record = {"message": story.matcher_of(values["condition"])}
     if "level" in values:
         record["level"] = str(values["level"]).upper()

@@ -245,7 +245,7 @@ def condition_of(text: str) -> Condition | None:
 
 def _condition(words: Words, holes: Mapping[str, Any]) -> Condition:
     inner = [hole for hole in holes.values() if isinstance(hole, Condition)]
-    takes = words.takes or tuple(form for condition_ in inner for form in condition_.takes)
+    takes = words.takes or tuple(form for condition in inner for form in condition.takes)
     return Condition(lambda below: words.build(below, holes), takes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from simkit.bdd.conditions import messages_below, records_below
-from simkit.bdd.steps import Said, Step
+from simkit.bdd.steps import Step, StepValues
 from simkit.bdd.story import Story
 from simkit.bdd.subjects import path_of
 from simkit.checks.judge import Judgement
@@ -13,42 +13,42 @@ from simkit.checks.judge import Judgement
 _TABLE: Final = ("table",)
 
 
-def _context(story: Story, values: Said, name: str, matcher: Any) -> Judgement:
+def _context(story: Story, values: StepValues, name: str, matcher: Any) -> Judgement:
     return story.claim(path_of(story, values, f"context.{name}"), matcher)
 
 
-def _role_and(values: Said, matcher: Any) -> Any:
+def _role_and(values: StepValues, matcher: Any) -> Any:
     return {"role": values["role"], "content": matcher}
 
 
-def _share(story: Story, values: Said) -> Judgement:
+def _share(story: Story, values: StepValues) -> Judgement:
     source = story.agent(values["source"])
     source = source if source != values["source"] else story.section(source)
     return _context(story, values, "share", {source: values["share"]})
 
 
-def _cut(values: Said) -> Any:
+def _cut(values: StepValues) -> Any:
     return {
         "content": {"$contains": values["text"]},
         **({"by": values["by"]} if "by" in values else {}),
     }
 
 
-def _left_out(values: Said) -> Any:
+def _left_out(values: StepValues) -> Any:
     return {
         "text": {"$contains": values["text"]},
         **({"by": values["by"]} if "by" in values else {}),
     }
 
 
-def _each_included(story: Story, values: Said) -> Judgement | None:
+def _each_included(story: Story, values: StepValues) -> Judgement | None:
     judgement = None
     for message in messages_below(story.below):
         judgement = _context(story, values, "includes", message)
     return judgement
 
 
-def _section_of(story: Story, values: Said) -> Judgement:
+def _section_of(story: Story, values: StepValues) -> Judgement:
     agent = story.agent(values["agent"])
     path = ("context", agent, story.section(values["section"]))
     return story.claim(path, story.matcher_of(values["condition"]))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from simkit.bdd.cells import TableInvalid, items_of, pairs_of, with_nested
-from simkit.bdd.steps import Said, Step
+from simkit.bdd.steps import Step, StepValues
 from simkit.bdd.story import Story
 from simkit.language.yaml import load_text
 
@@ -35,26 +35,26 @@ def yaml_below(story: Story) -> Any:
     return document.data
 
 
-def _state_of(story: Story, values: Said) -> None:
+def _state_of(story: Story, values: StepValues) -> None:
     for channel, value in values["values"].items():
         story.state(channel, value)
 
 
-def _lint_off(story: Story, values: Said) -> None:
+def _lint_off(story: Story, values: StepValues) -> None:
     place = values.get("place")
     path = ("lints", values["lint"], place) if place else ("lints", values["lint"])
     story.give(path, values["text"])
 
 
-def _uses(story: Story, values: Said) -> None:
+def _uses(story: Story, values: StepValues) -> None:
     story.give(("use",), [*story.values.get("use", ()), values["text"]])
 
 
-def _needs(story: Story, values: Said) -> None:
+def _needs(story: Story, values: StepValues) -> None:
     story.give(("needs",), [*story.values.get("needs", ()), values["text"]])
 
 
-def _made_up(story: Story, values: Said) -> None:
+def _made_up(story: Story, values: StepValues) -> None:
     entry: dict[str, Any] = {}
     if "count" in values:
         entry["count"] = values["count"]
@@ -100,20 +100,20 @@ BACKGROUND: Final = (
 """What is so before the user speaks."""
 
 
-def _user_says(story: Story, values: Said) -> None:
+def _user_says(story: Story, values: StepValues) -> None:
     story.say(values["text"], values.get("session"), values.get("project"))
 
 
-def _user_repeats(story: Story, values: Said) -> None:
+def _user_repeats(story: Story, values: StepValues) -> None:
     story.say(values["text"], values.get("session"), values.get("project"), values["count"])
 
 
-def _user_sends(story: Story, values: Said) -> None:
+def _user_sends(story: Story, values: StepValues) -> None:
     pairs = _pairs(story) if story.table is not None else values["values"]
     story.say({"json": pairs}, values.get("session"), values.get("project"))
 
 
-def _user_says_below(story: Story, values: Said) -> None:
+def _user_says_below(story: Story, values: StepValues) -> None:
     story.say(story.text, values.get("session"), values.get("project"))
 
 
@@ -133,7 +133,7 @@ SPEAKING: Final = (
 """What the user does; each line but the last begins a turn."""
 
 
-def _around(answer: dict[str, Any], values: Said) -> dict[str, Any]:
+def _around(answer: dict[str, Any], values: StepValues) -> dict[str, Any]:
     """A reply line with what is said around it."""
     if "delay" in values:
         answer["latency_ms"] = values["delay"]
@@ -142,7 +142,7 @@ def _around(answer: dict[str, Any], values: Said) -> dict[str, Any]:
     return answer
 
 
-def _handoff(story: Story, values: Said, payload: Any) -> dict[str, Any]:
+def _handoff(story: Story, values: StepValues, payload: Any) -> dict[str, Any]:
     line = {"to": story.agent(values["target"]), "payload": payload}
     if "type" in values:
         line["type"] = story.handoff_type(values["type"])
@@ -159,7 +159,7 @@ def _calls_below(story: Story) -> list[dict[str, Any]]:
     return [{record["tool"]: record.get("args", {})} for record in records]
 
 
-def _result(answer: dict[str, Any], values: Said) -> dict[str, Any]:
+def _result(answer: dict[str, Any], values: StepValues) -> dict[str, Any]:
     if "args" in values:
         answer["when"] = values["args"]
     if "delay" in values:
@@ -172,20 +172,20 @@ _FOR: Final = "[ for {args:values}][ after {delay:count} ms]"
 _HANDOFF: Final = "{agent} hands off to {target:agent}[ as {type:name}][ asking {query:text}]"
 
 
-Line: TypeAlias = Callable[[Story, Said, dict[str, Any]], None]
+Line: TypeAlias = Callable[[Story, StepValues, dict[str, Any]], None]
 """Writes down what a step answers."""
 
 
 def _answers(coming: bool) -> tuple[Step, ...]:
     """What is answered: to what the user says next, or to what was just said."""
 
-    def line(story: Story, values: Said, answer: dict[str, Any]) -> None:
+    def line(story: Story, values: StepValues, answer: dict[str, Any]) -> None:
         story.reply(values["agent"], _around(answer, values), coming=coming)
 
-    def fault(story: Story, values: Said, planned: dict[str, Any]) -> None:
+    def fault(story: Story, values: StepValues, planned: dict[str, Any]) -> None:
         story.fault(values["agent"], planned, coming=coming)
 
-    def result(story: Story, values: Said, answer: dict[str, Any]) -> None:
+    def result(story: Story, values: StepValues, answer: dict[str, Any]) -> None:
         story.result(values["tool"], _result(answer, values), coming=coming)
 
     return (
@@ -322,7 +322,7 @@ def _results(result: Line) -> tuple[Step, ...]:
     )
 
 
-def _planned(values: Said) -> dict[str, Any]:
+def _planned(values: StepValues) -> dict[str, Any]:
     error: Any = values["failure"]
     if "seconds" in values:
         error = {"type": error, "retry_after": values["seconds"]}

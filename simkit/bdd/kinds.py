@@ -83,8 +83,8 @@ def _list(text: str, separators: str) -> list[str]:
 def _groups(text: str) -> list[Any]:
     """Agents in order; those beside each other are a list of their own."""
     groups: list[Any] = []
-    for item_ in re.split(AND, text):
-        group = [agent_of(name) for name in item_.split(BESIDE)]
+    for item in re.split(AND, text):
+        group = [agent_of(name) for name in item.split(BESIDE)]
         groups.append(group if len(group) > 1 else group[0])
     return groups
 

@@ -36,11 +36,11 @@ def tables() -> Iterator[tuple[str, list[str]]]:
 
 def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yields every title with its phrases, each with an example and what stands below it."""
-    given_, when, then = VOCABULARIES
-    answers = {phrase.text for _, phrase in given_.phrases} & {
+    given, when, then = VOCABULARIES
+    answers = {phrase.text for _, phrase in given.phrases} & {
         phrase.text for _, phrase in when.phrases
     }
-    yield "Given", _rows(given_, answers, False)
+    yield "Given", _rows(given, answers, False)
     yield "When", _rows(when, answers, False)
     yield "Given or When", _rows(when, answers, True)
     yield "Then", _rows(then, set(), False)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from simkit.bdd.story import Story
 from simkit.checks.judge import Judgement
 
-Said = Mapping[str, Any]
+StepValues = Mapping[str, Any]
 """What stood in the holes of a phrase."""
 
 
@@ -17,7 +17,7 @@ class Step(NamedTuple):
 
     text: str
     """The phrase; with a colon at its end it needs what it takes below it."""
-    tell: Callable[[Story, Said], Judgement | None]
+    tell: Callable[[Story, StepValues], Judgement | None]
     """Adds it to the story; a claim returns what does not hold."""
     takes: tuple[str, ...] = ()
     """What must stand below: `table`, `text`, or one of both."""

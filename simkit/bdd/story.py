@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simkit.bdd.assembling import Assembly, Told
+from simkit.bdd.assembling import Assembly, StoryParts
 from simkit.bdd.cells import Table
 from simkit.bdd.claiming import WHOLE, Claim, Claims
 from simkit.bdd.conditions import Below, Condition
@@ -264,10 +264,10 @@ class Story:
             self._conversation.close()
         self._conversation, self._judged = None, 0
 
-    def _parts(self) -> Told:
+    def _parts(self) -> StoryParts:
         if not self._values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge")
-        return Told(self._values, self._claims, self._places, self._stood)
+        return StoryParts(self._values, self._claims, self._places, self._stood)
 
     def _claimed_turn(self) -> int:
         turns = self._values.get("turns")

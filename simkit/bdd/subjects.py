@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from simkit.bdd.kinds import Chosen
-from simkit.bdd.steps import Said, Step
+from simkit.bdd.steps import Step, StepValues
 from simkit.bdd.story import Story
 from simkit.checks.judge import Judgement
 
@@ -45,7 +45,7 @@ def _key(story: Story, chosen: Chosen) -> str:
     return f"{agent}{run}[{chosen.place}]" if chosen.place else f"{agent}{run}"
 
 
-def path_of(story: Story, values: Said, claim: str) -> tuple[str, ...]:
+def path_of(story: Story, values: StepValues, claim: str) -> tuple[str, ...]:
     """Returns where a claim stands below `expect`."""
     family, _, name = claim.partition(".")
     if not name:
@@ -54,7 +54,7 @@ def path_of(story: Story, values: Said, claim: str) -> tuple[str, ...]:
 
 
 def _noun_step(claim: str, noun: str) -> Step:
-    def tell(story: Story, values: Said) -> Judgement:
+    def tell(story: Story, values: StepValues) -> Judgement:
         matcher = story.matcher_of(values["condition"])
         if claim in ("state", "runs.received", "runs.update"):
             matcher = by_channel(story, matcher)

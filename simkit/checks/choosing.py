@@ -19,19 +19,19 @@ from simkit.trace.views import CallView, run_ids
 
 _MODEL_CALL: Final = "model call"
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 
 
-class Group(NamedTuple, Generic[Item]):
+class Group(NamedTuple, Generic[ItemT]):
     """All that a key may speak of for one agent, in order."""
 
     agent: str
-    items: Sequence[Item]
+    items: Sequence[ItemT]
     run: int | None = None
     """The place of the run, where only its calls are meant."""
     noun: str = _MODEL_CALL
 
-    def name(self, item: Item) -> str:
+    def name(self, item: ItemT) -> str:
         """Returns the key by which a claim would name one of them: ``billing[1]``."""
         place = next(at for at, position in enumerate(self.items) if position is item)
         return f"{self.agent}{self.within}[{place}]"
@@ -42,16 +42,16 @@ class Group(NamedTuple, Generic[Item]):
         return "" if self.run is None else f"[run {self.run}]"
 
 
-class Looked(NamedTuple, Generic[Item]):
+class Looked(NamedTuple, Generic[ItemT]):
     """One call or run that a claim is held against, and the part of the claim that is."""
 
-    item: Item
+    item: ItemT
     matcher: Any
     is_denial: bool
     """Whether only what the claim denies is held against it."""
 
 
-class Claim(NamedTuple, Generic[Item]):
+class Claim(NamedTuple, Generic[ItemT]):
     """One claim on one call, or run."""
 
     key: str
@@ -59,8 +59,8 @@ class Claim(NamedTuple, Generic[Item]):
     source_matcher: Any
     """The whole claim, of which an item may be held against what it denies only."""
     path: Path
-    looked: Looked[Item]
-    group: Group[Item]
+    looked: Looked[ItemT]
+    group: Group[ItemT]
     scope: Scope
 
     @property
@@ -69,19 +69,19 @@ class Claim(NamedTuple, Generic[Item]):
         return self.looked.matcher
 
     @property
-    def item(self) -> Item:
+    def item(self) -> ItemT:
         """Return the item that is looked at."""
         return self.looked.item
 
 
-class Check(NamedTuple, Generic[Item]):
+class Check(NamedTuple, Generic[ItemT]):
     """How claims are held against calls, or runs."""
 
     polarity: Callable[[str, Any], Polarity]
     """What a claim of a name says: that something is there, that something is not, or both."""
-    holds: Callable[[Claim[Item], Writer], bool]
-    findings: Callable[[Claim[Item], Writer], Iterable[Finding]]
-    distance: Callable[[Claim[Item], Writer], float]
+    holds: Callable[[Claim[ItemT], Writer], bool]
+    findings: Callable[[Claim[ItemT], Writer], Iterable[Finding]]
+    distance: Callable[[Claim[ItemT], Writer], float]
     """How far an item is from a claim; 0 where it holds."""
 
 
@@ -89,8 +89,8 @@ def check_chosen(
     key: str,
     path: Path,
     claims: Sequence[tuple[str, Any]],
-    groups: Sequence[Group[Item]] | str,
-    check: Check[Item],
+    groups: Sequence[Group[ItemT]] | str,
+    check: Check[ItemT],
     scope: Scope,
     writer: Writer,
 ) -> Iterator[Finding]:
@@ -113,12 +113,12 @@ def _claims(
     key: str,
     path: Path,
     claims: Sequence[tuple[str, Any]],
-    group: Group[Item],
-    check: Check[Item],
+    group: Group[ItemT],
+    check: Check[ItemT],
     scope: Scope,
-) -> Iterator[Claim[Item]]:
+) -> Iterator[Claim[ItemT]]:
     """Yield what is held against what, item by item."""
-    by_item: dict[int, list[Claim[Item]]] = {id(item): [] for item in group.items}
+    by_item: dict[int, list[Claim[ItemT]]] = {id(item): [] for item in group.items}
     for name, matcher in claims:
         for looked in looked_at(selected(key), check.polarity(name, matcher), matcher, group):
             claim = Claim(key, name, matcher, (*path, name), looked, group, scope)
@@ -131,13 +131,13 @@ def _check_some(
     key: str,
     path: Path,
     claims: Sequence[tuple[str, Any]],
-    group: Group[Item],
-    check: Check[Item],
+    group: Group[ItemT],
+    check: Check[ItemT],
     scope: Scope,
     writer: Writer,
 ) -> Iterator[Finding]:
     """Yield the finding that no item holds all claims; of the item that comes nearest."""
-    nearest: tuple[float, list[Claim[Item]]] | None = None
+    nearest: tuple[float, list[Claim[ItemT]]] | None = None
     for item in group.items:
         required = [
             Claim(key, name, matcher, (*path, name), Looked(item, matcher, False), group, scope)
@@ -158,8 +158,8 @@ def _check_some(
 
 
 def looked_at(
-    selector: Selector, polarity: Polarity, matcher: Any, group: Group[Item]
-) -> Iterator[Looked[Item]]:
+    selector: Selector, polarity: Polarity, matcher: Any, group: Group[ItemT]
+) -> Iterator[Looked[ItemT]]:
     """Yields what a claim is held against; not for ``[any]``, where one of them is enough."""
     items = group.items
     if selector.place is not None:
@@ -176,10 +176,10 @@ def looked_at(
 def which_words(
     selector: Selector,
     polarity: Polarity,
-    looked: Looked[Item],
-    group: Group[Item],
+    looked: Looked[ItemT],
+    group: Group[ItemT],
     scope: Scope,
-    holds: Callable[[Item], bool],
+    holds: Callable[[ItemT], bool],
 ) -> Iterator[str]:
     """Yields a line that says which of several were looked at, where the key does not.
 

@@ -16,7 +16,7 @@ from simkit.core.messages import ABSENT, Dropped, Message, ToolCall, value_said
 from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.general import TYPE_NAMES
-from simkit.language.matching.values import Said, number_of
+from simkit.language.matching.values import Content, number_of
 from simkit.language.paths import getter
 from simkit.trace import events as e
 from simkit.trace.views import View
@@ -147,7 +147,7 @@ def _of_runs(name: str) -> Callable[[View], Iterator[Any]]:
                 if name != "reply":
                     yield getattr(run, name)
                 elif run.message is not None:
-                    yield Said(run.message.content, value_said(run.message))
+                    yield Content(run.message.content, value_said(run.message))
 
     return values
 
@@ -182,7 +182,7 @@ COLLECTED: Final[Mapping[tuple[str, ...], Callable[[View], Iterator[Any]]]] = {
 
 
 def _read(value: Any) -> Any:
-    return value.structure if isinstance(value, Said) else value
+    return value.structure if isinstance(value, Content) else value
 
 
 _UNKNOWN: Final = object()

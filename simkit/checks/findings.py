@@ -62,7 +62,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
         return f"{self.where}: {self.what}"
 
 
-class Found(tuple[Finding, ...]):
+class FindingList(tuple[Finding, ...]):
     """Findings, of which one may ask by a lint's id whether it is among them."""
 
     __slots__ = ()

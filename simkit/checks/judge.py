@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from simkit.checks.claims import Writer
 from simkit.checks.contexts import check_contexts
 from simkit.checks.endings import check_endings, ended_by, turns_left
-from simkit.checks.findings import CLAIM, Finding, Found, Hit
+from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
 from simkit.checks.following import with_causes
 from simkit.checks.handoff_state_event_claims import (
     check_events,
@@ -76,7 +76,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("findings", "warnings", "noted", "passed_over"):
-            msgspec.structs.force_setattr(self, name, Found(getattr(self, name)))
+            msgspec.structs.force_setattr(self, name, FindingList(getattr(self, name)))
 
     @property
     def passed(self) -> bool:
@@ -99,8 +99,8 @@ def judge(
     ``twins`` is what the lints saw that compare runs.
     """
     try:
-        view, hits_ = run_lints(trace.events, all_lints())
-        return judge_seen(scenario, document, view, [*hits_, *twins], find)
+        view, hits = run_lints(trace.events, all_lints())
+        return judge_seen(scenario, document, view, [*hits, *twins], find)
     except PatternTooSlow as problem:
         path = document.path_of(problem.pattern)
         if path is None:

@@ -84,7 +84,7 @@ def _found_instead(scope_hits: Sequence[Hit], scope: Scope) -> str:
 
 def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: Writer) -> Sorted:
     """Sorts hits: where a scope claims findings, others may be found too and do not fail."""
-    sorted_ = Sorted()
+    sorted = Sorted()
     for hit in hits.all:
         if is_waived(hit, off, writer):
             continue
@@ -93,14 +93,14 @@ def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: 
         allowed = not _is_about_the_script(hit) and any(scope.expect.findings for scope in scopes)
         fails = severity_of(hit) == "E" and not allowed
         if claimed or _is_claimed_error(hit, scopes) or (allowed and not fails):
-            sorted_.noted.append(hit)
+            sorted.noted.append(hit)
         elif fails:
-            sorted_.failing.append(hit)
+            sorted.failing.append(hit)
         else:
-            sorted_.warnings.append(hit)
+            sorted.warnings.append(hit)
         if claimed or fails:
-            sorted_.expected_hits.add((hit.id, hit.turn))
-    return sorted_
+            sorted.expected_hits.add((hit.id, hit.turn))
+    return sorted
 
 
 def _claims(scope: Scope, hit: Hit, writer: Writer) -> bool:

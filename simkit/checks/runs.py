@@ -24,7 +24,7 @@ from simkit.checks.scope import Scope
 from simkit.core.messages import value_said
 from simkit.core.text import counted, short
 from simkit.language.matching.polarity import polarity_of
-from simkit.language.matching.values import Said
+from simkit.language.matching.values import Content
 from simkit.spec.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
 from simkit.trace.views import RunView
 
@@ -274,7 +274,7 @@ def _distance(claim: Claim[RunView], writer: Writer) -> float:
 def _value(run: RunView, name: str) -> Any:
     if name != "reply":
         return getattr(run, name)
-    return None if run.message is None else Said(run.message.content, value_said(run.message))
+    return None if run.message is None else Content(run.message.content, value_said(run.message))
 
 
 _RUNS: Final[Check[RunView]] = Check(
@@ -291,7 +291,7 @@ def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     path = (*scope.path, "tool_calls")
     if not writer.misses(scope.expect.tool_calls, calls_found):
         return
-    calls = [f"{call_['tool']} by {call_['agent']}" for call_ in calls_found]
+    calls = [f"{call['tool']} by {call['agent']}" for call in calls_found]
     title = f"tools called {scope.words}:"
     lines = first_lines(title, calls) if calls else [f"no tool was called {scope.words}"]
     yield from writer.compare(

@@ -34,7 +34,7 @@ from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import scenarios_of
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace.diff import TraceDiff, trace_diff, without
 
 
@@ -144,7 +144,7 @@ class _Pairs:
         self._others: dict[str, tuple[Document, App, set[str]]] = {}
         """File of a pipeline that implements others to it, and what it declared and was met."""
 
-    def of(self, entries: Sequence[Item | Result]) -> Iterator[Compared]:
+    def of(self, entries: Sequence[ScenarioCase | Result]) -> Iterator[Compared]:
         """Yields every scenario's two runs, then what was declared and did not occur."""
         for entry in entries:
             yield self._pair(entry)
@@ -154,7 +154,7 @@ class _Pairs:
         for document, app, scenarios_compared in self._others.values():
             yield from _stale(document, app, scenarios_compared, compared)
 
-    def _pair(self, entry: Item | Result) -> Compared:
+    def _pair(self, entry: ScenarioCase | Result) -> Compared:
         if isinstance(entry, Result):
             return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
         comparison = Compared(entry.id, ("", ""), None, "", entry.file, entry.line)

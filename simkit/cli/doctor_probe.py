@@ -18,7 +18,7 @@ from simkit.adapters.annotations import current_mark
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.server_files import server_text
-from simkit.capture.http.installing import Installation, Made
+from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.request_router import Decision
 from simkit.cli.selection import select
 from simkit.core.errors import SimkitError
@@ -51,7 +51,7 @@ class FirstTurn(msgspec.Struct, frozen=True):
     text: str
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _RequestRow(msgspec.Struct, frozen=True):
     """One request that came to the gate."""
 
     protocol: str
@@ -93,7 +93,7 @@ def first_turn(path: str) -> FirstTurn:
     return FirstTurn(is_well, title + "\n".join(lines))
 
 
-def _run_once(prepared: Prepared) -> tuple[Trace, list[_Seen], list[str], list[str]]:
+def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], list[str]]:
     """Returns the trace, the requests, the processes that were started, and what broke it."""
     first = prepared.scenario.turns[:1]
     prepared = msgspec.structs.replace(
@@ -116,11 +116,11 @@ def _run_once(prepared: Prepared) -> tuple[Trace, list[_Seen], list[str], list[s
 
 
 @contextmanager
-def _watched() -> Iterator[list[_Seen]]:
+def _watched() -> Iterator[list[_RequestRow]]:
     """Yields what comes to the gates of runs."""
-    requests: list[_Seen] = []
+    requests: list[_RequestRow] = []
 
-    def wrapper(before: Made) -> Made:
+    def wrapper(before: Replacement) -> Replacement:
         def take(gate: ModelInterceptor, request: HttpRequest) -> Decision:
             requests.append(_request_row(request))
             decision: Decision = before(gate, request)
@@ -132,14 +132,14 @@ def _watched() -> Iterator[list[_Seen]]:
         yield requests
 
 
-def _request_row(request: HttpRequest) -> _Seen:
+def _request_row(request: HttpRequest) -> _RequestRow:
     protocol = protocol_of(request)
     how = ""
     if current_mark() is not None:
         how = "`simkit.agent`"
     elif header(request.headers, AGENT_HEADER):
         how = f"the header {AGENT_HEADER}"
-    return _Seen(
+    return _RequestRow(
         protocol.name if protocol is not None else "",
         header(request.headers, "user-agent") or "a client without a name",
         how,
@@ -165,7 +165,7 @@ def _processes() -> Iterator[list[str]]:
         is_over = True
 
 
-def _report_lines(trace: Trace, requests: list[_Seen], app: App) -> Iterator[str]:
+def _report_lines(trace: Trace, requests: list[_RequestRow], app: App) -> Iterator[str]:
     calls = [request for request in requests if request.protocol]
     agents = [event.agent for event in trace.events if isinstance(event, e.ModelCalled)]
     yield f"{counted(len(calls), 'model call')} seen"
@@ -173,7 +173,7 @@ def _report_lines(trace: Trace, requests: list[_Seen], app: App) -> Iterator[str
         rows = [
             (agent or "none", request.how or _rule(agent, app), request.client, request.protocol)
             for agent, request in zip_longest(agents[: len(calls)], calls, fillvalue="")
-            if isinstance(request, _Seen)
+            if isinstance(request, _RequestRow)
         ]
         head = ("agent", "told by", "client", "protocol")
         yield ""

@@ -17,7 +17,7 @@ from simkit.session.execution.alone import replayed_alone
 from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import Item, items_in
+from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.update import FileChange, Note, additions, changed_text
 from simkit.update.files import read_bytes, text_of, with_text
 
@@ -62,7 +62,7 @@ def _holds_alone(file: str) -> bool:
 
 
 def _with_claims(
-    file: str, text: str, items: Sequence[Item], library: Library
+    file: str, text: str, items: Sequence[ScenarioCase], library: Library
 ) -> tuple[str, list[Note]]:
     """Returns the text in which each turn has claims.
 

@@ -23,12 +23,12 @@ from simkit.core.text import counted
 from simkit.language.yaml import load_text
 from simkit.report.text import findings_text
 from simkit.session.execution.alone import replayed_alone, root_of
-from simkit.session.execution.first_run import UNMARKED, Seen, first_run
+from simkit.session.execution.first_run import UNMARKED, FirstRun, first_run
 from simkit.session.execution.first_scenario import scenario_of
 from simkit.session.simulate import placed, run, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, Item
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.writing import block
 from simkit.update import additions, changed_text
 
@@ -56,15 +56,15 @@ def write_first(first: First) -> int:
     file = Path(first.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
     _refuse_what_is_there(file)
     redactor = Redactor(os.environ)
-    first_run_ = _first_run_of(first, file, redactor)
-    if not first_run_.calls:
+    first_run = _first_run_of(first, file, redactor)
+    if not first_run.calls:
         raise SimkitError(
             f"`{first.pipeline}` called no model that simkit knows: there is nothing to write\n"
             "  `simkit doctor` says which client libraries are seen."
         )
     make = partial(
         scenario_of,
-        first_run_,
+        first_run,
         file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
         first.pipeline,
         _app(first, file, with_paths=True),
@@ -72,7 +72,7 @@ def write_first(first: First) -> int:
     )
     tree = redactor.value(make())
     text, problems = _holding(str(file), tree, redactor)
-    if problems and any(used.tool in first_run_.functions for used in first_run_.used):
+    if problems and any(used.tool in first_run.functions for used in first_run.used):
         # What a tool changes inside the app is no result that could stand in for it.
         without = redactor.value(make(with_tools=False))
         text, others = _holding(str(file), without, redactor)
@@ -123,7 +123,7 @@ def _app(first: First, file: Path, *, with_paths: bool = False) -> dict[str, Any
     return {"path": path, **({"call": first.call} if first.call else {})}
 
 
-def _first_run_of(first: First, file: Path, redactor: Redactor) -> Seen:
+def _first_run_of(first: First, file: Path, redactor: Redactor) -> FirstRun:
     """Runs the app once; calls of which it does not say whose they are, are one agent's so far."""
     tree = {
         "version": 1,
@@ -193,7 +193,7 @@ def _literal(value: Any) -> Any:
 
 def _prepared(file: str, text: str) -> Prepared:
     (document,) = load_text(text, file)
-    return Library().assembled(Item(file, str(document.data["scenario"]), 0, 1), document)
+    return Library().assembled(ScenarioCase(file, str(document.data["scenario"]), 0, 1), document)
 
 
 def _tell(file: Path, text: str) -> None:

@@ -140,8 +140,8 @@ class _Judge(Runner):
             again = f"simkit --traceback judge {shlex.quote(file)}"
             return self._lines(self._broken(file, bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
-        result_ = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
-        facts = {name: getattr(result_, name) for name in Result.__struct_fields__}
+        result = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
+        facts = {name: getattr(result, name) for name in Result.__struct_fields__}
         facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "question": self._question}
         facts["strict"] = self._job.strict
         judged = Judged(**facts, unjudged=_unjudged(prepared.scenario))

@@ -14,7 +14,7 @@ from simkit.report.results import Result
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import HOLDS, Standing, standing
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, Item
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase
 from simkit.spec.scenario.known import Subject
 
 
@@ -26,7 +26,7 @@ class Other(msgspec.Struct, frozen=True):
     standing: Standing = HOLDS
 
 
-def other_pipeline(item: Item, named: str, library: Library) -> Other:
+def other_pipeline(item: ScenarioCase, named: str, library: Library) -> Other:
     """Returns a scenario as it is on the pipeline that it would name so.
 
     Raises SourceError for what is wrong with it there.
@@ -42,7 +42,7 @@ def other_pipeline(item: Item, named: str, library: Library) -> Other:
         return Other(None, pipeline_file)
 
 
-def _standing(item: Item, named: str, library: Library) -> Standing:
+def _standing(item: ScenarioCase, named: str, library: Library) -> Standing:
     """Returns what a scenario is to the pipeline that it would name so."""
     if not named.endswith(PIPELINE_SUFFIX):
         return HOLDS
@@ -81,7 +81,7 @@ def turned(result: Result, standing: Standing, pipeline: str) -> Result:
     return msgspec.structs.replace(result, outcome="failed", findings=(finding,))
 
 
-def on_pipeline(item: Item, named: str, library: Library) -> Prepared:
+def on_pipeline(item: ScenarioCase, named: str, library: Library) -> Prepared:
     """Returns a scenario ready to run on the pipeline that it would name so.
 
     Raises SourceError for what is wrong with it there.

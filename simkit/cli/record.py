@@ -86,7 +86,7 @@ def command(
     """
     # Imported here because `simkit record --help` must not load what runs scenarios.
     from simkit.capture.cassettes.vcrpy import require
-    from simkit.cli.replay_output import Call, replay
+    from simkit.cli.replay_output import ReplayOptions, replay
     from simkit.session.execution.recorded import Recording
     from simkit.update.files import is_ci
 
@@ -112,7 +112,7 @@ def command(
         require()
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return replay(
-        Call(
+        ReplayOptions(
             paths=paths, show="", turn=None, agent="", seed=None, verify=False, failed=False,
             expression=expression, processes=1, form="table", quiet=quiet,
             recording=Recording(mode, now, keep_failed, outside),  # type: ignore[arg-type]

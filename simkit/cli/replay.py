@@ -100,9 +100,9 @@ def command(
     _check_watch(watch, form, [option for option, is_given in others.items() if is_given])
     _check_update(update, accepts_all, form, seed)
     # Imported here because `simkit replay --help` must not load what runs scenarios.
-    from simkit.cli.replay_output import Call, replay
+    from simkit.cli.replay_output import ReplayOptions, replay
 
-    call = Call(
+    call = ReplayOptions(
         paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
         failed=failed, expression=expression, processes=processes, form=form, quiet=quiet,
         update=update, accepts_all=accepts_all, base=base, needs_met=needs_met,

@@ -30,16 +30,16 @@ from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.github_actions import add_summary, compared, traces_in, workflow_commands
 from simkit.report.json import json_text
-from simkit.report.last_run import FOLDER, Entry, Ledger, failure_text
+from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
 from simkit.report.table import TABLE_WIDTH
 from simkit.report.text import findings_text, summary_lines
 from simkit.report.wording import wrapped
 from simkit.session.execution.recorded import Recording
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, Item, misnamed
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for."""
 
     paths: tuple[str, ...]
@@ -68,7 +68,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """How real traffic is recorded, where that is asked for."""
 
 
-def replay(call: Call) -> int:
+def replay(call: ReplayOptions) -> int:
     """Runs what is asked for and returns the exit code; raises SimkitError if nothing can run."""
     started = time.perf_counter()
     fit_terminal()
@@ -119,7 +119,7 @@ def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
         return job, f"the traces of this run are not kept: {failure_text(problem)}"
 
 
-def _publish(call: Call, results: Sequence[Result], printer: _Printer) -> None:
+def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) -> None:
     """Tells GitHub, if that is asked for, and how many scenarios differ from the base."""
     if call.form == "github":
         echo_commands(workflow_commands(results, os.environ))
@@ -129,7 +129,7 @@ def _publish(call: Call, results: Sequence[Result], printer: _Printer) -> None:
         echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
 
 
-def selection_of(call: Call) -> Selection | None:
+def selection_of(call: ReplayOptions) -> Selection | None:
     """Returns what is to run; None if only failures are asked for and there are none."""
     if not call.failed:
         selection = select(paths_or_default(call.paths), call.expression)
@@ -163,7 +163,7 @@ def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> S
     )
 
 
-def _job(call: Call, selection: Selection) -> Job:
+def _job(call: ReplayOptions, selection: Selection) -> Job:
     is_single = len(selection.entries) == 1 or selection.by_name
     return Job(
         seed=call.seed,
@@ -186,13 +186,13 @@ def _job(call: Call, selection: Selection) -> Job:
 
 
 def _verify(
-    call: Call, selection: Selection, rans: Sequence[Ran], printer: _Printer
+    call: ReplayOptions, selection: Selection, rans: Sequence[Ran], printer: _Printer
 ) -> list[Result]:
     """Runs everything again; what differs is a finding of its scenario."""
     pairs = [
         (entry, ran)
         for entry, ran in zip(selection.entries, rans, strict=True)
-        if isinstance(entry, Item) and ran.result.digest
+        if isinstance(entry, ScenarioCase) and ran.result.digest
     ]
     differences = verified(pairs, call.seed) if pairs else []
     differing = {
@@ -214,7 +214,7 @@ def _with(result: Result, finding: Finding | None) -> Result:
 
 def record(results: Sequence[Result], ledger: Ledger) -> str:
     """Writes `.simkit/last.json`, and returns why it could not be written."""
-    entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
+    entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
     try:
         ledger.close(entries, [r.id for r in results if r.failed])
     except OSError as problem:
@@ -225,7 +225,7 @@ def record(results: Sequence[Result], ledger: Ledger) -> str:
 class _Printer:
     """Prints results as they come, under the names of their files."""
 
-    def __init__(self, call: Call, total: int) -> None:
+    def __init__(self, call: ReplayOptions, total: int) -> None:
         self._call = call
         self._paint = paint_for(wants_color())
         self._progress = Progress(total)

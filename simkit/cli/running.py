@@ -23,7 +23,7 @@ from simkit.checks.judge import strictly
 from simkit.cli import bug_text
 from simkit.cli.console import INDENT, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
-from simkit.cli.selection import Entry
+from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, marks, share_marks, without_secrets
 from simkit.core.output import redacted as redacted_text
@@ -49,7 +49,7 @@ from simkit.session.execution.subprocess_worker import noting_starts
 from simkit.session.simulate import Outcome, record, simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import HOLDS, Standing
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace.store import redacted
 from simkit.trace.views import view_of
 from simkit.update import Proposal, fixes
@@ -101,7 +101,7 @@ class Ran(msgspec.Struct, frozen=True):
     """What would make its failing claims hold, where that is asked for."""
 
 
-def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]:
+def run_all(entries: Sequence[SelectedEntry], job: Job, processes: int) -> Iterator[Ran]:
     """Yields what came of each entry, in order; with several processes the same as with one."""
     if processes == 1:
         runner = Runner(job)
@@ -113,8 +113,8 @@ def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]
 
 
 def in_processes(
-    work: Callable[[Sequence[Entry], Job], T],
-    batches: Sequence[Sequence[Entry]],
+    work: Callable[[Sequence[SelectedEntry], Job], T],
+    batches: Sequence[Sequence[SelectedEntry]],
     job: Job,
     processes: int,
     *,
@@ -155,8 +155,8 @@ def _end_processes(processes: Sequence[BaseProcess]) -> None:
             process.kill()
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
+def _batches(entries: Sequence[SelectedEntry]) -> Iterator[list[SelectedEntry]]:
+    batch: list[SelectedEntry] = []
     for entry in entries:
         if batch and (batch[-1].file != entry.file or len(batch) == BATCH_MAX):
             yield batch
@@ -181,7 +181,7 @@ def _begin(number: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run_batch(batch: Sequence[Entry], job: Job) -> list[Ran]:
+def _run_batch(batch: Sequence[SelectedEntry], job: Job) -> list[Ran]:
     runner = Runner(job)
     return [runner.ran(entry) for entry in batch]
 
@@ -196,7 +196,7 @@ class Runner:
         self._paint = paint_for(job.color)
         self._redactor = current_redactor()
 
-    def ran(self, entry: Entry) -> Ran:
+    def ran(self, entry: SelectedEntry) -> Ran:
         """Runs one scenario. Whatever goes wrong with it is its result, and stops no other."""
         if isinstance(entry, Result):
             return self._lines(entry, None)
@@ -234,13 +234,13 @@ class Runner:
             return outcome
         return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
 
-    def _prepared(self, item: Item) -> tuple[Prepared | None, Standing]:
+    def _prepared(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
         prepared, standing = self._loaded(item)
         if prepared is not None:
             self._redactor = prepared.redactor(os.environ)
         return prepared, standing
 
-    def _loaded(self, item: Item) -> tuple[Prepared | None, Standing]:
+    def _loaded(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
         self._redactor = current_redactor()
         if self._job.pipeline:
             named = named_for(item.file, self._job.pipeline)
@@ -259,7 +259,7 @@ class Runner:
         recorded = record(prepared, self._job.recording)
         return recorded.outcome, recorded.note
 
-    def _left_out(self, item: Item, prepared: Prepared, reason: str) -> Result:
+    def _left_out(self, item: ScenarioCase, prepared: Prepared, reason: str) -> Result:
         """What is not run is skipped; if needs must be met, what they leave out is broken."""
         if not self._job.needs_met or prepared.scenario.skip is not None:
             return not_run(item, "skipped", reason=reason)

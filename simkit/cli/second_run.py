@@ -12,13 +12,13 @@ from simkit.core.determinism.clocks import later
 from simkit.core.errors import SimkitError
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 
 
 class Again(msgspec.Struct, frozen=True):
     """One scenario to run a second time."""
 
-    item: Item
+    item: ScenarioCase
     digest: str
     """The first run's."""
 

@@ -13,30 +13,30 @@ from simkit.cli.keywords import keyword
 from simkit.core.errors import SourceError
 from simkit.language.yaml import near
 from simkit.report.results import Result
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, Item, items_in, scenario_files
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, scenario_files
 
 DEFAULT_PATH: Final = "scenarios"
 """The folder that is meant where a call names none."""
 NAMES_MAX: Final = 12
 """Names that an error lists."""
 
-Entry: TypeAlias = Item | Result
+SelectedEntry: TypeAlias = ScenarioCase | Result
 """A scenario to run, or the result of a file that cannot be read."""
 
 
 class Selection(msgspec.Struct, frozen=True):
     """What is to run, in the order of the call and of the files."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SelectedEntry, ...]
     deselected: int = 0
     """How many scenarios of the paths do not fit ``-k`` or did not fail."""
     by_name: bool = False
     """Every scenario was named by the user."""
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[ScenarioCase]:
         """The scenarios that can run."""
-        return [entry for entry in self.entries if isinstance(entry, Item)]
+        return [entry for entry in self.entries if isinstance(entry, ScenarioCase)]
 
 
 def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
@@ -92,11 +92,11 @@ def parted(path: str) -> tuple[str, str]:
     return file, name
 
 
-def _searched(item: Item) -> str:
+def _searched(item: ScenarioCase) -> str:
     return " ".join((item.id, *item.tags))
 
 
-def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:
+def _unique(entries: Iterable[SelectedEntry]) -> Iterator[SelectedEntry]:
     visited: set[str] = set()
     for entry in entries:
         if entry.id not in visited:
@@ -104,9 +104,9 @@ def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:
             yield entry
 
 
-def _at(path: str) -> Iterator[Entry]:
+def _at(path: str) -> Iterator[SelectedEntry]:
     place, name = parted(path)
-    items: list[Item] = []
+    items: list[ScenarioCase] = []
     for file in scenario_files(place):
         try:
             entries_there = items_in(file)
@@ -120,7 +120,7 @@ def _at(path: str) -> Iterator[Entry]:
         yield from _named(place, items, name)
 
 
-def _named(place: str, items: Sequence[Item], name: str) -> list[Item]:
+def _named(place: str, items: Sequence[ScenarioCase], name: str) -> list[ScenarioCase]:
     """The scenario of that name, or all rows of its table."""
     exact = [item for item in items if item.name == name]
     rows = [item for item in items if item.row is not None and name in _names_of(item)]
@@ -140,7 +140,7 @@ def _named(place: str, items: Sequence[Item], name: str) -> list[Item]:
     )
 
 
-def _names_of(item: Item) -> tuple[str, str]:
+def _names_of(item: ScenarioCase) -> tuple[str, str]:
     """Returns what else a row is called: by its table, and by its number there."""
     return item.outline, f"{item.outline} [{(item.row or 0) + 1}]"
 

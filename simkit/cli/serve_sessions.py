@@ -30,7 +30,7 @@ from simkit.runtime.functions import function_named
 from simkit.session.execution.serving import served, silent_turns, unused_of, variables_of
 from simkit.session.simulate import Outcome, placed
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace.store import Trace
 
 BROKEN: Final = 2
@@ -38,7 +38,7 @@ PATIENCE_S: Final = 5.0
 """How long a command that is to stop may take, before it is stopped harder."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for."""
 
     path: str
@@ -60,7 +60,7 @@ class Served(Result, frozen=True):
         return f"simkit serve {shlex.quote(self.id)}{then}"
 
 
-def serve(call: Call) -> int:
+def serve(call: ServeOptions) -> int:
     """Serves one scenario until the program ends, or the user stops it; returns the exit code."""
     prepared = Library().prepared(_item(call.path))
     for line in unused_of(prepared):
@@ -80,7 +80,7 @@ def serve(call: Call) -> int:
     return max(code, BROKEN if status else 0)
 
 
-def _item(path: str) -> Item:
+def _item(path: str) -> ScenarioCase:
     entries = select((path,)).entries
     if len(entries) != 1:
         raise SimkitError(
@@ -93,7 +93,7 @@ def _item(path: str) -> Item:
     return entry
 
 
-async def _serving(call: Call, run: ServedRun, own: Mapping[str, str]) -> int:
+async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -> int:
     """Returns how the program ended; 0 where there is none."""
     try:
         from simkit.capture.http.loopback import listening
@@ -120,7 +120,7 @@ async def _serving(call: Call, run: ServedRun, own: Mapping[str, str]) -> int:
     return status
 
 
-def _handle(call: Call, run: ServedRun) -> Callable[[HttpRequest], Decision]:
+def _handle(call: ServeOptions, run: ServedRun) -> Callable[[HttpRequest], Decision]:
     """Returns what answers; without a program that would end, a problem is told as it comes."""
 
     def handle(request: HttpRequest) -> Decision:
@@ -187,14 +187,14 @@ def _is_hidden(value: str) -> bool:
     return current_redactor().text(value) != value
 
 
-def _judge(prepared: Prepared, trace: Trace, call: Call) -> int:
+def _judge(prepared: Prepared, trace: Trace, call: ServeOptions) -> int:
     outcome = Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
     ledger = Ledger(os.environ)
     job, problem = with_run(
         Job(details="all", show=call.show, color=wants_color(), width=table_width()), ledger
     )
-    judgement_ = judged(prepared, outcome, None)
-    facts = {name: getattr(judgement_, name) for name in Result.__struct_fields__}
+    judgement = judged(prepared, outcome, None)
+    facts = {name: getattr(judgement, name) for name in Result.__struct_fields__}
     ran = Runner(job).finish_run(prepared, outcome, Served(**facts, program=call.program))
     echo(ran.text)
     sys.stdout.flush()

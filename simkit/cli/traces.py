@@ -15,7 +15,7 @@ from simkit.core.output import current_redactor
 from simkit.language.yaml import near
 from simkit.report.last_run import FOLDER, Last, Ledger, failure_text, slug
 from simkit.report.results import Result
-from simkit.spec.scenario.items import Item, items_in
+from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.trace import events as e
 from simkit.trace.store import Trace, read_trace, redacted
 from simkit.trace.views import View
@@ -154,23 +154,23 @@ class Scenarios:
     def __init__(self, question: str = "") -> None:
         """``asked`` is the ``PATH[::NAME]`` that the user named; it stands for all traces."""
         self._question, self._identities = question, Identities()
-        self._items_by_file: dict[str, list[Item]] = {}
+        self._items_by_file: dict[str, list[ScenarioCase]] = {}
 
-    def item_of(self, trace: Stored) -> Item:
+    def item_of(self, trace: Stored) -> ScenarioCase:
         """Returns a trace's scenario; raises SourceError saying where it was looked for."""
         name = trace.started.scenario
         if self._question:
             return self._chosen(trace, self._question, name)
-        file, identity_ = parted(self._identities.of(trace.file))
+        file, identity = parted(self._identities.of(trace.file))
         if file:
             if not Path(file).exists():
                 raise self._missing(trace, name, f"its file `{file}` is not there")
-            return self._chosen(trace, file, identity_)
+            return self._chosen(trace, file, identity)
         if not Path(DEFAULT_PATH).exists():
             raise self._missing(trace, name, "the trace does not say in which file it is")
         return self._chosen(trace, DEFAULT_PATH, name)
 
-    def _chosen(self, trace: Stored, path: str, name: str) -> Item:
+    def _chosen(self, trace: Stored, path: str, name: str) -> ScenarioCase:
         items = self._items(path)
         redact = current_redactor().text
         candidates = [item for item in items if name in (item.name, redact(item.name))]
@@ -189,10 +189,10 @@ class Scenarios:
             raise self._missing(trace, name, f"there are {len(candidates)} of that name: {listed}")
         return candidates[0]
 
-    def _items(self, path: str) -> list[Item]:
+    def _items(self, path: str) -> list[ScenarioCase]:
         if path not in self._items_by_file:
-            entries: Sequence[Item | Result] = select([path]).entries
-            items = [entry for entry in entries if isinstance(entry, Item)]
+            entries: Sequence[ScenarioCase | Result] = select([path]).entries
+            items = [entry for entry in entries if isinstance(entry, ScenarioCase)]
             if not items and entries:
                 raise SourceError(path, "no scenario of it can be read; try `simkit validate`")
             self._items_by_file[path] = items

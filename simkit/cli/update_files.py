@@ -10,7 +10,7 @@ import click
 
 from simkit.cli.console import paint_for, wants_color
 from simkit.cli.running import Job, run_all
-from simkit.cli.selection import Entry
+from simkit.cli.selection import SelectedEntry
 from simkit.core.output import clean, echo
 from simkit.core.text import counted
 from simkit.report.results import summary_of
@@ -20,7 +20,7 @@ from simkit.update import FileChange, Note, file_changes, note_lines, write
 _TONES: Final[dict[str, Tone]] = {"+": "good", "-": "bad", "@": "quiet"}
 
 
-def update(entries: Sequence[Entry], processes: int, accepts_all: bool) -> int:
+def update(entries: Sequence[SelectedEntry], processes: int, accepts_all: bool) -> int:
     """Runs scenarios and offers to change their failing claims.
 
     Returns 0 if there is nothing to change, or if it is changed; else the exit code of a run that

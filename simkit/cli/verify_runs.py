@@ -16,7 +16,7 @@ from simkit.cli.running import Ran
 from simkit.cli.second_run import Again, Answer, Job
 from simkit.core.errors import SimkitError
 from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -33,7 +33,7 @@ def other_hash_seed() -> str:
     return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
 
 
-def verified(pairs: Sequence[tuple[Item, Ran]], seed: int | None) -> list[Finding | None]:
+def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> list[Finding | None]:
     """Returns, for each scenario that ran, the finding that its second run differs.
 
     Raises SimkitError if the child process fails.

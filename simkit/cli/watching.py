@@ -20,9 +20,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.cli.console import table_width, wants_color
-from simkit.cli.replay_output import Call, record, selection_of, with_run
+from simkit.cli.replay_output import ReplayOptions, record, selection_of, with_run
 from simkit.cli.running import Job, Ran, Runner, in_processes
-from simkit.cli.selection import Entry, parted, paths_or_default
+from simkit.cli.selection import SelectedEntry, parted, paths_or_default
 from simkit.core.errors import SimkitError, Terminated
 from simkit.core.output import echo
 from simkit.core.text import counted
@@ -49,7 +49,7 @@ class Round(msgspec.Struct, frozen=True):
     read: Mapping[str, Stamp]
 
 
-def watch(call: Call) -> int:
+def watch(call: ReplayOptions) -> int:
     """Runs what is selected, and again what has changed, until Ctrl-C; returns 0.
 
     Raises SimkitError if there is nothing to run at first.
@@ -71,7 +71,7 @@ def watch(call: Call) -> int:
 class _Watching:
     """The state between two rounds: what came of each scenario, and what each file's ones read."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ReplayOptions) -> None:
         self._call = call
         self._ledger = Ledger(os.environ)
         self._job, self._problem = with_run(Job(
@@ -130,7 +130,7 @@ class _Watching:
         ran = f"{counted(len(entries_affected), 'scenario')} ran"
         echo(f"{_changes(changed)}, {ran}; all {self._verdict(started)}")
 
-    def _entries(self) -> Sequence[Entry]:
+    def _entries(self) -> Sequence[SelectedEntry]:
         selection = selection_of(self._call)
         return selection.entries if selection is not None else ()
 
@@ -152,7 +152,7 @@ class _Watching:
             self._stamps.setdefault(file, stamp(file))
             self._needs.setdefault(file, {file})
 
-    def _run(self, entries: Sequence[Entry]) -> None:
+    def _run(self, entries: Sequence[SelectedEntry]) -> None:
         batches = [list(batch) for _, batch in groupby(entries, lambda entry: entry.file)]
         for done in in_processes(_round, batches, self._job, self._call.processes, is_fresh=True):
             self._take(done)
@@ -160,9 +160,7 @@ class _Watching:
             if texts:
                 echo("\n".join((done.file, *texts)))
         paths_needed = set().union(*self._needs.values())
-        self._stamps = {
-            path: stamp_ for path, stamp_ in self._stamps.items() if path in paths_needed
-        }
+        self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in paths_needed}
         note = self._problem or record(self._all(), self._ledger)
         if note:
             echo(f"note: {note}", err=True)
@@ -205,7 +203,7 @@ def stamp(path: str) -> Stamp:
 # In the process that runs the scenarios of one file
 
 
-def _round(batch: Sequence[Entry], job: Job) -> Round:
+def _round(batch: Sequence[SelectedEntry], job: Job) -> Round:
     reads = _Reads()
     sys.addaudithook(reads.note)
     runner = Runner(job)
@@ -250,8 +248,8 @@ class _Reads:
     def stamps(self) -> Stamps:
         """Returns what was read and not written; what a run writes itself changes each time."""
         return {
-            path: stamp_
-            for path, stamp_ in self._stamps_read.items()
+            path: stamp
+            for path, stamp in self._stamps_read.items()
             if path not in self._files_written
         }
 

@@ -404,7 +404,7 @@ def spans_of(
     return [(start, end, cited) for (start, end), cited in sorted(spans.items())]
 
 
-class Beside(msgspec.Struct, frozen=True, gc=False):
+class ResponseExtras(msgspec.Struct, frozen=True, gc=False):
     """What a provider sends beside text and calls; only a wire shows it, but for thinking."""
 
     thinking: Thinking | None = None
@@ -419,7 +419,7 @@ class Beside(msgspec.Struct, frozen=True, gc=False):
         return not (self.thinking or self.logprobs or self.citations or self.raw)
 
 
-NOTHING_BESIDE: Final = Beside()
+NO_EXTRAS: Final = ResponseExtras()
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -436,7 +436,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     line: int | None = None
     """The place of its reply line among its agent's in the turn, where something may not fit: of
     a handoff, and of what stands beside."""
-    extras: Beside = NOTHING_BESIDE
+    extras: ResponseExtras = NO_EXTRAS
 
 
 def thinking_said(answer: Answer) -> str:

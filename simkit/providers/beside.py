@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from simkit.core.errors import WireInvalid, WordUnasked
 from simkit.core.messages import Citation, JsonValue, Thinking, Token
-from simkit.providers.values import Said
+from simkit.providers.values import OutgoingReply
 
 _WORDS: Final = re.compile(r"\s*\S+|\s+$")
 
@@ -37,20 +37,20 @@ def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
     return raw
 
 
-def with_raw(body: dict[str, Any], reply: Said) -> dict[str, Any]:
+def with_raw(body: dict[str, Any], reply: OutgoingReply) -> dict[str, Any]:
     """Returns a response's body with what the reply's ``raw`` adds to it."""
     merged_body: dict[str, Any] = merged(body, reply.extras.raw or {})
     return merged_body
 
 
-def tokens_of(reply: Said) -> Sequence[Token]:
+def tokens_of(reply: OutgoingReply) -> Sequence[Token]:
     """Returns the tokens of a text: as they are scripted, else its words, each certain."""
     if reply.extras.logprobs:
         return reply.extras.logprobs
     return [Token(word, 0.0) for word in _WORDS.findall(reply.message.content)]
 
 
-def expect_asked(reply: Said, is_asked: bool, how: str) -> bool:
+def expect_asked(reply: OutgoingReply, is_asked: bool, how: str) -> bool:
     """Returns whether probabilities are asked for; raises WireInvalid where a script has some."""
     if reply.extras.logprobs and not is_asked:
         raise WordUnasked(f"the request does not ask for them, with {how}", "logprobs")

@@ -15,7 +15,7 @@ import msgspec
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message
 from simkit.providers.attachments import ITEMS, REASONING, parts_in
-from simkit.providers.values import Asked
+from simkit.providers.values import ParsedRequest
 
 Earlier: TypeAlias = Mapping[str, Sequence[Message]]
 """By the id of a response, or of a conversation: the whole context, and last the reply to it."""
@@ -31,7 +31,7 @@ _ITEM_ID: Final = re.compile(
 """The ids of what simkit serves; each contains the serial of its response."""
 
 
-def chained(request: Asked, earlier: Earlier) -> Asked:
+def chained(request: ParsedRequest, earlier: Earlier) -> ParsedRequest:
     """Returns the request with its whole context; raises WireInvalid for an id never served.
 
     Instructions of earlier requests are not carried over: the provider says so of its own.

@@ -14,7 +14,7 @@ from simkit.providers.body_reader import json_bytes, maybe, record_of
 from simkit.providers.gemini.parts import camel_keys
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.protocols import protocol_of
-from simkit.providers.values import Asked
+from simkit.providers.values import ParsedRequest
 
 Count = Callable[[Sequence[Message]], int]
 _ENDS: Final = re.compile(
@@ -24,7 +24,7 @@ _ENDS: Final = re.compile(
 
 
 def counted(
-    request: HttpRequest, count: Count, followed: Callable[[Asked], Asked]
+    request: HttpRequest, count: Count, followed: Callable[[ParsedRequest], ParsedRequest]
 ) -> HttpResponse | None:
     """Answers a request that counts tokens; None for any other one.
 

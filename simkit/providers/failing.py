@@ -12,7 +12,7 @@ from simkit.core.messages import Fails
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 
 _DATA: Final = re.compile(rb"^data: ", re.MULTILINE)
 MALFORMED: Final = '{"value": }'
@@ -84,7 +84,7 @@ class Reasons(msgspec.Struct, frozen=True, gc=False):
     refused: str
 
 
-def told_badly(fails: Fails, text: list[Item], own: Reasons) -> tuple[list[Item], str, str]:
+def told_badly(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[ItemT], str, str]:
     """Returns what a reply that is none says, why it ends, and what the provider adds to that.
 
     Where it has a text, that is the failure's message: ``text``, as the provider has it.

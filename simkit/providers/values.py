@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.messages import NOTHING_BESIDE, Beside, Fails, JsonValue, Message, Usage
+from simkit.core.messages import NO_EXTRAS, Fails, JsonValue, Message, ResponseExtras, Usage
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse
 
 JSON: Final[Headers] = (("content-type", "application/json"),)
@@ -24,7 +24,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     description: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
+class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
     """What one request asks: the context as the provider would see it."""
 
     protocol: str
@@ -48,7 +48,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """What the provider adds to the context and nobody here can see: ``cachedContents/abc``."""
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class OutgoingReply(msgspec.Struct, frozen=True, gc=False):
     """What a model answers, before it is put into a protocol's words."""
 
     serial: str
@@ -61,15 +61,15 @@ class Said(msgspec.Struct, frozen=True, gc=False):
     """How a stream is cut: sizes in characters, or their number; None is a default."""
     finish: str = ""
     """Why the model stopped: empty for the natural reason, or ``length``."""
-    extras: Beside = NOTHING_BESIDE
+    extras: ResponseExtras = NO_EXTRAS
     """What the provider sends beside text and calls."""
 
 
-class Heard(msgspec.Struct, frozen=True, gc=False):
+class ParsedResponse(msgspec.Struct, frozen=True, gc=False):
     """What a provider's response says: the opposite of rendering."""
 
     message: Message
-    """Role assistant: text, calls with the provider's ids, ``data`` as in `Asked`."""
+    """Role assistant: text, calls with the provider's ids, ``data`` as in `ParsedRequest`."""
     usage: Usage | None = None
     finish: str = ""
     """Empty for the natural reason; else ``length``, ``refusal``, ``content_filter``, …"""
@@ -90,17 +90,17 @@ class Protocol(msgspec.Struct, frozen=True):
     """Environment variables without which clients refuse to be built."""
     speaks: Callable[[HttpRequest], bool]
     """Whether a request is a model call of this protocol; looks at method and path only."""
-    parse_request: Callable[[HttpRequest], Asked]
+    parse_request: Callable[[HttpRequest], ParsedRequest]
     """Reads a request; raises WireInvalid, naming the field."""
-    build_request: Callable[[Asked], HttpRequest]
+    build_request: Callable[[ParsedRequest], HttpRequest]
     """Writes a request to the provider's own address, of which ``asked`` reads the same again."""
-    served: Callable[[Said, Asked], HttpResponse]
+    served: Callable[[OutgoingReply, ParsedRequest], HttpResponse]
     """Renders an answer, as a body or as the full event stream; raises WireInvalid, naming the
     word, for what this provider does not send."""
-    failed: Callable[[str, Fails, Asked], HttpAnswer]
+    failed: Callable[[str, Fails, ParsedRequest], HttpAnswer]
     """Renders a failure (a serial first) as this provider fails: status, headers, body, broken
     stream. Every kind of `simkit.providers.failures` is known."""
-    parse_response: Callable[[HttpResponse, Asked], Heard]
+    parse_response: Callable[[HttpResponse, ParsedRequest], ParsedResponse]
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     call_prefix: str = ""
     """What the ids of this provider's tool calls begin with, by which programs tell them from those

@@ -38,7 +38,7 @@ FOLDER: Final = ".simkit"
 SLUG_MAX: Final = 80
 
 
-class Entry(msgspec.Struct, frozen=True):
+class RunEntry(msgspec.Struct, frozen=True):
     """What came of one scenario of the last run."""
 
     id: str
@@ -52,7 +52,7 @@ class Last(msgspec.Struct, frozen=True):
     """``last.json``."""
 
     version: int
-    scenarios: tuple[Entry, ...] = ()
+    scenarios: tuple[RunEntry, ...] = ()
     failed: tuple[str, ...] = ()
 
 
@@ -93,7 +93,7 @@ class Ledger:
         """Return a scenario's id as it is written: a name may hold a secret, too."""
         return current_redactor().text(self._redactor.text(identity))
 
-    def close(self, entries: Sequence[Entry], failing: Sequence[str]) -> None:
+    def close(self, entries: Sequence[RunEntry], failing: Sequence[str]) -> None:
         """Record a run as the last one; it may go on, and be recorded again."""
         self.begin()
         with self.locked():

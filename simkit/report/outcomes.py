@@ -9,7 +9,7 @@ from simkit.checks.findings import Finding
 from simkit.checks.judge import Judgement
 from simkit.report.results import OutcomeName, Result
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 
@@ -42,7 +42,7 @@ def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int 
     )  # fmt: skip
 
 
-def not_run(item: Item, outcome: OutcomeName, **facts: Any) -> Result:
+def not_run(item: ScenarioCase, outcome: OutcomeName, **facts: Any) -> Result:
     """Returns the result of a scenario of which no more is known than the facts given."""
     return Result(item.id, item.file, item.line, item.name, outcome, **facts)
 

@@ -22,11 +22,11 @@ from simkit.runtime.compiled import CompiledRule
 from simkit.runtime.context.on_demand import ContextMessages
 from simkit.runtime.handoff_execution import Passing, TurnStopped
 from simkit.runtime.handoffs import Request
-from simkit.runtime.history_selection import Reading
+from simkit.runtime.history_selection import HistorySelection
 from simkit.runtime.parsing import parsed
 from simkit.runtime.ports import ModelRequest
 from simkit.runtime.scheduler import Steps, Waiting
-from simkit.runtime.tool_use import Heard, ToolUse
+from simkit.runtime.tool_use import ToolAnswer, ToolUse
 from simkit.runtime.turn import Start, Turn
 from simkit.trace import events as e
 from simkit.trace.store import canonical, copied
@@ -289,7 +289,7 @@ class Activation:
 
     def _assembled(self) -> Steps:
         """Returns the context's parts and tokens, built once for all model calls of the run."""
-        self._reading = reading = Reading(
+        self._reading = reading = HistorySelection(
             self.turn,
             self.agent.name,
             self.id,
@@ -418,7 +418,9 @@ class Activation:
         """Calls all tools of one message at once; True if their result is the run's output."""
         calls = self.tools.calls_of(reply)
         self.replied(call, self.say(reply.text, calls), "calls", usage)
-        answers: list[Heard] = yield from self.tools.called(calls, self.where, self.root["state"])
+        answers: list[ToolAnswer] = yield from self.tools.called(
+            calls, self.where, self.root["state"]
+        )
         for answer in answers:
             self.hear(answer.call, answer.text, answer.data)
         if self.agent.returns != "tool_output" or any(answer.failed for answer in answers):

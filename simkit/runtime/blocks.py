@@ -58,7 +58,7 @@ def in_blocks(
     return ordered
 
 
-class Beside:
+class BranchLogs:
     """What parallel branches have said since the user's last message, and who is still at work."""
 
     __slots__ = ("_speakers", "at_work", "ended", "paths")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from simkit.core.messages import Message
-from simkit.runtime.blocks import Beside, in_blocks
+from simkit.runtime.blocks import BranchLogs, in_blocks
 from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.history import Stream
@@ -93,7 +93,7 @@ class Conversation:
         self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
         self.log: list[Message] = []
         """What was said: before the user's last message as it is shown, then as it was said."""
-        self.branch_logs = Beside()
+        self.branch_logs = BranchLogs()
         self._read: tuple[tuple[int, int], BranchLog] | None = None
         self.is_restored = False
         """Another process has told what its histories had settled."""
@@ -111,7 +111,7 @@ class Conversation:
         if self.branch_logs.paths:
             start = self.starts.get("log", 0)
             self.log[start:] = in_blocks(self.log[start:], self.branch_logs.paths)
-        self.branch_logs, self._read = Beside(), None
+        self.branch_logs, self._read = BranchLogs(), None
         self.turn = self.first_turn = turn
         self.starts = {"log": len(self.log)}
         for channel, value in sources.items():
@@ -165,11 +165,11 @@ class Conversation:
 
     def stream(self, key: tuple[str, str], source: Any) -> Stream:
         """Returns the settled history under a key; a new one if the source was replaced."""
-        stream_ = self.streams.get(key)
-        if stream_ is not None and continues(stream_.anchor, source):
-            stream_.anchor = source
-            return stream_
-        restarts = stream_ is not None or self.is_restored
+        stream = self.streams.get(key)
+        if stream is not None and continues(stream.anchor, source):
+            stream.anchor = source
+            return stream
+        restarts = stream is not None or self.is_restored
         fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source, restarts)
         self.streams[key] = fresh
         return fresh

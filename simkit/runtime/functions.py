@@ -165,6 +165,6 @@ def _finished(work: Coroutine[Any, Any, Any]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    context_ = contextvars.copy_context()
+    context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(context_.run, asyncio.run, work).result()
+        return pool.submit(context.run, asyncio.run, work).result()

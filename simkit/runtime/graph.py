@@ -194,7 +194,7 @@ class _Walk:
         if len(places) == 1:
             return self.go(places[0])
         starts = [place.start for place in places]
-        return in_parallel(self._turn, starts, lambda at, start_: self.go(places[at], start_))
+        return in_parallel(self._turn, starts, lambda at, start: self.go(places[at], start))
 
     def _ready(self) -> list[_Place]:
         """Returns the merges that no unfinished run can still reach."""

@@ -19,7 +19,7 @@ from simkit.runtime.turn import Turn
 from simkit.trace import events as e
 
 
-class Reading:
+class HistorySelection:
     """One run's reading of what was said before it."""
 
     __slots__ = ("_agent", "_branch", "_handoff", "_log", "_omit", "_read", "_run", "_slices",
@@ -91,38 +91,38 @@ class Reading:
 
     def to_log(self) -> None:
         """Notes that the context has been told, and with it what its histories settled."""
-        for slice_ in self._slices.values():
-            slice_.stream.to_log()
+        for slice in self._slices.values():
+            slice.stream.to_log()
 
     def history_of(self, part: e.Shown) -> list[Message]:
         """The logged messages that a part shows."""
         return self._slices[part.section].messages()
 
-    def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
+    def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
         """What the summarising agent made of what the window leaves out; None if nothing is.
 
         The summary rolls: its agent reads the last one and what has been left out since, so that
         a long conversation is summarised in linear time.
         """
-        lo = slice_.shown_part.lo
+        lo = slice.shown_part.lo
         conversation = self._turn.conversation
-        last = conversation.summaries.get(slice_.shown_part.stream)
-        fresh = _not_covered(slice_, lo, last)
+        last = conversation.summaries.get(slice.shown_part.stream)
+        fresh = _not_covered(slice, lo, last)
         if not fresh:
             return last.message if last is not None and lo else None
         text = self._ask_for_summary(agent, last.message if last else None, fresh)
-        message = Message("system", text, agent=agent, section=slice_.shown_part.section)
+        message = Message("system", text, agent=agent, section=slice.shown_part.section)
         covers = max(
             [last.number if last is not None else 0, *(run_message.number for run_message in fresh)]
         )
         unshown = [conversation.sizes[self._omit][0]] if self._omit else []
         behind = [
             *unshown,
-            *(run_message.number for run_message in slice_.messages()),
+            *(run_message.number for run_message in slice.messages()),
             *self._not_seen(last),
         ]
         missed = tuple(number for number in behind if number < covers)
-        conversation.summaries[slice_.shown_part.stream] = Summary(
+        conversation.summaries[slice.shown_part.stream] = Summary(
             message, covers, frozenset(missed)
         )
         turn = self._turn
@@ -133,7 +133,7 @@ class Reading:
                 turn.number,
                 agent,
                 self._run,
-                slice_.shown_part.stream,
+                slice.shown_part.stream,
                 text,
                 covers,
                 missed,
@@ -199,14 +199,14 @@ class Reading:
         return answer.reply.text
 
 
-def _not_covered(slice_: Slice, hi: int, last: Summary | None) -> list[Message]:
+def _not_covered(slice: Slice, hi: int, last: Summary | None) -> list[Message]:
     """Returns what stands before a place and is in no summary yet.
 
     What the last summary missed may stand before what it covers.
     """
     uncovered = []
     for place in range(hi - 1, -1, -1):
-        message = slice_.message(place)
+        message = slice.message(place)
         if last is None or not last.covers(message.number):
             uncovered.append(message)
         elif message.number < min(last.missed, default=message.number + 1):

@@ -28,11 +28,11 @@ class Gifts:
         """Returns what a new session of a project begins with."""
         if self._project is None:
             self._project = project
-        values_ = {}
+        values = {}
         for name, value in self._initial_state.items():
             owner = {"global": "", "project": project}.get(self._scope_of(name))
             is_others = bool(owner) and owner != self._project
             if owner is None or not (owner in self._owners or is_others):
-                values_[name] = value
+                values[name] = value
         self.had(project)
-        return values_
+        return values

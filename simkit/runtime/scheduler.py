@@ -51,10 +51,10 @@ class Fifo:
         return 0
 
 
-class _Task:
+class _ScheduledTask:
     __slots__ = ("parent", "place", "results", "steps", "throw", "value", "waits")
 
-    def __init__(self, steps: Steps, parent: _Task | None = None, place: int = 0) -> None:
+    def __init__(self, steps: Steps, parent: _ScheduledTask | None = None, place: int = 0) -> None:
         self.steps, self.parent, self.place = steps, parent, place
         self.value: Any = None
         self.throw: BaseException | None = None
@@ -72,9 +72,9 @@ class Scheduler:
         self._clock, self._schedule, self._on_advance = clock, schedule, on_advance
         self._times: list[int] = []
         """The times at which something is to be done, as a heap; each once."""
-        self._due: dict[int, deque[_Task]] = {}
+        self._due: dict[int, deque[_ScheduledTask]] = {}
         """What is to be done at a time, in the order in which that was said."""
-        self._waiting: list[tuple[_Task, TurnInterrupted]] = []
+        self._waiting: list[tuple[_ScheduledTask, TurnInterrupted]] = []
 
     @property
     def question(self) -> TurnInterrupted | None:
@@ -83,7 +83,7 @@ class Scheduler:
 
     def run(self, steps: Steps) -> Any:
         """Returns what the task returns, None where the user is waited for; raises its errors."""
-        self._root = _Task(steps)
+        self._root = _ScheduledTask(steps)
         self._push(self._root, self._clock.now())
         return self._run()
 
@@ -116,14 +116,14 @@ class Scheduler:
             raise AssertionError("the root task ends before its work is done")
         return None
 
-    def _push(self, task: _Task, at: int) -> None:
+    def _push(self, task: _ScheduledTask, at: int) -> None:
         due = self._due.get(at)
         if due is None:
             due = self._due[at] = deque()
             heapq.heappush(self._times, at)
         due.append(task)
 
-    def _next(self) -> _Task:
+    def _next(self) -> _ScheduledTask:
         at = self._times[0]
         due = self._due[at]
         if len(due) > 1:
@@ -142,7 +142,7 @@ class Scheduler:
             self._clock.advance_to(at)
         return task
 
-    def _step(self, task: _Task) -> _Task | None:
+    def _step(self, task: _ScheduledTask) -> _ScheduledTask | None:
         try:
             if task.throw is not None:
                 problem, task.throw = task.throw, None
@@ -160,14 +160,14 @@ class Scheduler:
             task.waits = len(request.steps)
             task.results = [None] * len(request.steps)
             for place, steps in enumerate(request.steps):
-                self._push(_Task(steps, task, place), self._clock.now())
+                self._push(_ScheduledTask(steps, task, place), self._clock.now())
         elif isinstance(request, Waiting):
             self._waiting.append((task, request.question))
         else:
             self._push(task, self._clock.now() + request)
         return None
 
-    def _finish(self, task: _Task) -> _Task:
+    def _finish(self, task: _ScheduledTask) -> _ScheduledTask:
         parent = task.parent
         if parent is None:
             return task
@@ -183,9 +183,9 @@ class Scheduler:
             self._push(parent, self._clock.now())
         return task
 
-    def _cancel_children_of(self, parent: _Task) -> None:
+    def _cancel_children_of(self, parent: _ScheduledTask) -> None:
         for at, due in list(self._due.items()):
-            cancelled = deque[_Task]()
+            cancelled = deque[_ScheduledTask]()
             for task in due:
                 if _descends(task, parent):
                     task.steps.close()
@@ -201,7 +201,7 @@ class Scheduler:
             waiting[0].steps.close()
 
 
-def _descends(task: _Task, ancestor: _Task) -> bool:
+def _descends(task: _ScheduledTask, ancestor: _ScheduledTask) -> bool:
     above = task.parent
     while above is not None:
         if above is ancestor:

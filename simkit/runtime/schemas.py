@@ -55,10 +55,10 @@ def _pointing_inside(
 ) -> JsonValue:
     """Returns a schema that now stands at a place, with its references changed to suit."""
     if isinstance(value, list):
-        return [_pointing_inside(item_, named, used, at) for item_ in value]
+        return [_pointing_inside(item, named, used, at) for item in value]
     if not isinstance(value, dict):
         return value
-    mapping = {key: _pointing_inside(item_, named, used, at) for key, item_ in value.items()}
+    mapping = {key: _pointing_inside(item, named, used, at) for key, item in value.items()}
     target = value.get("$ref")
     if isinstance(target, str):
         name, _, pointer = target.partition("#")

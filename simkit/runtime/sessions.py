@@ -94,9 +94,7 @@ class Sessions:
             return self._restored(name)
         conversation = self._conversation_of(name, project, self.state.begin(name, project))
         self.sink.emit(e.SessionStarted(self.clock.now(), name, project=project))
-        values = {
-            name: {"$set": value_} for name, value_ in self._gifts.for_session(project).items()
-        }
+        values = {name: {"$set": value} for name, value in self._gifts.for_session(project).items()}
         if values:
             try:
                 self.turn(0, conversation).write(values, "given")

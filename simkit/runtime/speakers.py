@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.core.messages import HANDOFF_PREFIX, JsonValue
-from simkit.providers.values import Asked, Offer
+from simkit.providers.values import Offer, ParsedRequest
 from simkit.runtime.compiled import CompiledAgent, CompiledPipeline
 from simkit.runtime.models.recorded import Speaker, spoken_name
 from simkit.runtime.schemas import refers_inside, schema_of, self_contained
@@ -28,7 +28,7 @@ def speakers_of(compiled: CompiledPipeline) -> dict[str, Speaker]:
 def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
     model = agent.model
     assert model is not None
-    parsed_request = Asked(
+    parsed_request = ParsedRequest(
         model.protocol,
         model.name,
         (),

@@ -118,11 +118,11 @@ class SqliteStore:
             )
             if not rows:
                 self._report(f"entry {place + 1} of its journal is missing")
-            for mark, body, sum_ in rows:
+            for mark, body, sum in rows:
                 place += 1
                 if mark != place:
                     self._report(f"entry {place} of its journal is missing")
-                if not isinstance(body, bytes) or (chain := crc32(body, chain)) != sum_:
+                if not isinstance(body, bytes) or (chain := crc32(body, chain)) != sum:
                     self._report(f"entry {place} of its journal is not what was saved")
                 if self._marks.get(place, chain) != chain:
                     self._report(f"entry {place} of its journal is not the one its checkpoint saw")
@@ -143,12 +143,12 @@ class SqliteStore:
         """Learns where the store ends; entries are looked at when they are read."""
         chain = 0
         for number, row in enumerate(self._rows(_CHECKPOINTS), 1):
-            mark_read, body, mark, sum_ = row
+            mark_read, body, mark, sum = row
             if mark_read != number:
                 self._report(f"checkpoint {number} is missing")
             if (
                 not (isinstance(body, bytes) and isinstance(mark, int))
-                or (chain := _checkpoint_chain(body, mark, chain)) != sum_
+                or (chain := _checkpoint_chain(body, mark, chain)) != sum
             ):
                 self._report(f"checkpoint {number} is not what was saved")
             try:

@@ -248,11 +248,11 @@ class State:
 
     def _channel(self, name: str) -> Channel:
         """Returns a channel; one whose name was made from references may not be there."""
-        channel_ = self._channels.get(name)
-        if channel_ is None:
+        channel = self._channels.get(name)
+        if channel is None:
             known = ", ".join(sorted(self._channels))
             raise WriteInvalid(f"there is no channel {name!r} to write; channels: {known}")
-        return channel_
+        return channel
 
     def _share(self, session: str, channel: Channel, value: Any) -> None:
         project = self._projects[session]
@@ -266,16 +266,16 @@ class State:
         if delta is None:
             return None
         items = delta if isinstance(delta, (list, tuple, Appended)) else [delta]
-        messages_ = [
+        messages = [
             item if isinstance(item, Message) and item.id else logged(item)
             for item in items
             if item is not None
         ]
-        return messages_
+        return messages
 
     def _commit(self, delta: Any) -> None:
-        value_ = delta[DECLARED_RESET] if is_reset(delta) else delta
-        self.committed.update(message.id for message in value_ or ())
+        value = delta[DECLARED_RESET] if is_reset(delta) else delta
+        self.committed.update(message.id for message in value or ())
 
     def end_turn(self, session: str) -> None:
         """Clears the channels of scope turn."""

@@ -17,11 +17,11 @@ from simkit.runtime.turn import Turn
 from simkit.trace import events as e
 from simkit.trace.store import canonical
 
-Where: TypeAlias = Callable[[], tuple[int, str, int, str, str]]
+EventPlace: TypeAlias = Callable[[], tuple[int, str, int, str, str]]
 """What every event of the run begins with, now."""
 
 
-class Heard(msgspec.Struct, frozen=True, gc=False):
+class ToolAnswer(msgspec.Struct, frozen=True, gc=False):
     """A tool's answer, as the agent is told it."""
 
     call: ToolCall
@@ -54,7 +54,9 @@ class ToolUse:
             calls.append(call_of(f"call{self._turn.numbers.calls}", line.tool, line.args))
         return tuple(calls)
 
-    def called(self, calls: Sequence[ToolCall], where: Where, state: Mapping[str, Any]) -> Steps:
+    def called(
+        self, calls: Sequence[ToolCall], where: EventPlace, state: Mapping[str, Any]
+    ) -> Steps:
         """Calls all at once, and returns the answers in the order of the calls.
 
         ``state`` is what the run sees of the channels.
@@ -90,7 +92,7 @@ class ToolUse:
             return ToolReply(None, error, reply.latency_ms)
         return reply
 
-    def _record(self, call: ToolCall, reply: ToolReply, started: int, where: Where) -> None:
+    def _record(self, call: ToolCall, reply: ToolReply, started: int, where: EventPlace) -> None:
         turn = self._turn
         self.names.append(call.name)
         self.timestamps[call.id] = {
@@ -115,10 +117,10 @@ class ToolUse:
             turn.sink.emit(e.ToolReturned(*where(), call.id, call.name, reply.result))
 
 
-def _answer_of(call: ToolCall, reply: ToolReply) -> Heard:
+def _answer_of(call: ToolCall, reply: ToolReply) -> ToolAnswer:
     if reply.error is not None:
-        return Heard(call, reply.error, None, None, failed=True)
+        return ToolAnswer(call, reply.error, None, None, failed=True)
     if isinstance(reply.result, str):
-        return Heard(call, reply.result, None, reply.result)
+        return ToolAnswer(call, reply.result, None, reply.result)
     text = msgspec.json.encode(canonical(reply.result)).decode()
-    return Heard(call, text, reply.result, reply.result)
+    return ToolAnswer(call, text, reply.result, reply.result)

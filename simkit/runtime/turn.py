@@ -133,21 +133,21 @@ class Turn:
         handoff: str = "",
     ) -> None:
         """Writes channels, as one event."""
-        write_ = self.state.write(
+        write = self.state.write(
             self.session, update, lambda item: self._logged(item, agent, run, branch)
         )
         branch_values = None
         if branch is not None:
-            branch.note(write_.deltas, write_.replaced)
-            if write_.values is not None:
+            branch.note(write.deltas, write.replaced)
+            if write.values is not None:
                 branch_values = {
-                    branch_.run: {name: canonical(branch_.values()[name]) for name in write_.values}
+                    branch_.run: {name: canonical(branch_.values()[name]) for name in write.values}
                     for branch_ in branch.lineage()
                 }
         self.sink.emit(
             e.StateUpdated(
-                self.clock.now(), self.session, self.number, agent, run, write_.update,
-                write_.values, cause, write_.impure,
+                self.clock.now(), self.session, self.number, agent, run, write.update,
+                write.values, cause, write.impure,
                 branch.group if branch is not None else "",
                 branch.run if branch is not None else "", branch_values, handoff,
             )
@@ -167,15 +167,15 @@ class Turn:
 
     def _logged(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
         """Adds to the log what was written into the conversation and is no message yet."""
-        message_ = as_message(item, agent or None)
+        message = as_message(item, agent or None)
         return self.conversation.add(
-            message_.role,
-            message_.content,
-            agent=message_.agent,
+            message.role,
+            message.content,
+            agent=message.agent,
             run=run,
-            calls=message_.calls,
-            call_id=message_.call_id,
-            tool=message_.tool,
-            data=message_.data,
+            calls=message.calls,
+            call_id=message.call_id,
+            tool=message.tool,
+            data=message.data,
             branch=branch,
         )

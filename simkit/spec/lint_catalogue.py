@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class LintEntry(msgspec.Struct, frozen=True, gc=False):
     """One lint, as the catalogue and the reports print it."""
 
     severity: Literal["E", "W"]
@@ -24,14 +24,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return (self.fix_in_code if is_code else "") or self.fix
 
 
-LINTS: Final[Mapping[str, Entry]] = {
-    "RUN-01": Entry(
+LINTS: Final[Mapping[str, LintEntry]] = {
+    "RUN-01": LintEntry(
         "E", "script-mismatch",
         "every reply line is used by the agent it was written for, every tool result by a call, "
         "and nothing is asked that was not scripted",
         "Remove what is left over, move it to the turn that asks, or add the one that is missing.",
     ),
-    "RUN-02": Entry(
+    "RUN-02": LintEntry(
         "E", "uncontrolled",
         "user code starts no thread and no process, and reaches no network, that simkit does not "
         "control",
@@ -39,28 +39,28 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Pass the value in, or stub the tool that asks for it with `tool_results`, and name its "
         "function under `app: {tools: …}` where it is no framework's.",
     ),
-    "RUN-03": Entry(
+    "RUN-03": LintEntry(
         "W", "vacuous-claim",
         "the pattern of an `excludes` or `$not` occurs somewhere in the trace or in what was given",
         "Correct the pattern: as it stands, nothing could ever match it.",
     ),
-    "RUN-04": Entry(
+    "RUN-04": LintEntry(
         "E", "unplayed",
         "every recorded interaction of a cassette answers a request",
         "Record the scenario again, or find out why the pipeline asks less than it did.",
     ),
-    "RUN-05": Entry(
+    "RUN-05": LintEntry(
         "W", "drifted",
         "what is sent is what was recorded",
         "Record the scenario again, or compare by content: the cassette's `policy: content`.",
     ),
-    "RUN-06": Entry(
+    "RUN-06": LintEntry(
         "W", "unread-request",
         "what goes to a model's provider is in an interface that simkit reads",
         "Speak one of OpenAI's chat completions or responses, Anthropic's messages or Gemini's "
         "generateContent, or claim what the call leaves: a reply, a state.",
     ),
-    "CTX-01": Entry(
+    "CTX-01": LintEntry(
         "E", "orphan-result",
         "every tool result in a context follows the call that it answers",
         "Let filters and windows take a call and its result together: `tool_calls` with "
@@ -68,7 +68,7 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Where the history is cut, let a call and its result stay or go together: cut before a "
         "user's message.",
     ),
-    "CTX-02": Entry(
+    "CTX-02": LintEntry(
         "E", "orphan-call",
         "every tool call in a context is answered once, before the conversation goes on",
         "Answer every call, or filter calls out of the history: `tool_calls`, or `handoffs` for "
@@ -76,35 +76,35 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Answer every call before the model is asked again, or leave it out of what is sent: "
         "calls that pass control too.",
     ),
-    "CTX-03": Entry(
+    "CTX-03": LintEntry(
         "E", "wrong-instructions",
         "a context has exactly one instructions block, and it is the calling agent's",
         "Begin the recipe with `instructions`, once.",
     ),
-    "CTX-05": Entry(
+    "CTX-05": LintEntry(
         "E", "required-fact-missing",
         "what an agent `requires` is in each of its contexts",
         "Add the section that brings the fact, or widen the filter or window that takes it out.",
     ),
-    "CTX-06": Entry(
+    "CTX-06": LintEntry(
         "E", "private-fact-leaked",
         "what a channel holds that is `private` to an agent is in no other agent's context",
         "Filter out the message that carries it, or take the channel out of `private`.",
     ),
-    "CTX-07": Entry(
+    "CTX-07": LintEntry(
         "W", "duplicate-message",
         "no two messages of a context are equal in role, author and content, and no id comes twice",
         "Read each message from one section only, and store replies as `${run.final_message}`.",
         "Add each message to the history once: of what an agent returns, only what is new.",
     ),
-    "CTX-10": Entry(
+    "CTX-10": LintEntry(
         "E", "over-budget",
         "a context stays within its token budget; a warning from 80 % on",
         "Give the history a `window`, or sections a `preview` or `tokens`.",
         "Trim or sum up the history before the model is asked, or raise "
         "`limits: {context_tokens: N}`.",
     ),
-    "CTX-11": Entry(
+    "CTX-11": LintEntry(
         "W", "irrelevant-share",
         "the share of a context's tokens that comes from agents outside `sees` stays under its "
         "limit",
@@ -112,42 +112,42 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Leave other agents' messages out of what the agent is sent, or name those agents "
         "under `sees`.",
     ),
-    "CTX-12": Entry(
+    "CTX-12": LintEntry(
         "E", "illegal-sequence",
         "no message of a context is empty: each has a text, or calls",
         "Leave the message out, or say something in it.",
     ),
-    "CTX-15": Entry(
+    "CTX-15": LintEntry(
         "W", "system-not-first",
         "instructions, and system messages of a history, come before what was said",
         "Put `instructions` first in the recipe, and keep system messages out of the "
         "conversation.",
         "Send the instructions first, and keep system messages out of the conversation.",
     ),
-    "CTX-16": Entry(
+    "CTX-16": LintEntry(
         "E", "current-message-twice",
         "the user's current message appears at most once in a context",
         "Show it in `current_message` or in the history, not through both.",
         "Send the user's message once: at the end of the history, or beside it.",
     ),
-    "CTX-17": Entry(
+    "CTX-17": LintEntry(
         "E", "filtered-comes-back",
         "what a filter took out of an agent's context does not come back in a later one",
         "Go on from what the agent was shown (of the OpenAI Agents SDK: "
         '`to_input_list(mode="normalized")`), or apply the filter to every call.',
     ),
-    "CTX-18": Entry(
+    "CTX-18": LintEntry(
         "E", "results-swapped",
         "what a tool returned stands under the call that it answers, not under another one of the "
         "same message",
         "Pair each result with the id of the call that it came of, whatever order they end in.",
     ),
-    "HND-01": Entry(
+    "HND-01": LintEntry(
         "E", "payload-invalid",
         "the payload of a handoff that was made satisfies its contract",
         "Correct the payload, or the contract's schema.",
     ),
-    "HND-03": Entry(
+    "HND-03": LintEntry(
         "E", "request-lost",
         "the target's first context holds the user's latest message or the handoff's query",
         "Give the target's recipe `current_message`, or declare the isolation: the contract's "
@@ -155,33 +155,33 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Send the target the user's message, in the history or inside the payload. Where the "
         "isolation is meant, say so: `lints: {HND-03: why}`.",
     ),
-    "HND-04": Entry(
+    "HND-04": LintEntry(
         "E", "wrong-target",
         "of a handoff that was made, the announced target is the agent that runs next",
         "Let the handoff itself start its target.",
     ),
-    "HND-06": Entry(
+    "HND-06": LintEntry(
         "E", "dangling-handoff",
         "a requested handoff is made or rejected in its turn, and calls made beside it are "
         "answered",
         "Make or reject the handoff in its turn, and answer every call before control passes.",
     ),
-    "HND-08": Entry(
+    "HND-08": LintEntry(
         "W", "several-handoffs",
         "one assistant message asks for one handoff",
         "Ask for one handoff at a time, or route to several agents in parallel.",
     ),
-    "HND-10": Entry(
+    "HND-10": LintEntry(
         "W", "data-in-query",
         "a delegated query does not carry the document itself",
         "Move the data into the payload and leave a short note in the query.",
     ),
-    "HND-11": Entry(
+    "HND-11": LintEntry(
         "W", "unregistered",
         "a handoff's type is in the registry for its pair of agents",
         "Add a contract for the pair and type.",
     ),
-    "HND-12": Entry(
+    "HND-12": LintEntry(
         "W", "context-ignored",
         "every key of a delivered payload that its contract requires reaches one of the target's "
         "contexts",
@@ -189,7 +189,7 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Put the payload into the target's instructions or messages, or leave it out of the "
         "handoff.",
     ),
-    "STA-01": Entry(
+    "STA-01": LintEntry(
         "E", "lost-update",
         "every write of parallel branches is in the merged value",
         "Give the channel a reducer that keeps both (append, merge, add), or write `{$set: …}` "
@@ -197,118 +197,118 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Give the channel a reducer that keeps both (of LangGraph: "
         "`Annotated[list, operator.add]`), or let one branch alone write it.",
     ),
-    "STA-03": Entry(
+    "STA-03": LintEntry(
         "E", "impure-reducer",
         "a reducer neither changes its arguments nor differs when called again",
         "Build a new value from the arguments, without clock or chance.",
     ),
-    "STA-05": Entry(
+    "STA-05": LintEntry(
         "E", "shrinking",
         "an appending channel never shrinks and a counter never falls, but by a declared reset",
         "Write `{$set: …}` where the reset is meant.",
         "Return only what is new. Where the reset is meant, write it as one: of LangGraph, "
         "`Overwrite(…)`.",
     ),
-    "STA-06": Entry(
+    "STA-06": LintEntry(
         "E", "resume-differs",
         "continuing from a checkpoint equals not having stopped",
         "Keep in channels whatever a later turn needs: a new process knows nothing else.",
         "Keep in the state that is saved whatever a later turn needs: a new process knows "
         "nothing else.",
     ),
-    "STA-08": Entry(
+    "STA-08": LintEntry(
         "E", "session-bleed",
         "a session among others is as if it were alone",
         "Keep what belongs to one session in its channels, not in a module or an object.",
         "Keep what belongs to one session in its own state, not in a module or an object that "
         "sessions share.",
     ),
-    "STA-09": Entry(
+    "STA-09": LintEntry(
         "E", "double-count",
         "an agent does not add to a list what it was given of it",
         "Return only what is new: give a subgraph an output schema without the channel, or its "
         "own channel.",
     ),
-    "STA-10": Entry(
+    "STA-10": LintEntry(
         "W", "in-place-change",
         "an agent returns updates, it does not change the state it received",
         "Return the new value and write it with `writes`.",
     ),
-    "STA-11": Entry(
+    "STA-11": LintEntry(
         "W", "call-twice",
         "in a list of messages no call is made twice, and none has two results",
         "Give what takes a message's place its id, and the channel the reducer `by_id`.",
         "Give what takes a message's place its id: of LangGraph, `add_messages` replaces by id.",
     ),
-    "FLW-01": Entry(
+    "FLW-01": LintEntry(
         "E", "limit-reached",
         "turns, runs, handoffs, calls and virtual time stay within their limits",
         "Stop the loop, or raise the limit under `limits`.",
     ),
-    "FLW-02": Entry(
+    "FLW-02": LintEntry(
         "E", "undeclared-edge",
         "control moves along a declared edge, route or contract",
         "Declare the edge, or correct the route.",
     ),
-    "FLW-03": Entry(
+    "FLW-03": LintEntry(
         "E", "repeated-call",
         "no agent makes the same call three times in a turn with the same result and no write in "
         "between",
         "Use the first result, or end the run when nothing new comes of the call.",
     ),
-    "FLW-04": Entry(
+    "FLW-04": LintEntry(
         "E", "ping-pong",
         "no agent runs twice in a turn with the same state and input, reached the same way",
         "Let something change between the two runs, or end the turn.",
     ),
-    "FLW-05": Entry(
+    "FLW-05": LintEntry(
         "E", "call-after-end",
         "no model is called after the turn's reply was made",
         "End the turn with the run that makes the reply.",
     ),
-    "FLW-06": Entry(
+    "FLW-06": LintEntry(
         "E", "asked-again",
         "a question is not asked again once answered, and its answer goes to who asked",
         "Keep the answer in the state, and resume the agent that asked.",
     ),
-    "FLW-07": Entry(
+    "FLW-07": LintEntry(
         "E", "open-work",
         "a turn does not end with tool calls that were never answered",
         "Wait for every tool's answer before the turn ends.",
         "Answer every call before the turn ends. A call that code reads instead, because it ends "
         "the work or says who is next, is none of these where the turn has a reply.",
     ),
-    "FLW-08": Entry(
+    "FLW-08": LintEntry(
         "W", "ambiguous-route",
         "of the labels on a decision's ways, one matches",
         "Choose labels that do not contain each other, or route by `equals`.",
     ),
-    "FLW-09": Entry(
+    "FLW-09": LintEntry(
         "W", "argument-changed",
         "a tool is called with the arguments that the model said, as far as its schema makes "
         "nothing else of them",
         "Hand over each argument under its name, or turn the lint off where code changes it on "
         "purpose.",
     ),
-    "NET-01": Entry(
+    "NET-01": LintEntry(
         "E", "retried-in-vain",
         "what the provider refuses for good (4xx but 408, 409, 425, 429) is not sent again "
         "unchanged",
         "Change the request, or give up: retry after 408, 409, 425, 429 and 5xx alone.",
     ),
-    "NET-02": Entry(
+    "NET-02": LintEntry(
         "E", "retried-too-early",
         "nobody asks again before the provider's `Retry-After` is over",
         "Wait as long as the response's `retry-after` says, or leave retries to the client "
         "library.",
     ),
-    "NET-03": Entry(
+    "NET-03": LintEntry(
         "E", "cut-reply-taken",
         "the beginning of a reply that broke off is not taken for the reply",
         "Look at the reason to finish and at errors inside the stream; ask again, or say that "
         "the reply is not whole.",
     ),
-    "NET-04": Entry(
+    "NET-04": LintEntry(
         "W", "retry-storm",
         "no call is made more than 5 times",
         "Limit the attempts, in one layer: the client library makes its own beside yours.",

@@ -5,107 +5,107 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from simkit.spec.lint_catalogue import Entry
+from simkit.spec.lint_catalogue import LintEntry
 
 PREFIX: Final = "VAL-"
 
-REFUSALS: Final[Mapping[str, Entry]] = {
-    "VAL-01": Entry(
+REFUSALS: Final[Mapping[str, LintEntry]] = {
+    "VAL-01": LintEntry(
         "E", "unreadable", "a file is YAML, and each of its documents a pipeline or a scenario",
         "Correct the syntax at that place.",
     ),
-    "VAL-02": Entry(
+    "VAL-02": LintEntry(
         "E", "unknown-shape", "keys and values are what the format knows there",
         "Write one of the known keys, or a value of the type that the message names.",
     ),
-    "VAL-03": Entry(
+    "VAL-03": LintEntry(
         "E", "unknown-name", "every name leads to what it names",
         "Write a known name, or declare this one.",
     ),
-    "VAL-04": Entry(
+    "VAL-04": LintEntry(
         "E", "broken-graph",
         "a graph has one start, every node is reached, and every edge and end leads on",
         "Add the edge, the label or `exit: true` that is missing.",
     ),
-    "VAL-05": Entry(
+    "VAL-05": LintEntry(
         "E", "contradiction", "what a file says can be done, and by this version",
         "Take one of the two back, as the message says.",
     ),
 }  # fmt: skip
 """Why a file cannot run. They cannot be turned off."""
 
-FINDINGS: Final[Mapping[str, Entry]] = {
-    "VAL-10": Entry(
+FINDINGS: Final[Mapping[str, LintEntry]] = {
+    "VAL-10": LintEntry(
         "W", "unreachable-agent", "something can start each agent",
         "Name it in the flow, in `handoffs:` or in a contract of an agent that runs, or remove it.",
     ),
-    "VAL-11": Entry(
+    "VAL-11": LintEntry(
         "W", "endless-loop", "from every node of a graph a way leads to an end",
         "Give a decision in the loop an edge to a node that ends the turn.",
     ),
-    "VAL-12": Entry(
+    "VAL-12": LintEntry(
         "W", "ambiguous-label", "of a decision's labels, no two fit the same words",
         "Choose labels of which none is another or stands in another, or route by `equals`.",
     ),
-    "VAL-13": Entry(
+    "VAL-13": LintEntry(
         "E", "private-read", "a channel that is `private` to an agent is read by no other agent",
         "Take the section or reference out, or the channel out of `private`.",
     ),
-    "VAL-14": Entry(
+    "VAL-14": LintEntry(
         "W", "unused", "every channel, tool, schema and contract can be used by something",
         "Remove it, or use it.",
     ),
-    "VAL-20": Entry(
+    "VAL-20": LintEntry(
         "E", "unusable-line", "the agent of a reply line can be started, and is a model",
         "Remove the lines, or let something start the agent.",
     ),
-    "VAL-21": Entry(
+    "VAL-21": LintEntry(
         "E", "refused-line",
         "a reply line satisfies the agent's `output` and the tools' `args`, and names a handoff's "
         "type where several could be meant",
         "Correct the line, or the schema; `error: malformed_json` is nonsense on purpose.",
     ),
-    "VAL-22": Entry(
+    "VAL-22": LintEntry(
         "W", "unregistered-handoff",
         "the pair of agents has a contract for the type that a handoff line names",
         "Add the contract, write a registered type, or claim what follows (`outcome: rejected`, "
         "`findings: [HND-11]`).",
     ),
-    "VAL-23": Entry(
+    "VAL-23": LintEntry(
         "W", "unusable-result", "some reply line of the turn calls the tool that has a result",
         "Remove the result, or move it to the turn whose lines call the tool.",
     ),
-    "VAL-24": Entry(
+    "VAL-24": LintEntry(
         "W", "cannot-fail", "every claim could fail",
         "Claim a value, or remove the claim.",
     ),
-    "VAL-25": Entry(
+    "VAL-25": LintEntry(
         "W", "unused-fixture", "what a scenario or a file under `use` gives is read by something",
         "Remove it, or correct the name under which it should be read.",
     ),
-    "VAL-26": Entry(
+    "VAL-26": LintEntry(
         "W", "missing-function",
         "every function that agents, tools, reducers, reply lines and `satisfies` name is there",
         "Write it, or correct the name: it is looked for in the working directory and on sys.path.",
     ),
-    "VAL-30": Entry(
+    "VAL-30": LintEntry(
         "W", "unused-file", "a scenario uses each file of fixtures in the folder",
         "Name it under `use:`, or remove it.",
     ),
-    "VAL-31": Entry(
+    "VAL-31": LintEntry(
         "W", "orphan-pipeline", "a scenario names each pipeline file in the folder",
         "Write a scenario for it, or remove it.",
     ),
-    "VAL-32": Entry(
+    "VAL-32": LintEntry(
         "W", "misnamed-file", "what reads like a scenario or a pipeline has the file name of one",
         "Name it `….scenario.yaml` or `….pipeline.yaml`: files named otherwise are never looked "
         "at.",
     ),
-    "VAL-33": Entry(
+    "VAL-33": LintEntry(
         "W", "unused-waiver", "each place under `lints` is one where the finding is",
         "Remove the entry, or name the place as the finding does.",
     ),
 }  # fmt: skip
 """What is odd about files that could run. A file turns one off with a reason, under ``lints``."""
 
-CODES: Final[Mapping[str, Entry]] = {**REFUSALS, **FINDINGS}
+CODES: Final[Mapping[str, LintEntry]] = {**REFUSALS, **FINDINGS}

@@ -31,10 +31,10 @@ from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import Outcome, run, simulate
-from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.testing.failure_text import broken_text, missing_text, proves_nothing_text
 from simkit.testing.leftovers import left_behind
-from simkit.testing.rules import APPLICATIONS, Rule, prompts_of, rules
+from simkit.testing.rules import APPLICATIONS, ConformanceRule, prompts_of, rules
 from simkit.testing.silence import silenced
 from simkit.trace.store import decoded
 
@@ -139,14 +139,14 @@ class AdapterConformance:
 
     def test_conversations_at_once_keep_apart(self) -> None:
         """What one conversation is told, another does not hear."""
-        rule_ = self._rule("attribution")
-        many = [self._prepared(rule_, prompt=f"Hello {number}") for number in range(AT_ONCE)]
-        alone = [_ran(left, rule_, self) for left in many]
-        together = _at_once(lambda left: _ran(left, rule_, self), many)
+        rule = self._rule("attribution")
+        many = [self._prepared(rule, prompt=f"Hello {number}") for number in range(AT_ONCE)]
+        alone = [_ran(left, rule, self) for left in many]
+        together = _at_once(lambda left: _ran(left, rule, self), many)
         for left, right in zip(alone, together, strict=True):
             if left != right:
                 _fail(
-                    f"`{self._entry(rule_)}` has another trace where others run beside it "
+                    f"`{self._entry(rule)}` has another trace where others run beside it "
                     "(docs/adapters.md, What must be the same):\n"
                     f"{_parting(left, right, 'alone', 'beside others')}"
                     "  → Ask `ContextListeners` who is listening here; keep nothing in the module."
@@ -196,7 +196,7 @@ class AdapterConformance:
         off = self.not_supported
         return [rule.rule for rule in rules().values() if not {rule.rule, rule.app} & {*off}]
 
-    def _rule(self, name: str) -> Rule:
+    def _rule(self, name: str) -> ConformanceRule:
         """Returns a rule; skips what the framework has no way for, fails for what is missing."""
         rule = rules()[name]
         for key in (rule.rule, rule.app):
@@ -206,16 +206,20 @@ class AdapterConformance:
             _fail(missing_text(self.applications, rule.app))
         return rule
 
-    def _entry(self, rule: Rule) -> str:
+    def _entry(self, rule: ConformanceRule) -> str:
         return f"{self.applications}:{rule.app}"
 
-    def _prepared(self, rule: Rule, *, by_prompt: bool = False, prompt: str = "") -> Prepared:
+    def _prepared(
+        self, rule: ConformanceRule, *, by_prompt: bool = False, prompt: str = ""
+    ) -> Prepared:
         """Returns a rule's conversation with the author's application, ready to run."""
         file = f"{rule.rule}.scenario.yaml"
         (document,) = load_text(self._scenario_text(rule, by_prompt, prompt), file)
-        return Library().assembled(Item(file, rule.rule, 0, 1), document)
+        return Library().assembled(ScenarioCase(file, rule.rule, 0, 1), document)
 
-    def _scenario_text(self, rule: Rule, by_prompt: bool = False, prompt: str = "") -> str:
+    def _scenario_text(
+        self, rule: ConformanceRule, by_prompt: bool = False, prompt: str = ""
+    ) -> str:
         """Returns a rule's conversation as the text of a scenario file."""
         first, *others = rule.turns
         lines = self.replies.get(rule.app, {})
@@ -319,7 +323,7 @@ def _came_of(work: Callable[[Prepared], Outcome], prepared: Prepared) -> Outcome
         return str(problem)
 
 
-def _ran(prepared: Prepared, rule: Rule, suite: AdapterConformance) -> bytes:
+def _ran(prepared: Prepared, rule: ConformanceRule, suite: AdapterConformance) -> bytes:
     """Returns the trace of a run in its stored form."""
     try:
         return run(prepared).encoded()

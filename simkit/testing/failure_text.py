@@ -8,14 +8,14 @@ from simkit.report.events import event_lines
 from simkit.report.text import findings_text
 from simkit.report.wording import wrapped
 from simkit.session.simulate import Outcome
-from simkit.testing.rules import APPLICATIONS, Rule
+from simkit.testing.rules import APPLICATIONS, ConformanceRule
 from simkit.trace import events as e
 
 _HEAD = (e.RunStarted, e.SessionStarted, e.RunFinished)
 """Events that every trace has, whatever an adapter tells."""
 
 
-def broken_text(adapter: str, entry: str, rule: Rule, outcome: Outcome | str) -> str:
+def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcome | str) -> str:
     """Returns what is said of a rule that does not hold; ``seen`` is what came of its run, or why
     it could not go on."""
     return "\n".join(
@@ -31,7 +31,7 @@ def broken_text(adapter: str, entry: str, rule: Rule, outcome: Outcome | str) ->
     )
 
 
-def proves_nothing_text(adapter: str, entry: str, rule: Rule) -> str:
+def proves_nothing_text(adapter: str, entry: str, rule: ConformanceRule) -> str:
     """Returns what is said where a rule holds though nothing was told."""
     return "\n".join(
         (

@@ -24,10 +24,10 @@ from simkit.report.github_actions import (
     traces_in,
     workflow_commands,
 )
-from simkit.report.last_run import Entry, Ledger
+from simkit.report.last_run import Ledger, RunEntry
 from simkit.report.outcomes import not_run
 from simkit.report.results import Result
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, Item
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.trace.store import Trace
 
 LEDGER: Final[pytest.StashKey[Ledger]] = pytest.StashKey()
@@ -70,8 +70,8 @@ class Workflow:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Puts what came of a scenario into its report."""
         report = yield
-        scenario: Item | None = getattr(item, "scenario", None)
-        if isinstance(scenario, Item) and (call.when == "call" or not report.passed):
+        scenario: ScenarioCase | None = getattr(item, "scenario", None)
+        if isinstance(scenario, ScenarioCase) and (call.when == "call" or not report.passed):
             result = _result(item, scenario, call, report)
             setattr(report, SENT_AS, msgspec.json.encode(result).decode())
         return report
@@ -97,7 +97,7 @@ class Workflow:
             # Each process of xdist has a terminal of its own, which nobody sees.
             return
         if self._base:
-            entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
+            entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
             self._ledger.close(entries, [r.id for r in results if r.failed])
             self._ledger.end()
         if is_workflow(os.environ):
@@ -113,7 +113,10 @@ class Workflow:
 
 
 def _result(
-    item: pytest.Item, scenario: Item, call: pytest.CallInfo[None], report: pytest.TestReport
+    item: pytest.Item,
+    scenario: ScenarioCase,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
 ) -> Result:
     """What the item says of itself; else why it was not run: skipped, or a fixture failed."""
     result: Result | None = getattr(item, "result", None)

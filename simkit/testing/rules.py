@@ -14,7 +14,7 @@ from simkit.language.yaml import load_text
 FILE: Final = Path(__file__).with_name("rules.yaml")
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ConformanceRule(msgspec.Struct, frozen=True):
     """One rule of ``docs/adapters.md``, as a conversation that shows whether it is kept."""
 
     rule: str
@@ -30,10 +30,12 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 @cache
-def rules() -> Mapping[str, Rule]:
+def rules() -> Mapping[str, ConformanceRule]:
     """Returns every rule by its name."""
     text = FILE.read_text(encoding="utf-8")
-    rules_read = (msgspec.convert(document.data, Rule) for document in load_text(text, FILE.name))
+    rules_read = (
+        msgspec.convert(document.data, ConformanceRule) for document in load_text(text, FILE.name)
+    )
     return {document.rule: document for document in rules_read}
 
 
@@ -63,7 +65,7 @@ APPLICATIONS: Final[Mapping[str, str]] = {
 """What each application does. The instructions of an agent are `You are <its name>.`"""
 
 
-def prompts_of(rule: Rule) -> dict[str, Any]:
+def prompts_of(rule: ConformanceRule) -> dict[str, Any]:
     """Returns rules of attribution by the prompts of a rule's agents, as a scenario has them."""
     agents = dict.fromkeys(name for turn in rule.turns for name in turn.get("replies", ()))
     prompt = "You review." if rule.app == "parallel" else "You are {}."

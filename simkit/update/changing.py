@@ -12,7 +12,7 @@ from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCal
 from simkit.language.matching.aligning import aligned
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.rendering import line
-from simkit.language.matching.values import Said, is_list, size_of, structure_of, text_of
+from simkit.language.matching.values import Content, is_list, size_of, structure_of, text_of
 from simkit.language.paths import lookup
 from simkit.update.edits import Edit, Give, Put, Relist, applied
 from simkit.update.observed_values import claim_of, claim_of_mapping, holds
@@ -132,7 +132,7 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
         (name,) = plain
         if name not in ("id", "name", "tool", "args"):
             return {name: value.args} if name == value.name else None
-    if isinstance(value, Said):
+    if isinstance(value, Content):
         value = value.structure
     if not isinstance(value, Mapping | Message | Dropped | ToolCall):
         return None
@@ -154,10 +154,10 @@ def _content_and_data(value: Any) -> tuple[str, Any]:
     if isinstance(value, Dropped):
         value = value.message
     if isinstance(value, Message):
-        return value.role, Said(value.content, value.data)
+        return value.role, Content(value.content, value.data)
     if isinstance(value, Mapping) and "role" in value and "content" in value:
         content = value["content"]
-        text = Said(content, value.get("data")) if isinstance(content, str) else content
+        text = Content(content, value.get("data")) if isinstance(content, str) else content
         return ROLE_ALIASES.get(str(value["role"]), ""), text
     return "", ABSENT
 

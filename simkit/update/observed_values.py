@@ -11,14 +11,14 @@ from simkit.core.errors import SimkitError
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
 from simkit.language.matching import compile_matcher
 from simkit.language.matching.mappings import CALL_FIELDS
-from simkit.language.matching.values import Said, is_list
+from simkit.language.matching.values import Content, is_list
 
 
 def claim_of(value: Any) -> Any:
     """Returns a claim that holds of a value: plain data, messages in their short form."""
     if value is ABSENT:
         return {"$absent": True}
-    if isinstance(value, Said):
+    if isinstance(value, Content):
         return claim_of(value.data) if isinstance(value.data, dict | list) else value.text
     if isinstance(value, Dropped):
         return {**claim_of(value.message), "what": value.what, "by": value.by}
@@ -43,7 +43,7 @@ def claim_of_mapping(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _claim_of_message(message: Message) -> dict[str, Any]:
-    message_claim = Said(message.content, message.data or None)
+    message_claim = Content(message.content, message.data or None)
     structure = message_claim.structure
     # What is JSON reads better as its value, and matches as such.
     content = claim_of(structure) if isinstance(structure, dict | list) else message_claim.text

@@ -21,7 +21,7 @@ from simkit.capture.cassettes import Keying
 from simkit.capture.cassettes.error_messages import difference_lines
 from simkit.capture.cassettes.missing import differences
 from simkit.capture.cassettes.nearest import nearest_of
-from simkit.vcr.requests import Knowing, Known
+from simkit.vcr.requests import Knowing, RequestParts
 
 PLAIN: Final = ("method", "scheme", "host", "port", "path", "query")
 """What vcrpy matches requests on unless it is told otherwise."""
@@ -78,7 +78,7 @@ class Matching:
                 self._searches.popitem(last=False)
             return search
 
-    def _nearest(self, known: Known, before: _Search) -> ReferenceType[Request] | None:
+    def _nearest(self, known: RequestParts, before: _Search) -> ReferenceType[Request] | None:
         """Returns the nearest of the recordings that did not match, if none did."""
         if before.is_found or not known.is_model_call:
             return None

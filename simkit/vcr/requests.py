@@ -19,7 +19,7 @@ _KNOWN_MAX: Final = 512
 """Requests that are remembered by what they say: vcrpy copies each several times."""
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
+class RequestParts(msgspec.Struct, frozen=True, gc=False):
     """One request of vcrpy's, and what it asks."""
 
     request: HttpRequest
@@ -33,10 +33,10 @@ class Knowing:
 
     def __init__(self, keying: Keying) -> None:
         self.keying = keying
-        self._by_request: WeakKeyDictionary[Request, Known] = WeakKeyDictionary()
+        self._by_request: WeakKeyDictionary[Request, RequestParts] = WeakKeyDictionary()
         self._by_content = lru_cache(maxsize=_KNOWN_MAX)(self._known)
 
-    def __call__(self, request: Request) -> Known:
+    def __call__(self, request: Request) -> RequestParts:
         """Returns what a request asks."""
         request_parts = self._by_request.get(request)
         if request_parts is None:
@@ -44,10 +44,10 @@ class Knowing:
             self._by_request[request] = request_parts
         return request_parts
 
-    def _known(self, method: str, url: str, body: bytes) -> Known:
+    def _known(self, method: str, url: str, body: bytes) -> RequestParts:
         request = HttpRequest(method.upper(), url, (), body)
         question = self.keying.question(request)
-        return Known(request, protocol_of(request) is not None, question, question.key(""))
+        return RequestParts(request, protocol_of(request) is not None, question, question.key(""))
 
 
 def body_of(request: Request) -> bytes:

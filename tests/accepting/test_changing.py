@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
-from simkit.language.matching.values import Said
+from simkit.language.matching.values import Content
 from simkit.update.changing import Manual, changes, changes_of_agents
 from simkit.update.edits import Edit, Give, Put, Relist, applied
 from simkit.update.observed_values import claim_of, claim_of_handoff, claim_of_tool_call, holds
@@ -58,7 +58,7 @@ DATA = Message("assistant", '{"to":"b"}', agent="a", data={"to": "b"})
         (["a", {"$starts": "b"}, "c"], ["z", "bb", "c", "d"], [Put((0,), "z"),
                                                                Relist((), (), ((3, "d"),))]),
         ([{"user": "Hi"}], [USER, DATA], [Relist((), (), ((1, {"assistant": {"to": "b"}}),))]),
-        ({"a": 1}, Said('{"a": 2}'), [Put(("a",), 2)]),
+        ({"a": 1}, Content('{"a": 2}'), [Put(("a",), 2)]),
         (["a"], "b", [Put((), "b")]),
     ],
 )  # fmt: skip
@@ -111,7 +111,7 @@ def test_a_group_of_agents_is_one_element(matcher: Any, groups: Any, expected: A
         (Dropped(USER, "message", "window"), {"user": "Hi", "what": "message", "by": "window"}),
         (ToolCall("c1", "name", {}), {"name": "name", "args": {"$exact": {}}}),
         ({"$a": [{}], "b": USER}, {"$$a": [{"$exact": {}}], "b": {"user": "Hi"}}),
-        (Said("12"), "12"),
+        (Content("12"), "12"),
         (("a", 1.5), ["a", 1.5]),
         (ABSENT, {"$absent": True}),
     ],

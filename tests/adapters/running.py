@@ -8,7 +8,7 @@ from textwrap import dedent
 from simkit.core.errors import SourceError
 from simkit.language.yaml import load_text
 from simkit.session.simulate import simulate
-from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.trace.views import view_of
 from tests.building import Ran, refuse_misfits
 
@@ -26,7 +26,7 @@ def prepared(pipeline: str, scenario: str, folder: Path = APPS) -> Prepared:
     file = str(folder / "test.scenario.yaml")
     library = Library()
     library._documents[file] = load_text(head + text, file)
-    return library.prepared(Item(file, "s", 0, 1))
+    return library.prepared(ScenarioCase(file, "s", 0, 1))
 
 
 def run_app(pipeline: str, scenario: str, folder: Path = APPS, *, fits: bool = True) -> Ran:
@@ -55,7 +55,7 @@ def scenarios(*files: Path) -> list[Prepared]:
     for file in files:
         library = Library()
         for place, document in enumerate(library.documents(str(file))):
-            item = Item(str(file), document.data["scenario"], place, 1)
+            item = ScenarioCase(str(file), document.data["scenario"], place, 1)
             found.append(library.prepared(item))
     return found
 

@@ -12,27 +12,29 @@ from simkit.core.errors import CallUnattributed
 from simkit.core.messages import Message
 from simkit.language.yaml import load_text
 from simkit.providers.http import HttpRequest
-from simkit.providers.values import Asked, Offer
+from simkit.providers.values import Offer, ParsedRequest
 from simkit.spec.scenario.apps import AgentRule
 
 REQUEST = HttpRequest("POST", "https://api.openai.com/v1/chat/completions")
 
 
-def asked(system: str = "You are the triage agent.", user: str = "Hello", **more: Any) -> Asked:
+def asked(
+    system: str = "You are the triage agent.", user: str = "Hello", **more: Any
+) -> ParsedRequest:
     messages = (Message("system", system),) if system else ()
-    return Asked("openai-chat", "gpt-5-mini", (*messages, Message("user", user)), **more)
+    return ParsedRequest("openai-chat", "gpt-5-mini", (*messages, Message("user", user)), **more)
 
 
 def rules(**agents: dict[str, Any]) -> Attribution:
     return Attribution({name: AgentRule.model_validate(rule) for name, rule in agents.items()})
 
 
-def agent_of(attribution: Attribution, asked: Asked, **headers: str) -> str:
+def agent_of(attribution: Attribution, asked: ParsedRequest, **headers: str) -> str:
     sent = HttpRequest("POST", REQUEST.url, tuple(headers.items()))
     return attribution.agent_of(asked, sent)
 
 
-def refused(attribution: Attribution, asked: Asked) -> str:
+def refused(attribution: Attribution, asked: ParsedRequest) -> str:
     with pytest.raises(CallUnattributed) as caught:
         attribution.agent_of(asked, REQUEST)
     return str(caught.value)
@@ -72,7 +74,7 @@ def test_all_that_a_rule_says_must_hold() -> None:
 
 def test_several_system_messages_are_one_text() -> None:
     messages = (Message("system", "One."), Message("user", "Hi"), Message("system", "Two."))
-    call = Asked("openai-chat", "m", messages)
+    call = ParsedRequest("openai-chat", "m", messages)
 
     assert agent_of(rules(a={"system": "One.\n\nTwo."}), call) == "a"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simkit.adapters.parallel_groups import Beside
+from simkit.adapters.parallel_groups import ParallelGroups
 from tests.adapters.scribes import Desk
 
 
-def beside() -> Beside[str]:
-    return Beside(Desk().recorder)
+def beside() -> ParallelGroups[str]:
+    return ParallelGroups(Desk().recorder)
 
 
 def test_all_that_was_begun_in_one_place_is_one_group() -> None:

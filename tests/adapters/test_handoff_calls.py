@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.handoff_calls import Told, args_for, misfit_of, told_by
+from simkit.adapters.handoff_calls import HandoffFields, args_for, misfit_of, told_by
 from simkit.core.messages import Handoff
 
 ORDER: dict[str, Any] = {
@@ -66,17 +66,20 @@ def test_what_a_schema_requires_and_leaves_no_choice_about_is_said_by_any_model(
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        ({"type": "refund", "query": "q", "payload": {"a": 1}}, Told({"a": 1}, "refund", "q")),
-        ({"payload": {}}, Told({})),
-        ({"payload": {"a": 1}, "more": 2}, Told({"payload": {"a": 1}, "more": 2})),
-        ({"query": "q"}, Told({"query": "q"})),
-        ({"payload": 1, "type": ["refund"]}, Told(1)),
-        ({}, Told()),
-        (None, Told()),
-        ("text", Told("text")),
+        (
+            {"type": "refund", "query": "q", "payload": {"a": 1}},
+            HandoffFields({"a": 1}, "refund", "q"),
+        ),
+        ({"payload": {}}, HandoffFields({})),
+        ({"payload": {"a": 1}, "more": 2}, HandoffFields({"payload": {"a": 1}, "more": 2})),
+        ({"query": "q"}, HandoffFields({"query": "q"})),
+        ({"payload": 1, "type": ["refund"]}, HandoffFields(1)),
+        ({}, HandoffFields()),
+        (None, HandoffFields()),
+        ("text", HandoffFields("text")),
     ],
 )
-def test_a_call_says_what_it_names(args: Any, told: Told) -> None:
+def test_a_call_says_what_it_names(args: Any, told: HandoffFields) -> None:
     assert told_by(args) == told
 
 

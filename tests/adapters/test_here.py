@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextvars
 
-from simkit.adapters.context_scope import Here
+from simkit.adapters.context_scope import ContextScope
 
 
 def test_what_is_started_inside_belongs_there_for_good() -> None:
-    here = Here[str]("test_here")
+    here = ContextScope[str]("test_here")
     with here.inside("outer"):
         started = contextvars.copy_context()
         with here.inside("inner"):
@@ -20,7 +20,7 @@ def test_what_is_started_inside_belongs_there_for_good() -> None:
 
 
 def test_a_place_may_be_left_in_another_context_than_it_was_entered_in() -> None:
-    here = Here[str]("test_here")
+    here = ContextScope[str]("test_here")
     inside, elsewhere = here.inside("a stream"), contextvars.copy_context()
 
     elsewhere.run(inside.__enter__)

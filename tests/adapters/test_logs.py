@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import SourceError
-from simkit.report.last_run import Entry, Ledger
+from simkit.report.last_run import Ledger, RunEntry
 from simkit.session.simulate import simulate
 from simkit.session.simulation import Simulation
 from simkit.trace import events as e
@@ -132,7 +132,7 @@ def test_a_key_that_is_logged_is_in_no_stored_trace(tmp_path: Path) -> None:
     assert outcome.judgement.findings == ()
     ledger = Ledger({}, tmp_path)
     kept = Path(ledger.keep("desk", outcome.trace.lines()))
-    ledger.close([Entry("desk", "held", "", str(kept))], [])
+    ledger.close([RunEntry("desk", "held", "", str(kept))], [])
     assert b"desk.keys" in kept.read_bytes()
     assert b"sk-proj-a1B2" not in kept.read_bytes()
 

@@ -8,7 +8,7 @@ import pytest
 
 from simkit.adapters.naming import proposed_name, rule_of, voices_of
 from simkit.core.messages import Message
-from simkit.providers.values import Asked, Offer
+from simkit.providers.values import Offer, ParsedRequest
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ def test_a_name_is_proposed_from_the_first_sentence(system: str, name: str) -> N
     assert proposed_name(system) == name
 
 
-def asked(system: str, *tools: str) -> Asked:
+def asked(system: str, *tools: str) -> ParsedRequest:
     messages = (Message("system", system),) if system else ()
-    return Asked("openai-chat", "m", messages, tuple(Offer(tool) for tool in tools))
+    return ParsedRequest("openai-chat", "m", messages, tuple(Offer(tool) for tool in tools))
 
 
-def rules(*calls: Asked) -> dict[str, Any]:
+def rules(*calls: ParsedRequest) -> dict[str, Any]:
     voices, _ = voices_of(calls)
     return {voice.name: rule_of(voice, voices) for voice in voices}
 

@@ -25,7 +25,7 @@ from pydantic_graph import Step  # noqa: E402
 from simkit.adapters import parallel_groups  # noqa: E402
 from simkit.adapters.pydantic_ai import capability, filters, graphs, runner  # noqa: E402
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog  # noqa: E402
-from simkit.adapters.pydantic_ai.capability import Seen  # noqa: E402
+from simkit.adapters.pydantic_ai.capability import ObservingCapability  # noqa: E402
 from simkit.adapters.pydantic_ai.tools import HeardToolset  # noqa: E402
 from simkit.adapters.trace_recorder import TraceRecorder  # noqa: E402
 from simkit.core.errors import SourceError, Unsupported  # noqa: E402
@@ -186,11 +186,15 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "runs": (runner, "_wrap_run", _same, "desk: an agent asks"),
     "names": (runner, "_named", _same, "desk: agents of a registry"),
     "steps": (graphs, "wrap_run", _same, "graph: steps run"),
-    "tools": (Seen, "get_wrapper_toolset", _unwrapped, "desk: an agent asks"),
+    "tools": (ObservingCapability, "get_wrapper_toolset", _unwrapped, "desk: an agent asks"),
     "tools' results": (HeardToolset, "call_tool", WrapperToolset.call_tool,
                        "desk: tools that are stubs"),
-    "output tools": (Seen, "before_model_request", _as_it_is, "desk: structured output"),
-    "output functions": (Seen, "wrap_output_process", _no_process, "desk: an output function"),
+    "output tools": (
+        ObservingCapability, "before_model_request", _as_it_is, "desk: structured output",
+    ),
+    "output functions": (
+        ObservingCapability, "wrap_output_process", _no_process, "desk: an output function",
+    ),
     "models off the wire": (AgentRunLog, "answered", _nothing, "graph: a model that sends"),
     "output that is refused": (
         AgentRunLog, "response_received", _nothing, "desk: an output function",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from simkit.adapters.history_reader import Reading, Readings
+from simkit.adapters.history_reader import MessageHistory, Readings
 from simkit.adapters.streams import leading_equal, leading_same, print_of
 from simkit.core.messages import Message
 from simkit.runtime.context.tokens import chars_over_four
@@ -18,7 +18,7 @@ class Read:
 
     def __init__(self) -> None:
         self.readings, self.looked_at = Readings(), list[str]()
-        self.reading = Reading()
+        self.reading = MessageHistory()
 
     def go_on(self, *given: Message, words: object = (), whose: str = "desk") -> list[str]:
         """Reads a history; returns what of it was looked at."""

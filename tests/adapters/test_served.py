@@ -16,7 +16,7 @@ from simkit.language.yaml import load_text
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.runtime.functions import function_named
 from simkit.session.execution.serving import served, silent_turns, unused_of
-from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 
@@ -34,7 +34,7 @@ def prepared(scenario: str, head: str = HEAD) -> Prepared:
     library = Library()
     documents = load_text(head + dedent(scenario).strip("\n"), file)
     library._documents[file] = documents
-    return library.prepared(Item(file, "s", len(documents) - 1, 1))
+    return library.prepared(ScenarioCase(file, "s", len(documents) - 1, 1))
 
 
 class Program:

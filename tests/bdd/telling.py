@@ -17,7 +17,7 @@ from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.checks.findings import Finding
 from simkit.language.yaml import Document
 from simkit.session.simulate import simulate
-from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from tests.mutations import SCENARIOS, Edit, applied
 
 FEATURES: Final = SCENARIOS.parent / "features"
@@ -37,7 +37,7 @@ class Told:
 class Written:
     """One scenario of a feature as a scenario file would hold it; told once, run often."""
 
-    item: Item
+    item: ScenarioCase
     document: Document
     pipeline: Document
 
@@ -63,7 +63,9 @@ class _Listening(Library):
 
     last: Prepared
 
-    def assembled(self, item: Item, document: Document, numbers: Sequence[int] = ()) -> Prepared:
+    def assembled(
+        self, item: ScenarioCase, document: Document, numbers: Sequence[int] = ()
+    ) -> Prepared:
         self.last = super().assembled(item, document, numbers)
         return self.last
 

@@ -8,7 +8,7 @@ import pytest
 
 from simkit.core.errors import SourceError, WriteInvalid
 from simkit.core.messages import Message
-from simkit.runtime.context.items import UNDATED, Item, Times, score_for
+from simkit.runtime.context.items import UNDATED, ContextItem, Times, score_for
 from tests.building import prepared
 
 
@@ -29,12 +29,15 @@ def test_score_is_a_number_or_the_first_rule_that_holds_of_the_query(
 
 
 def test_an_item_is_read_once() -> None:
-    item = Item({"text": "a", "at": "1970-01-01T00:01:00Z", "score": 1})
+    item = ContextItem({"text": "a", "at": "1970-01-01T00:01:00Z", "score": 1})
 
     assert (item.at, item.score, item.fields["text"]) == (60.0, 1.0, "a")
-    assert (Item("a text").at, Item("a text").score) == (UNDATED, None)
-    assert Item(Message("assistant", "said", agent="a")).fields == {"text": "said", "agent": "a"}
-    assert Item({"score": [{"score": 1}]}).score is None
+    assert (ContextItem("a text").at, ContextItem("a text").score) == (UNDATED, None)
+    assert ContextItem(Message("assistant", "said", agent="a")).fields == {
+        "text": "said",
+        "agent": "a",
+    }
+    assert ContextItem({"score": [{"score": 1}]}).score is None
 
 
 def times(*known: float) -> Times:

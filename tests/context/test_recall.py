@@ -12,7 +12,7 @@ import pytest
 
 from simkit.core.messages import Message
 from simkit.runtime.context.items import score_for
-from simkit.runtime.context.recall import Found, Recaller
+from simkit.runtime.context.recall import Recaller, RecallResult
 from simkit.runtime.context.tokens import chars_over_four
 from simkit.spec.pipeline.recipe import Recall
 from simkit.trace.events import ContextBuilt, LeftOut
@@ -38,16 +38,16 @@ def recaller(options: Mapping[str, Any], *channels: str) -> Recaller:
     return Recaller("recall", Recall.model_validate(options), channels, SCOPES, chars_over_four)
 
 
-def found(options: Mapping[str, Any], **state: Any) -> Found:
+def found(options: Mapping[str, Any], **state: Any) -> RecallResult:
     """What a section shows of these channels, in this order."""
     return recaller(options, *state).recall(root(state), options.get("time_ranges"))
 
 
-def texts_of(found: Found) -> list[str]:
+def texts_of(found: RecallResult) -> list[str]:
     return [item["text"] for _, _, item in found.items]
 
 
-def reasons(found: Found) -> dict[tuple[str, str], list[list[int]]]:
+def reasons(found: RecallResult) -> dict[tuple[str, str], list[list[int]]]:
     """(channel, reason) to the ranges of places left out for it."""
     return {(o.channel, o.by): [list(span) for span in o.places] for o in found.left_out}
 
@@ -346,7 +346,7 @@ def test_a_channel_that_grows_is_chosen_from_as_if_it_were_read_anew(seed: int) 
                 assert sorted([*places, *left]) == list(range(len(items)))
 
 
-def call(work: Callable[..., Found], *given: Any) -> Found:
+def call(work: Callable[..., RecallResult], *given: Any) -> RecallResult:
     return work(*given)
 
 

@@ -10,7 +10,7 @@ import pytest
 from simkit.core.messages import Answer, Handoff, JsonValue, Message, ToolCall, Usage
 from simkit.providers.http import HttpAnswer
 from simkit.providers.protocols import PROTOCOLS
-from simkit.providers.values import Asked, Offer, Said
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest
 from simkit.runtime.models.recorded import Outgoing, RecordedModel, Speaker
 from simkit.runtime.models.script import ScriptedModel
 from simkit.runtime.ports import ModelRequest
@@ -24,13 +24,13 @@ class Provider:
 
     def __init__(self, reply: Message) -> None:
         self.reply = reply
-        self.asked: list[Asked] = []
+        self.asked: list[ParsedRequest] = []
 
     def answer(self, call: Outgoing) -> HttpAnswer:
         protocol = PROTOCOLS["openai-chat"]
         asked = protocol.parse_request(call.request)
         self.asked.append(asked)
-        return protocol.served(Said("1", self.reply, Usage(1, 1)), asked)
+        return protocol.served(OutgoingReply("1", self.reply, Usage(1, 1)), asked)
 
 
 def asked(
@@ -38,7 +38,7 @@ def asked(
 ) -> Answer:
     """Asks a model that may call `find.order` and pass control to `billing desk`."""
     speaker = Speaker(
-        Asked("openai-chat", "m", ()),
+        ParsedRequest("openai-chat", "m", ()),
         {"find.order": Offer("find_order", {"type": "object"})},
         {"billing desk": Offer("transfer_to_billing_desk", schema)},
     )

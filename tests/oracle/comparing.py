@@ -9,7 +9,7 @@ from typing import Any
 from simkit.core.messages import Message
 from simkit.language.yaml import load_text
 from simkit.session.simulate import run
-from simkit.spec.scenario.files import Item, Library
+from simkit.spec.scenario.files import Library, ScenarioCase
 from simkit.trace.views import View, view_of
 from tests.oracle.model import Model
 from tests.oracle.values import OPEN_ARGS, Open, Said, Turn
@@ -22,7 +22,7 @@ def played(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> View:
     library = Library()
     text = f"{json.dumps(pipeline)}\n---\n{json.dumps(scenario)}\n"
     library._documents[FILE] = load_text(text, FILE)
-    return view_of(run(library.prepared(Item(FILE, "drawn", 1, 1))).events)
+    return view_of(run(library.prepared(ScenarioCase(FILE, "drawn", 1, 1))).events)
 
 
 def differences(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[str]:

@@ -135,15 +135,15 @@ def a_summary_starts_anew(patch: Patch) -> None:
 
 
 def a_summary_forgets_the_last(patch: Patch) -> None:
-    ask = history_selection.Reading._ask_for_summary
+    ask = history_selection.HistorySelection._ask_for_summary
     patch.setattr(
-        history_selection.Reading, "_ask_for_summary", lambda self, agent, _, fresh: ask(
+        history_selection.HistorySelection, "_ask_for_summary", lambda self, agent, _, fresh: ask(
             self, agent, None, fresh)
     )  # fmt: skip
 
 
 def a_summary_covers_what_it_has_not_seen(patch: Patch) -> None:
-    patch.setattr(history_selection.Reading, "_not_seen", lambda *of: [])
+    patch.setattr(history_selection.HistorySelection, "_not_seen", lambda *of: [])
 
 
 def a_branch_sees_what_others_write(patch: Patch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.language.paths import parse
-from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.items import ScenarioCase
 from tests.mutations import errors, findings_at, is_written, where_in_file
 from tests.twins import (
     ROOT,
@@ -35,7 +35,7 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def skip_without(item: Item, twin: str) -> None:
+def skip_without(item: ScenarioCase, twin: str) -> None:
     missing = lacks(item, twin)
     if missing:
         pytest.skip(missing)
@@ -44,7 +44,7 @@ def skip_without(item: Item, twin: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("twin", "item"), CASES, ids=NAMES)
 def test_a_scenario_holds_on_both_and_nothing_differs_but_what_is_declared(
-    twin: str, item: Item
+    twin: str, item: ScenarioCase
 ) -> None:
     skip_without(item, twin)
     if reason_left_out(twin, item):

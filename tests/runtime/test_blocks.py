@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from simkit.core.messages import Message
-from simkit.runtime.blocks import Beside, Path, in_blocks
+from simkit.runtime.blocks import BranchLogs, Path, in_blocks
 from simkit.trace.events import HistorySummarised, MessageAdded
 from tests.building import run_yaml
 from tests.runtime.graphs import graph, order, problems
@@ -46,7 +46,7 @@ def test_branches_stand_together_in_the_order_of_their_group(heard: str, stands:
 
 
 def test_other_branches_are_seen_when_their_run_has_ended() -> None:
-    beside = Beside()
+    beside = BranchLogs()
     log = said("x a1 b1")
     for message, run in ((log[1], "r2"), (log[2], "r3")):
         beside.at_work.add(run)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.capture.http.installing import Installation, Made
+from simkit.capture.http.installing import Installation, Replacement
 
 
 class Owner:
@@ -14,11 +14,11 @@ class Heir(Owner):
     """Inherits what is replaced."""
 
 
-def louder(before: Made) -> Made:
+def louder(before: Replacement) -> Replacement:
     return lambda self: before(self).upper()
 
 
-def asking(before: Made) -> Made:
+def asking(before: Replacement) -> Replacement:
     return lambda self: before(self) + "?"
 
 
@@ -37,7 +37,7 @@ def test_first_replaces_and_last_puts_back() -> None:
 
 
 def test_attribute_is_replaced_once() -> None:
-    def again(before: Made) -> Made:
+    def again(before: Replacement) -> Replacement:
         return lambda self: before(self) + "!"
 
     installation = Installation(lambda: [(Owner, "greet", again)])

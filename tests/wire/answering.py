@@ -9,7 +9,7 @@ import httpx2
 
 from simkit.core.messages import Fails
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse
-from simkit.providers.values import Asked, Protocol, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest, Protocol
 
 REQUEST = httpx2.Request("POST", "http://provider.test/")
 
@@ -33,9 +33,9 @@ class Arriving(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 class Provider:
     """Answers every request with the same answer, and keeps what was asked."""
 
-    def __init__(self, protocol: Protocol, answer: Said | Fails) -> None:
+    def __init__(self, protocol: Protocol, answer: OutgoingReply | Fails) -> None:
         self._protocol, self._answer = protocol, answer
-        self.asked: list[Asked] = []
+        self.asked: list[ParsedRequest] = []
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         sent = HttpRequest(
@@ -50,9 +50,9 @@ class Provider:
         headers = list(answer.headers)
         return httpx2.Response(answer.status, headers=headers, stream=Arriving(answer))
 
-    def _answered(self, asked: Asked) -> HttpAnswer:
+    def _answered(self, asked: ParsedRequest) -> HttpAnswer:
         match self._answer:
-            case Said() as said:
+            case OutgoingReply() as said:
                 return self._protocol.served(said, asked)
             case Fails() as fails:
                 return self._protocol.failed(f"c{len(self.asked)}", fails, asked)

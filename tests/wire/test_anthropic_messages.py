@@ -18,7 +18,7 @@ from simkit.providers import sse
 from simkit.providers.anthropic.messages import PROTOCOL
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
-from simkit.providers.values import Asked, Heard, Offer, Said
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 from tests.wire import mutants
 
 BODIES = Path(__file__).parent / "bodies"
@@ -49,7 +49,7 @@ def request(**body: Any) -> HttpRequest:
     return HttpRequest("POST", URL, body=json.dumps(whole).encode())
 
 
-def asked(**body: Any) -> Asked:
+def asked(**body: Any) -> ParsedRequest:
     return PROTOCOL.parse_request(request(**body))
 
 
@@ -118,7 +118,7 @@ def test_a_request_is_read_whole() -> None:
         stream=True,
     )
 
-    assert found == Asked(
+    assert found == ParsedRequest(
         protocol="anthropic",
         model="claude-x",
         messages=(Message("system", "Be brief.\nBe kind."), Message("user", "Hello")),
@@ -260,7 +260,7 @@ def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str)
 
 
 def test_a_body_is_rendered_whole() -> None:
-    said = Said("c1", MESSAGES["text and calls"], Usage(11, 7))
+    said = OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7))
 
     response = PROTOCOL.served(said, asked())
 
@@ -287,7 +287,9 @@ def test_a_body_is_rendered_whole() -> None:
 def test_a_stream_is_rendered_whole() -> None:
     message = Message("assistant", "One moment.", calls=(CALL,), data={"reasoning": THOUGHTS[:1]})
 
-    response = PROTOCOL.served(Said("c1", message, Usage(11, 7), chunks=2), asked(stream=True))
+    response = PROTOCOL.served(
+        OutgoingReply("c1", message, Usage(11, 7), chunks=2), asked(stream=True)
+    )
 
     usage = {
         "input_tokens": 11,
@@ -347,11 +349,11 @@ def delta(index: int, **change: Any) -> Any:
 )
 def test_what_was_served_is_heard(kind: str, is_streamed: bool, chunks: Any, finish: str) -> None:
     request = asked(stream=is_streamed)
-    said = Said("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
+    said = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
 
     heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
 
-    assert heard == Heard(MESSAGES[kind], Usage(11, 7), finish, "msg_c1")
+    assert heard == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "msg_c1")
 
 
 @pytest.mark.parametrize("name", ["recommended.json", "stream.sse"])
@@ -361,7 +363,7 @@ def test_bodies_that_the_libraries_were_seen_to_take_are_heard(name: str) -> Non
     heard = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
 
     message = Message("assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),))
-    assert heard == Heard(message, Usage(10, 5), "", "msg_sim")
+    assert heard == ParsedResponse(message, Usage(10, 5), "", "msg_sim")
 
 
 @pytest.mark.parametrize(
@@ -425,7 +427,7 @@ def test_a_failure_is_the_providers_own_and_is_heard(
         ("x-should-retry", "false"),
     )
     heard = PROTOCOL.parse_response(response, asked(stream=is_streamed))
-    assert heard == Heard(Message("assistant"), error=Fails(kind, status, message))
+    assert heard == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
 
 
 def test_the_scenarios_own_status_words_type_and_delay_stand() -> None:
@@ -452,14 +454,14 @@ def test_every_kind_of_failure_is_known() -> None:
     [
         (
             "refusal",
-            Heard(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal"),
+            ParsedResponse(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal"),
         ),
-        ("length", Heard(Message("assistant", "No."), finish="length")),
-        ("empty_reply", Heard(Message("assistant"))),
-        ("malformed_json", Heard(Message("assistant", '{"value": }'))),
+        ("length", ParsedResponse(Message("assistant", "No."), finish="length")),
+        ("empty_reply", ParsedResponse(Message("assistant"))),
+        ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
     ],
 )
-def test_a_reply_that_is_none_is_heard(kind: str, heard: Heard, is_streamed: bool) -> None:
+def test_a_reply_that_is_none_is_heard(kind: str, heard: ParsedResponse, is_streamed: bool) -> None:
     response = failed(kind, is_streamed, message="No.")
 
     found = PROTOCOL.parse_response(response, asked(stream=is_streamed))
@@ -480,7 +482,7 @@ def test_malformed_arguments_come_where_a_stream_can_carry_them() -> None:
 
 def test_a_cut_stream_keeps_half_of_its_chunks() -> None:
     whole = PROTOCOL.served(
-        Said("c1", Message("assistant", "One, two, three, four, five."), Usage(0, 0)),
+        OutgoingReply("c1", Message("assistant", "One, two, three, four, five."), Usage(0, 0)),
         asked(stream=True),
     )
 
@@ -499,11 +501,13 @@ def test_a_cut_body_is_half_a_body() -> None:
 
     assert (response.ends, len(response.chunks)) == ("cut", 1)
     error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    assert PROTOCOL.parse_response(response, asked()) == Heard(Message("assistant"), error=error)
+    assert PROTOCOL.parse_response(response, asked()) == ParsedResponse(
+        Message("assistant"), error=error
+    )
 
 
 def test_a_stream_without_its_last_event_is_cut_however_it_ended() -> None:
-    said = Said("c1", MESSAGES["text"], Usage(1, 1))
+    said = OutgoingReply("c1", MESSAGES["text"], Usage(1, 1))
     whole = PROTOCOL.served(said, asked(stream=True))
     short = HttpResponse(200, whole.headers, whole.chunks[:-1])
 
@@ -549,7 +553,7 @@ GOOD_REQUEST = json.loads(
     ).body
 )
 GOOD = [
-    PROTOCOL.served(Said("c1", message, Usage(1, 2)), asked(stream=is_streamed))
+    PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), asked(stream=is_streamed))
     for message in MESSAGES.values()
     for is_streamed in (False, True)
 ]
@@ -562,7 +566,7 @@ def test_any_request_is_read_or_refused(body: bytes) -> None:
     except WireInvalid:
         return
 
-    assert isinstance(found, Asked)
+    assert isinstance(found, ParsedRequest)
 
 
 @given(
@@ -577,7 +581,7 @@ def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -
     except WireInvalid:
         return
 
-    assert isinstance(found, Heard)
+    assert isinstance(found, ParsedResponse)
 
 
 @pytest.mark.parametrize("deep", [b"[" * 200_000, b'{"messages":' * 5_000, b'{"a":' * 200_000])

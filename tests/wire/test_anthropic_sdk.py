@@ -14,7 +14,7 @@ import pytest
 from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers.anthropic.messages import PROTOCOL
 from simkit.providers.failures import FAILURES
-from simkit.providers.values import Said
+from simkit.providers.values import OutgoingReply
 from tests.wire.answering import Provider
 
 WAYS = ["plain", "streamed", "helper"]
@@ -36,8 +36,8 @@ class Booking(pydantic.BaseModel):
     nights: int
 
 
-def said(message: Message, finish: str = "") -> Said:
-    return Said("c1", message, Usage(11, 7), finish=finish)
+def said(message: Message, finish: str = "") -> OutgoingReply:
+    return OutgoingReply("c1", message, Usage(11, 7), finish=finish)
 
 
 def body(**more: Any) -> dict[str, Any]:

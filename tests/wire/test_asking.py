@@ -20,7 +20,7 @@ from simkit.core.messages import Message, ToolCall
 from simkit.providers.anthropic.requests import TOKENS_MAX
 from simkit.providers.attachments import IS_ERROR, REASONING
 from simkit.providers.protocols import PROTOCOLS, protocol_of
-from simkit.providers.values import Asked, Offer
+from simkit.providers.values import Offer, ParsedRequest
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 names = st.sampled_from(["find", "book", "transfer_to_billing"])
@@ -75,9 +75,9 @@ def contexts(draw: st.DrawFn) -> tuple[Message, ...]:
     return tuple(found)
 
 
-def questions(protocol: str) -> st.SearchStrategy[Asked]:
+def questions(protocol: str) -> st.SearchStrategy[ParsedRequest]:
     return st.builds(
-        Asked,
+        ParsedRequest,
         st.just(protocol),
         st.sampled_from(["gpt-5-mini", "claude-haiku-4-5", "gemini-2.5-flash"]),
         contexts(),
@@ -191,7 +191,7 @@ def test_results_of_parallel_calls_and_what_a_model_thought_come_back(name: str)
     )
 
     protocol = PROTOCOLS[name]
-    request = protocol.build_request(Asked(name, "m", context))
+    request = protocol.build_request(ParsedRequest(name, "m", context))
 
     again = protocol.parse_request(request).messages
     assert [words(one) for one in again] == [words(one) for one in context]
@@ -205,7 +205,7 @@ def test_results_of_parallel_calls_and_what_a_model_thought_come_back(name: str)
 
 def test_anthropic_is_told_how_long_a_reply_may_be_where_nobody_says_it() -> None:
     request = PROTOCOLS["anthropic"].build_request(
-        Asked("anthropic", "m", (Message("user", "Hello"),))
+        ParsedRequest("anthropic", "m", (Message("user", "Hello"),))
     )
 
     assert PROTOCOLS["anthropic"].parse_request(request).settings == {"max_tokens": TOKENS_MAX}
@@ -214,7 +214,7 @@ def test_anthropic_is_told_how_long_a_reply_may_be_where_nobody_says_it() -> Non
 def test_settings_that_share_a_place_with_what_is_asked_stay() -> None:
     schema = {"type": "object"}
     user = (Message("user", "Hello"),)
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "openai-responses": {"text": {"verbosity": "low"}},
         "anthropic": {
             "max_tokens": 9, "output_config": {"effort": "low"}, "disable_parallel_tool_use": True,
@@ -223,7 +223,9 @@ def test_settings_that_share_a_place_with_what_is_asked_stay() -> None:
     }  # fmt: skip
     for name, given_settings in asked.items():
         protocol = PROTOCOLS[name]
-        one = Asked(name, "m", user, choice="required", output=schema, settings=given_settings)  # type: ignore[arg-type]
+        one = ParsedRequest(
+            name, "m", user, choice="required", output=schema, settings=dict(given_settings)
+        )
 
         again = protocol.parse_request(protocol.build_request(one))
 

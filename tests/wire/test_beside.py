@@ -16,9 +16,9 @@ from google.genai import types
 
 from simkit.core.errors import WireInvalid, WordUnasked
 from simkit.core.messages import (
-    Beside,
     Citation,
     Message,
+    ResponseExtras,
     Thinking,
     Token,
     ToolCall,
@@ -31,7 +31,7 @@ from simkit.providers.body_reader import json_bytes
 from simkit.providers.gemini import generate
 from simkit.providers.http import HttpRequest
 from simkit.providers.openai import chat, responses
-from simkit.providers.values import Asked, Protocol, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest, Protocol
 from tests.wire.answering import Provider
 
 TEXT: Final = "Grüezi. In Zürich it is 30 degrees, and sunny."
@@ -57,7 +57,7 @@ class Anthropic:
     logprobs: ClassVar[Any] = {}
     encrypted: ClassVar[Any] = {}
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: OutgoingReply) -> None:
         client = Provider(self.protocol, said).client()
         self._messages = anthropic.Anthropic(api_key="test", http_client=client).messages
 
@@ -75,7 +75,7 @@ class Chat:
     logprobs: ClassVar[Any] = {"logprobs": True, "top_logprobs": 2}
     encrypted: ClassVar[Any] = {}
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: OutgoingReply) -> None:
         client = Provider(self.protocol, said).client()
         self._chat = openai.OpenAI(api_key="test", http_client=client).chat.completions
 
@@ -91,7 +91,7 @@ class Responses:
     logprobs: ClassVar[Any] = {"include": [LOGPROBS], "top_logprobs": 2}
     encrypted: ClassVar[Any] = {"include": ["reasoning.encrypted_content"]}
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: OutgoingReply) -> None:
         client = Provider(self.protocol, said).client()
         self._responses = openai.OpenAI(api_key="test", http_client=client).responses
 
@@ -136,7 +136,7 @@ class Gemini:
     logprobs: ClassVar[Any] = {"response_logprobs": True, "logprobs": 2}
     encrypted: ClassVar[Any] = {}
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: OutgoingReply) -> None:
         options = types.HttpOptions(httpx_client=Provider(self.protocol, said).client())
         self._models = genai.Client(api_key="test", http_options=options).models
 
@@ -195,9 +195,9 @@ def _plain(value: Any) -> Any:
     return {key: one for key, one in kept.items() if one is not None}
 
 
-def said(beside: Beside, chunks: Any = None, **more: Any) -> Said:
+def said(beside: ResponseExtras, chunks: Any = None, **more: Any) -> OutgoingReply:
     message = Message("assistant", **{"content": TEXT, **more})
-    return Said("c1", message, USAGE, chunks, extras=beside)
+    return OutgoingReply("c1", message, USAGE, chunks, extras=beside)
 
 
 def found_in(value: Any, wanted: Any) -> bool:
@@ -209,10 +209,10 @@ def found_in(value: Any, wanted: Any) -> bool:
     return any(found_in(one, wanted) for one in inner)
 
 
-def besides(protocol: Protocol) -> Beside:
+def besides(protocol: Protocol) -> ResponseExtras:
     """Everything that a provider can say beside a text."""
     can_sign = protocol.name != "openai-chat"
-    return Beside(
+    return ResponseExtras(
         THOUGHT if can_sign else Thinking(THOUGHT.text),
         () if protocol.name == "anthropic" else TOKENS,
         PAGES,
@@ -238,7 +238,7 @@ def test_a_stream_makes_what_the_whole_response_is(name: str, chunks: Any) -> No
 @cuts
 def test_thinking_stands_before_calls(name: str, chunks: Any) -> None:
     library = LIBRARIES[name]
-    beside = Beside(THOUGHT if name != "openai-chat" else Thinking(THOUGHT.text))
+    beside = ResponseExtras(THOUGHT if name != "openai-chat" else Thinking(THOUGHT.text))
 
     whole, streamed = library(said(beside, chunks, content="", calls=(CALL,))).both(
         **library.encrypted
@@ -252,7 +252,7 @@ def test_thinking_stands_before_calls(name: str, chunks: Any) -> None:
 
 @everywhere
 def test_tokens_are_counted_as_the_provider_does(name: str) -> None:
-    whole, streamed = LIBRARIES[name](said(Beside())).both()
+    whole, streamed = LIBRARIES[name](said(ResponseExtras())).both()
 
     key = "usage_metadata" if name == "gemini" else "usage"
     assert streamed[key] == whole[key]
@@ -279,14 +279,14 @@ def test_tokens_are_counted_as_the_provider_does(name: str) -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_what_is_heard_of_a_reply_is_what_was_said(name: str, is_streamed: bool) -> None:
     protocol = LIBRARIES[name].protocol
-    asked = Asked(name, "x", (), is_streamed=is_streamed)
+    asked = ParsedRequest(name, "x", (), is_streamed=is_streamed)
     if name == "openai-chat" and is_streamed:
-        asked = Asked(
+        asked = ParsedRequest(
             name, "x", (), is_streamed=True, settings={"stream_options": {"include_usage": True}}
         )
     thinking = THOUGHT if name != "openai-chat" else Thinking(THOUGHT.text)
 
-    served = protocol.served(said(Beside(thinking, (), PAGES), calls=(CALL,)), asked)
+    served = protocol.served(said(ResponseExtras(thinking, (), PAGES), calls=(CALL,)), asked)
     heard = protocol.parse_response(served, asked)
 
     assert heard.error is None
@@ -356,27 +356,29 @@ def test_thinking_that_is_sent_back_is_thinking_and_no_text(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "beside", "usage", "told"),
     [
-        ("anthropic", Beside(logprobs=TOKENS), USAGE,
+        ("anthropic", ResponseExtras(logprobs=TOKENS), USAGE,
          "logprobs: Anthropic's messages have no probabilities"),
-        ("openai-chat", Beside(Thinking(None, SIGNATURE)), USAGE,
+        ("openai-chat", ResponseExtras(Thinking(None, SIGNATURE)), USAGE,
          "thinking: chat completions carry thinking as a text, without a signature; servers that "
          "do more have fields of their own, for `raw`"),
-        ("gemini", Beside(Thinking("So.", "no base64!")), USAGE,
+        ("gemini", ResponseExtras(Thinking("So.", "no base64!")), USAGE,
          "thinking.signature: Gemini's signatures are base64, and this is none"),
-        ("gemini", Beside(), Usage(9, 9, None, 3),
+        ("gemini", ResponseExtras(), Usage(9, 9, None, 3),
          "usage: Gemini does not count what it writes to a cache"),
-        ("openai-chat", Beside(raw={"choices": {}}), USAGE,
+        ("openai-chat", ResponseExtras(raw={"choices": {}}), USAGE,
          "raw.choices: is a list in the response, so nothing else can be merged"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_what_a_provider_does_not_say_is_refused(
-    name: str, beside: Beside, usage: Usage, told: str, is_streamed: bool
+    name: str, beside: ResponseExtras, usage: Usage, told: str, is_streamed: bool
 ) -> None:
-    reply = Said("c1", Message("assistant", TEXT), usage, extras=beside)
+    reply = OutgoingReply("c1", Message("assistant", TEXT), usage, extras=beside)
 
     with pytest.raises(WireInvalid) as caught:
-        LIBRARIES[name].protocol.served(reply, Asked(name, "x", (), is_streamed=is_streamed))
+        LIBRARIES[name].protocol.served(
+            reply, ParsedRequest(name, "x", (), is_streamed=is_streamed)
+        )
 
     assert str(caught.value) == told
 
@@ -384,14 +386,16 @@ def test_what_a_provider_does_not_say_is_refused(
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "gemini"])
 def test_probabilities_that_are_not_asked_for_are_refused(name: str) -> None:
     with pytest.raises(WordUnasked, match=r"^logprobs: the request does not ask for them, with `"):
-        LIBRARIES[name].protocol.served(said(Beside(logprobs=TOKENS)), Asked(name, "x", ()))
+        LIBRARIES[name].protocol.served(
+            said(ResponseExtras(logprobs=TOKENS)), ParsedRequest(name, "x", ())
+        )
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "gemini"])
 def test_the_most_probable_stand_first_and_are_as_many_as_asked_for(name: str) -> None:
     library = LIBRARIES[name]
 
-    whole, _ = library(said(Beside(logprobs=TOKENS))).both(**library.logprobs)
+    whole, _ = library(said(ResponseExtras(logprobs=TOKENS))).both(**library.logprobs)
 
     match name:
         case "openai-chat":
@@ -404,8 +408,8 @@ def test_the_most_probable_stand_first_and_are_as_many_as_asked_for(name: str) -
 
 
 def test_places_in_a_text_are_characters_in_one_interface_and_bytes_in_another() -> None:
-    chat, _ = Chat(said(Beside(citations=PAGES))).both()
-    google, _ = Gemini(said(Beside(citations=PAGES))).both()
+    chat, _ = Chat(said(ResponseExtras(citations=PAGES))).both()
+    google, _ = Gemini(said(ResponseExtras(citations=PAGES))).both()
 
     cited = [one["url_citation"] for one in chat["choices"][0]["message"]["annotations"]]
     assert [TEXT[one["start_index"] : one["end_index"]] for one in cited] == [

@@ -10,7 +10,7 @@ from simkit.providers.body_reader import json_bytes
 from simkit.providers.chains import chained
 from simkit.providers.http import HttpRequest
 from simkit.providers.openai.responses import PROTOCOL
-from simkit.providers.values import Asked
+from simkit.providers.values import ParsedRequest
 
 THOUGHTS = [{"type": "reasoning", "id": "rs_c1_0", "summary": []}]
 REPLY = Message(
@@ -29,7 +29,7 @@ EARLIER = {
 }
 
 
-def asked(**body: object) -> Asked:
+def asked(**body: object) -> ParsedRequest:
     whole = json_bytes({"model": "m", **body})
     return PROTOCOL.parse_request(HttpRequest("POST", "https://api.test/v1/responses", body=whole))
 

@@ -13,22 +13,22 @@ from simkit.providers import sse
 from simkit.providers.body_reader import json_bytes, record_of
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 
 CHAT, RESPONSES, GEMINI = (PROTOCOLS[n] for n in ("openai-chat", "openai-responses", "gemini"))
 USER = {"role": "user", "content": "Hello"}
 FUNCTION = {"name": "look", "parameters": {"type": "object"}}
-ASKED = Asked("openai-chat", "m", ())
+ASKED = ParsedRequest("openai-chat", "m", ())
 
 
-def chat(**body: Any) -> Asked:
+def chat(**body: Any) -> ParsedRequest:
     whole = {"model": "m", "messages": [USER], **body}
     return CHAT.parse_request(
         HttpRequest("POST", "https://vllm/v1/chat/completions", (), json_bytes(whole))
     )
 
 
-def responses(**body: Any) -> Asked:
+def responses(**body: Any) -> ParsedRequest:
     whole = {"model": "m", "input": "Hello", **body}
     return RESPONSES.parse_request(
         HttpRequest("POST", "https://o/v1/responses", (), json_bytes(whole))
@@ -89,8 +89,8 @@ def test_a_stream_without_reason_or_usage_has_not_ended() -> None:
     assert CHAT.parse_response(HttpResponse(200, (), chunks), ASKED).error is not None
 
 
-def served(asked: Asked) -> dict[str, Any]:
-    said = Said("c1", Message("assistant", "Hello you"), Usage(1, 2))
+def served(asked: ParsedRequest) -> dict[str, Any]:
+    said = OutgoingReply("c1", Message("assistant", "Hello you"), Usage(1, 2))
     return dict(record_of(CHAT.served(said, asked).body))
 
 
@@ -111,7 +111,7 @@ def test_several_answers_are_the_same_reply_and_probabilities_are_certain() -> N
 
 
 def test_a_stream_of_several_answers_has_every_one_of_them_in_each_chunk() -> None:
-    said = Said("c1", Message("assistant", "Hello you"), Usage(1, 2))
+    said = OutgoingReply("c1", Message("assistant", "Hello you"), Usage(1, 2))
     chunks = CHAT.served(said, chat(n=2, stream=True)).chunks
 
     texts = {0: "", 1: ""}
@@ -122,7 +122,7 @@ def test_a_stream_of_several_answers_has_every_one_of_them_in_each_chunk() -> No
     assert texts == {0: "Hello you", 1: "Hello you"}
 
 
-def gemini(**body: Any) -> Asked:
+def gemini(**body: Any) -> ParsedRequest:
     url = "https://g/v1beta/models/m:generateContent"
     contents = [{"role": "user", "parts": [{"text": "Hi"}]}]
     return GEMINI.parse_request(

@@ -12,7 +12,7 @@ from simkit.providers.failing import ON_THE_WAY, patience_ms
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpRequest, HttpResponse, bytewise
 from simkit.providers.protocols import PROTOCOLS
-from simkit.providers.values import Asked, Protocol, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest, Protocol
 
 LONG = "Take two pills a day, but never with milk or on an empty stomach, and rest."
 
@@ -24,15 +24,15 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
 
 
 def failed(protocol: Protocol, kind: str, *, is_streamed: bool = True) -> HttpResponse:
-    asked = Asked(protocol.name, "m", (), is_streamed=is_streamed)
+    asked = ParsedRequest(protocol.name, "m", (), is_streamed=is_streamed)
     answer = protocol.failed("c1", Fails(kind, FAILURES[kind].status, LONG), asked)
     assert isinstance(answer, HttpResponse)
     return answer
 
 
 def whole(protocol: Protocol, *, is_streamed: bool = True) -> HttpResponse:
-    said = Said("c1", Message("assistant", LONG), Usage(0, 0))
-    return protocol.served(said, Asked(protocol.name, "m", (), is_streamed=is_streamed))
+    said = OutgoingReply("c1", Message("assistant", LONG), Usage(0, 0))
+    return protocol.served(said, ParsedRequest(protocol.name, "m", (), is_streamed=is_streamed))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_half_a_stream_comes_and_then_it_ends_as_its_kind_says(
 def test_what_came_of_half_a_stream_is_the_beginning_of_the_text(
     protocol: Protocol, kind: str
 ) -> None:
-    asked = Asked(protocol.name, "m", (), is_streamed=True)
+    asked = ParsedRequest(protocol.name, "m", (), is_streamed=True)
 
     heard = protocol.parse_response(failed(protocol, kind), asked)
 
@@ -92,7 +92,7 @@ def test_a_reply_without_choices_has_an_empty_list_of_them(protocol: Protocol) -
 
 
 def test_a_stream_without_choices_says_nothing(protocol: Protocol) -> None:
-    asked = Asked(protocol.name, "m", (), is_streamed=True)
+    asked = ParsedRequest(protocol.name, "m", (), is_streamed=True)
 
     heard = protocol.parse_response(failed(protocol, "empty_choices"), asked)
 

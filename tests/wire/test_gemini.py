@@ -17,7 +17,7 @@ from simkit.providers import sse
 from simkit.providers.failures import FAILURES
 from simkit.providers.gemini.generate import PROTOCOL
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
-from simkit.providers.values import Asked, Heard, Offer, Said
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 from tests.wire import mutants
 
 HOST = "https://generativelanguage.googleapis.com/v1beta"
@@ -56,7 +56,7 @@ def request(url: str = PLAIN, **body: Any) -> HttpRequest:
     return HttpRequest("POST", url, body=json.dumps({"contents": [HELLO], **body}).encode())
 
 
-def asked(url: str = PLAIN, **body: Any) -> Asked:
+def asked(url: str = PLAIN, **body: Any) -> ParsedRequest:
     return PROTOCOL.parse_request(request(url, **body))
 
 
@@ -194,7 +194,7 @@ def test_a_request_is_read_whole_in_either_spelling(body: dict[str, Any]) -> Non
 
     found = asked(EVENTS, **body)
 
-    assert found == Asked(
+    assert found == ParsedRequest(
         protocol="gemini",
         model="gemini-x",
         messages=(
@@ -410,7 +410,9 @@ def response_of(parts: Any, usage: tuple[int, int], reason: str = "") -> Any:
 
 
 def test_a_body_is_rendered_whole() -> None:
-    response = PROTOCOL.served(Said("c1", MESSAGES["text and calls"], Usage(11, 7)), asked())
+    response = PROTOCOL.served(
+        OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7)), asked()
+    )
 
     parts = [
         {"text": "One moment."},
@@ -426,7 +428,7 @@ def test_a_body_is_rendered_whole() -> None:
 
 @pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
 def test_a_stream_is_rendered_whole(url: str) -> None:
-    said = Said("c1", MESSAGES["reasoning"], Usage(11, 7), chunks=2)
+    said = OutgoingReply("c1", MESSAGES["reasoning"], Usage(11, 7), chunks=2)
 
     response = PROTOCOL.served(said, asked(url))
 
@@ -454,11 +456,11 @@ def test_a_stream_is_rendered_whole(url: str) -> None:
 )
 def test_what_was_served_is_heard(kind: str, way: str, chunks: Any, finish: str) -> None:
     request = asked(WAYS[way])
-    said = Said("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
+    said = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
 
     heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
 
-    assert heard == Heard(MESSAGES[kind], Usage(11, 7), finish, "resp_c1")
+    assert heard == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "resp_c1")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -512,7 +514,7 @@ def test_a_failure_is_the_providers_own_and_is_heard(
     error = {"code": status, "message": message, "status": word}
     assert (response.status, json.loads(response.body)) == (status, {"error": error})
     heard = PROTOCOL.parse_response(response, asked(WAYS[way]))
-    assert heard == Heard(Message("assistant"), error=Fails(kind, status, message))
+    assert heard == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
 
 
 def test_a_used_up_quota_says_which_and_when_to_come_back() -> None:
@@ -557,17 +559,22 @@ def test_every_kind_of_failure_is_known() -> None:
 @pytest.mark.parametrize(
     ("kind", "heard"),
     [
-        ("refusal", Heard(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal")),
+        (
+            "refusal",
+            ParsedResponse(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal"),
+        ),
         (
             "content_filter",
-            Heard(Message("assistant", "No.", data={"refusal": "No."}), finish="content_filter"),
+            ParsedResponse(
+                Message("assistant", "No.", data={"refusal": "No."}), finish="content_filter"
+            ),
         ),
-        ("length", Heard(Message("assistant", "No."), finish="length")),
-        ("empty_reply", Heard(Message("assistant"))),
-        ("malformed_json", Heard(Message("assistant", '{"value": }'))),
+        ("length", ParsedResponse(Message("assistant", "No."), finish="length")),
+        ("empty_reply", ParsedResponse(Message("assistant"))),
+        ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
     ],
 )
-def test_a_reply_that_is_none_is_heard(kind: str, heard: Heard, way: str) -> None:
+def test_a_reply_that_is_none_is_heard(kind: str, heard: ParsedResponse, way: str) -> None:
     response = failed(kind, WAYS[way], message="No.")
 
     found = PROTOCOL.parse_response(response, asked(WAYS[way]))
@@ -583,7 +590,7 @@ def test_a_malformed_call_never_leaves_the_provider() -> None:
 
     assert isinstance(response, HttpResponse)
     words = 'Malformed function call: book({"value": })'
-    assert PROTOCOL.parse_response(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         Message("assistant"),
         Usage(0, 0),
         "malformed_function_call",
@@ -608,7 +615,9 @@ def test_a_cut_reply_is_heard_as_far_as_it_came(way: str, text: str) -> None:
 
 @pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
 def test_a_stream_without_a_reason_is_cut_however_it_ended(url: str) -> None:
-    whole = PROTOCOL.served(Said("c1", MESSAGES["text and calls"], Usage(1, 1)), asked(url))
+    whole = PROTOCOL.served(
+        OutgoingReply("c1", MESSAGES["text and calls"], Usage(1, 1)), asked(url)
+    )
     end = -1 if url == EVENTS else -2
     short = HttpResponse(200, whole.headers, whole.chunks[:end])
 
@@ -659,7 +668,7 @@ GOOD_REQUEST = {
 }
 GOOD = {
     way: [
-        PROTOCOL.served(Said("c1", message, Usage(1, 2)), asked(url))
+        PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), asked(url))
         for message in MESSAGES.values()
     ]
     for way, url in WAYS.items()
@@ -673,7 +682,7 @@ def test_any_request_is_read_or_refused(body: bytes, url: str) -> None:
     except WireInvalid:
         return
 
-    assert isinstance(found, Asked)
+    assert isinstance(found, ParsedRequest)
 
 
 @given(
@@ -692,7 +701,7 @@ def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -
     except WireInvalid:
         return
 
-    assert isinstance(found, Heard)
+    assert isinstance(found, ParsedResponse)
 
 
 @pytest.mark.parametrize(

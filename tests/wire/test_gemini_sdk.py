@@ -15,7 +15,7 @@ from google.genai import errors, types
 from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers.failures import FAILURES
 from simkit.providers.gemini.generate import PROTOCOL
-from simkit.providers.values import Said
+from simkit.providers.values import OutgoingReply
 from tests.wire.answering import Provider
 
 WAYS = ["plain", "streamed", "chat"]
@@ -37,8 +37,8 @@ class Booking(pydantic.BaseModel):
     nights: int | None = None
 
 
-def said(message: Message) -> Said:
-    return Said("c1", message, Usage(11, 7))
+def said(message: Message) -> OutgoingReply:
+    return OutgoingReply("c1", message, Usage(11, 7))
 
 
 class Client:

@@ -15,7 +15,7 @@ from simkit.providers import sse
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.providers.openai.chat import PROTOCOL
-from simkit.providers.values import Asked, Heard, Offer, Said
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
 BODIES = Path(__file__).parent / "bodies"
 URL = "https://api.test/v1/chat/completions"
@@ -47,13 +47,13 @@ REPLIES = {
 }
 
 
-def asked(**body: Any) -> Asked:
+def asked(**body: Any) -> ParsedRequest:
     whole = {"model": "m", "messages": [USER], **body}
     return PROTOCOL.parse_request(HttpRequest("POST", URL, body=json.dumps(whole).encode()))
 
 
-def said(message: Message, **more: Any) -> Said:
-    return Said("c1", message, Usage(11, 7), **more)
+def said(message: Message, **more: Any) -> OutgoingReply:
+    return OutgoingReply("c1", message, Usage(11, 7), **more)
 
 
 def streamed(response: HttpResponse) -> list[Any]:
@@ -108,7 +108,7 @@ def test_a_whole_request_is_read() -> None:
         "stream": True,
     }
 
-    assert asked(**body) == Asked(
+    assert asked(**body) == ParsedRequest(
         protocol="openai-chat",
         model="m",
         messages=(
@@ -257,7 +257,7 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
 
     response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
 
-    assert PROTOCOL.parse_response(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         message, Usage(11, 7), finish, "chatcmpl-c1"
     )
 
@@ -272,7 +272,7 @@ def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
     response = PROTOCOL.failed("c1", fails, request)
 
     assert isinstance(response, HttpResponse)
-    assert PROTOCOL.parse_response(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         Message("assistant"), error=Fails(kind, status, "Not now.", 2.0)
     )
 
@@ -413,11 +413,11 @@ def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
     frames = [event["data"] for event in events]
 
     both = Message("assistant", "hi there", calls=(call,))
-    plain = PROTOCOL.served(Said("sim", both, Usage(10, 5)), asked())
+    plain = PROTOCOL.served(OutgoingReply("sim", both, Usage(10, 5)), asked())
     request = asked(stream=True, stream_options=options)
-    text = Said("sim", Message("assistant", "hi there "), Usage(10, 5), chunks=(3, 9))
+    text = OutgoingReply("sim", Message("assistant", "hi there "), Usage(10, 5), chunks=(3, 9))
     words = streamed(PROTOCOL.served(text, request))
-    calling = Said("sim", Message("assistant", calls=(call,)), Usage(10, 5), chunks=1)
+    calling = OutgoingReply("sim", Message("assistant", calls=(call,)), Usage(10, 5), chunks=1)
     calls = streamed(PROTOCOL.served(calling, request))
 
     assert contains(json.loads(plain.body), body)
@@ -433,7 +433,7 @@ def test_the_least_that_servers_send_is_heard() -> None:
     least = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
     other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), asked(stream=True))
 
-    assert least == Heard(Message("assistant", "hi", calls=(call,)))
+    assert least == ParsedResponse(Message("assistant", "hi", calls=(call,)))
     assert other.message.calls == (ToolCall("call_1", "f", {"a": 1}),)
     assert (other.message.content, other.usage) == ("hi there ", Usage(10, 5))
 

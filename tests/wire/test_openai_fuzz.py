@@ -15,7 +15,7 @@ from simkit.core.messages import Message, ToolCall, Usage
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai.chat import PROTOCOL as CHAT
 from simkit.providers.openai.responses import PROTOCOL as RESPONSES
-from simkit.providers.values import Asked, Heard, Protocol, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest, ParsedResponse, Protocol
 
 PATHS = {CHAT.name: "/v1/chat/completions", RESPONSES.name: "/v1/responses"}
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
@@ -73,7 +73,7 @@ BODIES: dict[str, tuple[Protocol, Any]] = {
     CHAT.name: (CHAT, CHAT_BODY),
     RESPONSES.name: (RESPONSES, RESPONSES_BODY),
 }
-SAID = Said(
+SAID = OutgoingReply(
     "c1",
     Message(
         "assistant",
@@ -90,14 +90,16 @@ def request(protocol: Protocol, body: bytes) -> HttpRequest:
     return HttpRequest("POST", "https://api.test" + PATHS[protocol.name], body=body)
 
 
-def read(protocol: Protocol, body: bytes) -> Asked | None:
+def read(protocol: Protocol, body: bytes) -> ParsedRequest | None:
     """What the request asks; None where it is refused."""
     with contextlib.suppress(WireInvalid):
         return protocol.parse_request(request(protocol, body))
     return None
 
 
-def listened(protocol: Protocol, response: HttpResponse, asked: Asked) -> Heard | None:
+def listened(
+    protocol: Protocol, response: HttpResponse, asked: ParsedRequest
+) -> ParsedResponse | None:
     """What the response says; None where it is refused."""
     with contextlib.suppress(WireInvalid):
         return protocol.parse_response(response, asked)
@@ -218,6 +220,6 @@ def test_a_body_that_is_nested_deep_is_read_or_refused(name: str, depth: int) ->
     read(protocol, encoded)
     output = f'{{"output":[{{"type":"shell_call_output","output":{deep}}}]}}'.encode()
     read(protocol, f'{{"model":"m","input":{output.decode()[10:-1]}}}'.encode())
-    listened(protocol, HttpResponse(200, (), (output,)), Asked(protocol.name, "m", ()))
+    listened(protocol, HttpResponse(200, (), (output,)), ParsedRequest(protocol.name, "m", ()))
     error = f'{{"error":{deep}}}'.encode()
-    listened(protocol, HttpResponse(400, (), (error,)), Asked(protocol.name, "m", ()))
+    listened(protocol, HttpResponse(400, (), (error,)), ParsedRequest(protocol.name, "m", ()))

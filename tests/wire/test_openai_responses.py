@@ -14,7 +14,7 @@ from simkit.providers import sse
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.providers.openai.responses import PROTOCOL
-from simkit.providers.values import Asked, Heard, Offer, Said
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
 BODIES = Path(__file__).parent / "bodies"
 USER = {"role": "user", "content": "Hello"}
@@ -49,14 +49,14 @@ REPLIES = {
 }
 
 
-def asked(**body: Any) -> Asked:
+def asked(**body: Any) -> ParsedRequest:
     whole = {"model": "m", "input": "Hello", **body}
     url = "https://api.test/v1/responses"
     return PROTOCOL.parse_request(HttpRequest("POST", url, body=json.dumps(whole).encode()))
 
 
-def said(message: Message, **more: Any) -> Said:
-    return Said("c1", message, Usage(11, 7), **more)
+def said(message: Message, **more: Any) -> OutgoingReply:
+    return OutgoingReply("c1", message, Usage(11, 7), **more)
 
 
 def streamed(response: HttpResponse) -> list[Any]:
@@ -82,7 +82,9 @@ def contains(whole: Any, part: Any) -> bool:
 
 
 def test_a_text_is_what_the_user_says() -> None:
-    assert asked(instructions="Book rooms.", temperature=0.5, text={"verbosity": "low"}) == Asked(
+    assert asked(
+        instructions="Book rooms.", temperature=0.5, text={"verbosity": "low"}
+    ) == ParsedRequest(
         protocol="openai-responses",
         model="m",
         messages=(
@@ -121,7 +123,7 @@ def test_a_whole_request_is_read() -> None:
         "stream": True,
     }
 
-    assert asked(**body) == Asked(
+    assert asked(**body) == ParsedRequest(
         protocol="openai-responses",
         model="m",
         messages=(
@@ -248,7 +250,7 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
 
     response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
 
-    assert PROTOCOL.parse_response(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         message, Usage(11, 7), finish, "resp_c1"
     )
 
@@ -263,7 +265,7 @@ def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
     response = PROTOCOL.failed("c1", fails, request)
 
     assert isinstance(response, HttpResponse)
-    assert PROTOCOL.parse_response(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         Message("assistant"), error=Fails(kind, status, "Not now.", 2.0)
     )
 
@@ -389,7 +391,7 @@ def test_a_stream_ends_with_what_is_answered_without_one() -> None:
 
 def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
     message = Message("assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),))
-    words = Said("sim", message, Usage(10, 5), chunks=1)
+    words = OutgoingReply("sim", message, Usage(10, 5), chunks=1)
     body = json.loads((BODIES / "responses.recommended.json").read_bytes())
     events = json.loads((BODIES / "responses.stream.json").read_bytes())
     wanted = [event["data"] for event in events]
@@ -409,7 +411,9 @@ def test_the_least_that_servers_send_is_heard() -> None:
     least = PROTOCOL.parse_response(HttpResponse(200, (), (json.dumps(body).encode(),)), asked())
     other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), asked(stream=True))
 
-    assert least == Heard(Message("assistant", "hi", calls=(ToolCall("c1", "f", {"a": 1}),)))
+    assert least == ParsedResponse(
+        Message("assistant", "hi", calls=(ToolCall("c1", "f", {"a": 1}),))
+    )
     assert other.message == Message(
         "assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),)
     )
@@ -422,4 +426,6 @@ def test_an_output_that_only_the_events_have_is_heard() -> None:
 
     response = HttpResponse(200, (), (*chunks[:-1], sse.frame(last)))
 
-    assert PROTOCOL.parse_response(response, request) == Heard(REPLIES["parallel"], id="resp_c1")
+    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
+        REPLIES["parallel"], id="resp_c1"
+    )

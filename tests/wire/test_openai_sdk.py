@@ -14,7 +14,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers.failures import FAILURES
 from simkit.providers.openai import chat, responses
-from simkit.providers.values import Said
+from simkit.providers.values import OutgoingReply
 from tests.wire.answering import Provider
 
 CHAT, RESPONSES = chat.PROTOCOL, responses.PROTOCOL
@@ -51,8 +51,8 @@ class Booking(pydantic.BaseModel):
     nights: int
 
 
-def said(message: Message, finish: str = "") -> Said:
-    return Said("c1", message, Usage(11, 7), finish=finish)
+def said(message: Message, finish: str = "") -> OutgoingReply:
+    return OutgoingReply("c1", message, Usage(11, 7), finish=finish)
 
 
 class Chat:
@@ -167,7 +167,7 @@ class Client:
     """One way of asking, sync or async: each gives the library's final value."""
 
     def __init__(
-        self, interface: str, answer: Said | Fails, is_async: bool, retries: int = 0
+        self, interface: str, answer: OutgoingReply | Fails, is_async: bool, retries: int = 0
     ) -> None:
         self.spoken, self._is_async = SPOKEN[interface], is_async
         self.provider = provider = Provider(self.spoken.protocol, answer)

@@ -11,7 +11,7 @@ import google.auth
 from google.oauth2.credentials import Credentials
 
 from simkit.adapters.environment import DUMMY_KEY
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 
 _credentials: Final[Any] = Credentials
 _KEY: Final = "GOOGLE_API_KEY"
@@ -21,7 +21,7 @@ _PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
 def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
     """Yields what stands for the machine's credentials, where its keys are dummies as well."""
 
-    def wrapper(before: Made) -> Made:
+    def wrapper(before: Replacement) -> Replacement:
         @functools.wraps(before)
         def default(*args: Any, **kwargs: Any) -> Any:
             if not is_heard() or os.environ.get(_KEY) != DUMMY_KEY:

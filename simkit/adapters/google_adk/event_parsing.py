@@ -33,7 +33,7 @@ from simkit.adapters.google_adk.places import Place, inside, place_now, steps
 from simkit.adapters.google_adk.tools import answered
 from simkit.adapters.parallel_groups import others_begin
 from simkit.adapters.serial_executor import keep_in_step
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 
 _ears: Final = ContextListeners[AdkLog]("simkit_adk_log")
 current_log, told_to = _ears.current, _ears.activate
@@ -61,7 +61,7 @@ def _rows() -> Iterator[Row]:
     yield from nobodys(lambda: current_log() is not None)
 
 
-def _counted(before: Made) -> Made:
+def _counted(before: Replacement) -> Replacement:
     """What the ADK draws at random: ids of events, calls, sessions, turns."""
 
     def new_uuid() -> str:
@@ -71,7 +71,7 @@ def _counted(before: Made) -> Made:
     return new_uuid
 
 
-def _flown(before: Made) -> Made:
+def _flown(before: Replacement) -> Replacement:
     """A call of a runner: a agent_run."""
 
     @functools.wraps(before)
@@ -96,7 +96,7 @@ def _flown(before: Made) -> Made:
     return run_async
 
 
-def _worked(before: Made) -> Made:
+def _worked(before: Replacement) -> Replacement:
     """An agent's work, from its first event to its end, whatever ends it."""
 
     @functools.wraps(before)
@@ -124,7 +124,7 @@ def _worked(before: Made) -> Made:
     return run_async
 
 
-def _wrap_requests(before: Made) -> Made:
+def _wrap_requests(before: Replacement) -> Replacement:
     """A model is about to be asked: plugins, then the agent's own callbacks look at the request."""
 
     @functools.wraps(before)
@@ -168,7 +168,7 @@ def _listed(before: Any) -> Any:
     return property(canonical_before_model_callbacks)
 
 
-def _carried_out(before: Made) -> Made:
+def _carried_out(before: Replacement) -> Replacement:
     """A tool is about to be carried out."""
 
     @functools.wraps(before)
@@ -180,7 +180,7 @@ def _carried_out(before: Made) -> Made:
     return run_before_tool_callback
 
 
-def _summarised(before: Made) -> Made:
+def _summarised(before: Replacement) -> Replacement:
     """Old events are about to be summarised: by a model, but by no agent."""
 
     @functools.wraps(before)
@@ -207,7 +207,7 @@ def hear_sessions(service: Any) -> None:
     installation.replace([(owner, "append_event", _appended)])
 
 
-def _appended(before: Made) -> Made:
+def _appended(before: Replacement) -> Replacement:
     @functools.wraps(before)
     async def append_event(self: Any, session: Any, event: Any) -> Any:
         log = current_log()

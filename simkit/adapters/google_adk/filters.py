@@ -18,7 +18,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from simkit.adapters.activations import Run
 from simkit.adapters.user_functions import name_of, observed
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
 from simkit.providers.gemini.generate import PROTOCOL
 from simkit.providers.http import HttpRequest
@@ -76,7 +76,7 @@ def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
                 break
 
 
-def _of_plugin(before: Made, hears: Hears) -> Made:
+def _of_plugin(before: Replacement, hears: Hears) -> Replacement:
     @functools.wraps(before)
     async def before_model_callback(self: Any, **kwargs: Any) -> Any:
         looked = _Look(hears(), self.name, kwargs.get("llm_request"))

@@ -16,7 +16,7 @@ from simkit.adapters.google_adk.asking import question_of
 from simkit.adapters.google_adk.places import AgentRun, Place, open_call
 from simkit.adapters.google_adk.state import States
 from simkit.adapters.handoff_calls import asked_for_by
-from simkit.adapters.parallel_groups import Beside
+from simkit.adapters.parallel_groups import ParallelGroups
 from simkit.core.messages import JsonValue, Message
 
 TRANSFER: Final = "transfer_to_agent"
@@ -41,7 +41,7 @@ class AdkLog:
             adapter_context.writing,
         )
         self.states = States(adapter_context.recorder)
-        self._parallel_groups = Beside[AgentRun](adapter_context.recorder)
+        self._parallel_groups = ParallelGroups[AgentRun](adapter_context.recorder)
         self._origins: dict[str, Place] = {}
         """Who made an event, by the event's id."""
         self.next_number = itertools.count(1).__next__

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from simkit.adapters.activations import Run
-from simkit.adapters.context_scope import Here
+from simkit.adapters.context_scope import ContextScope
 
 open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", default=(0, ""))
 """The tool that is being carried out here, by identity, and the id of its call."""
@@ -69,7 +69,7 @@ class Place:
         return None
 
 
-_current_place: Final = Here[Place]("simkit_adk_place")
+_current_place: Final = ContextScope[Place]("simkit_adk_place")
 place_now, inside = _current_place.now, _current_place.inside
 
 

@@ -12,7 +12,7 @@ from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 
 from simkit.adapters.google_adk.log import TRANSFER
 from simkit.adapters.google_adk.places import open_call
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.runtime.models.returned import returned_by
 
 
@@ -26,7 +26,7 @@ def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
         yield owner, "run_async", lambda before: _stood_in_for(before, current_log)
 
 
-def _stood_in_for(before: Made, current_log: Callable[[], Any]) -> Made:
+def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replacement:
     @functools.wraps(before)
     async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
         log = current_log()

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel._loop import PregelLoop
 
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 
 _STOPS: Final = {"interrupt_before": "before", "interrupt_after": "after"}
 
@@ -25,8 +25,8 @@ def rows_for(hears: Callable[[], Stopped | None]) -> list[Row]:
     return [(PregelLoop, "_suppress_interrupt", _stopped(hears))]
 
 
-def _stopped(hears: Callable[[], Stopped | None]) -> Callable[[Made], Made]:
-    def wrapper(before: Made) -> Made:
+def _stopped(hears: Callable[[], Stopped | None]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
         def suppress_interrupt(self: Any, kind: Any, problem: Any, traceback: Any) -> bool | None:
             hearer, where = hears(), _STOPS.get(self.status)
             if hearer is not None and where and isinstance(problem, GraphInterrupt):

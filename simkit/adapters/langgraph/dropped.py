@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from langgraph.pregel._loop import PregelLoop
 from langgraph.pregel.debug import map_debug_task_results
 
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 
 
 class Spared(Protocol):
@@ -29,8 +29,8 @@ def rows_for(hears: Callable[[], Spared | None]) -> list[Row]:
     ]
 
 
-def _saved(hears: Callable[[], Spared | None]) -> Callable[[Made], Made]:
-    def wrapper(before: Made) -> Made:
+def _saved(hears: Callable[[], Spared | None]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
         def reapply(self: Any, tasks: Mapping[str, Any]) -> None:
             before(self, tasks)
             hearer = hears()
@@ -42,8 +42,8 @@ def _saved(hears: Callable[[], Spared | None]) -> Callable[[Made], Made]:
     return wrapper
 
 
-def _known(hears: Callable[[], Spared | None]) -> Callable[[Made], Made]:
-    def wrapper(before: Made) -> Made:
+def _known(hears: Callable[[], Spared | None]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
         def output_writes(
             self: Any, task_id: str, writes: Sequence[tuple[str, Any]], *, cached: bool = False
         ) -> None:

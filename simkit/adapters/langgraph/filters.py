@@ -22,7 +22,7 @@ from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import HOOKS
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.trace.events import Cut
 
 MESSAGES: Final = "messages"
@@ -109,20 +109,20 @@ class Filters:
         pending = self._pending.pop(run.id, ())
         if not pending:
             return
-        looks = {_look(filter_) for filter_ in messages}
+        looks = {_look(filter) for filter in messages}
         missing: set[tuple[str, str]] = set()
-        for filter_ in pending:
-            left = {_look(message) for message in filter_.after if message.type != "system"}
-            before = [message for message in filter_.before if _look(message) not in missing]
+        for filter in pending:
+            left = {_look(message) for message in filter.after if message.type != "system"}
+            before = [message for message in filter.before if _look(message) not in missing]
             dropped = {_look(message) for message in before if message.type != "system"} - left
             if left and left <= looks and dropped.isdisjoint(looks):
                 missing |= dropped
-                self._tell(run, msgspec.structs.replace(filter_, before=before))
+                self._tell(run, msgspec.structs.replace(filter, before=before))
 
-    def _tell(self, run: Run, filter_: _Filter, *, lasting: bool = False) -> None:
-        before = [as_message(message) for message in filter_.before]
-        after = [as_message(message) for message in filter_.after]
-        self._recorder.filtered(run, before, after, filter_.by, lasting=lasting)
+    def _tell(self, run: Run, filter: _Filter, *, lasting: bool = False) -> None:
+        before = [as_message(message) for message in filter.before]
+        after = [as_message(message) for message in filter.after]
+        self._recorder.filtered(run, before, after, filter.by, lasting=lasting)
 
 
 def _look(message: BaseMessage) -> tuple[str, str]:
@@ -196,8 +196,8 @@ class _Inner:
 _INNER: Final = tuple(map(_Inner, FUNCTIONS))
 
 
-def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
-    def wrapper(before: Made) -> Made:
+def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
         def filtering(messages: Any, *args: Any, **kwargs: Any) -> Any:
             left = before(messages, *args, **kwargs)
             hear = hears()
@@ -211,8 +211,8 @@ def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
     return wrapper
 
 
-def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
-    def wrapper(before: Made) -> Made:
+def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
         def override(self: Any, **overrides: Any) -> Any:
             hear = hears()
             if hear is not None and "messages" in overrides:

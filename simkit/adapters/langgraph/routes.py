@@ -11,10 +11,10 @@ from langgraph.types import Send
 
 from simkit.adapters.activations import Run
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Made
+from simkit.capture.http.installing import Replacement
 from simkit.trace import events as e
 
-Told = Callable[[str, Sequence[str], Sequence[str]], None]
+ReportRoute = Callable[[str, Sequence[str], Sequence[str]], None]
 """Hears of a choice: the namespace of the code, the labels that it named, the nodes they mean."""
 _ENDS: Final = (START, END)
 
@@ -56,10 +56,10 @@ def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
             yield from ((source, to) for to in (branch.ends or {}).values())
 
 
-def routed(listening: Callable[[], Any]) -> Callable[[Made], Made]:
+def routed(listening: Callable[[], Any]) -> Callable[[Replacement], Replacement]:
     """Returns how LangGraph's end of a branch is replaced: who listens is told what it chose."""
 
-    def wrapper(before: Made) -> Made:
+    def wrapper(before: Replacement) -> Replacement:
         def finish(self: Any, writer: Any, input: Any, result: Any, config: Any) -> Any:
             listener = listening()
             if listener is not None:

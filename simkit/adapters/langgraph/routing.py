@@ -14,7 +14,7 @@ from simkit.adapters.langgraph.commands import is_handoff, targets_of
 from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.names import agents_in, has_tools, path_of
 from simkit.adapters.langgraph.routes import Routes, plain_edges_of
-from simkit.adapters.langgraph.tasks import END, Root, Task
+from simkit.adapters.langgraph.tasks import END, NodeTask, Root
 
 
 class Moves:
@@ -32,7 +32,7 @@ class Moves:
         self.outputs: Mapping[str, str] = {}
         """and to that of its output in what the node returns."""
         self._routes = Routes(recorder)
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, NodeTask] = {}
         self._moved: list[tuple[str, Command[Any]]] = []
         """Commands that were seen, and where: they pass through several graphs."""
         self._known: dict[int, Mapping[str, str]] = {}
@@ -154,7 +154,7 @@ def _is_same(where: str, command: Command[Any], other_where: str, other: Command
     return other_where.startswith(where) or is_beside
 
 
-def _graph_with(task: Task | None, command: Command[Any], root: Root | None) -> Pregel | None:
+def _graph_with(task: NodeTask | None, command: Command[Any], root: Root | None) -> Pregel | None:
     """Returns the graph to whose nodes a command of a task goes, if it is known."""
     if command.graph is None and task is not None:
         return task.graph

@@ -17,7 +17,7 @@ from langgraph.prebuilt import tool_node
 
 from simkit.adapters.pools import follow, takes_turns
 from simkit.adapters.serial_executor import PATIENCE_S
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 
 _NAME: Final = "get_executor_for_config"
 
@@ -58,8 +58,8 @@ def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
     return work(*args, **kwargs)
 
 
-def _at_once(hears: Callable[[], object]) -> Callable[[Made], Made]:
-    def wrapper(before: Made) -> Made:
+def _at_once(hears: Callable[[], object]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
         async def run_in_executor(pool: Any, work: Any, *args: Any, **kwargs: Any) -> Any:
             if hears() is None:
                 return await before(pool, work, *args, **kwargs)
@@ -70,8 +70,8 @@ def _at_once(hears: Callable[[], object]) -> Callable[[Made], Made]:
     return wrapper
 
 
-def _in_step(hears: Callable[[], object]) -> Callable[[Made], Made]:
-    def wrapper(before: Made) -> Made:
+def _in_step(hears: Callable[[], object]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
         @contextmanager
         def get_executor_for_config(config: Any) -> Iterator[Any]:
             with before(config) as executor:

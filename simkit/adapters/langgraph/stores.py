@@ -17,7 +17,7 @@ from simkit.adapters.langgraph.names import graphs_in
 from simkit.adapters.langgraph.stream_observers import current_listener
 from simkit.adapters.plain_values import is_equal
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import ABSENT
 from simkit.language.paths import lookup
 from simkit.language.references import compile as compile_references
@@ -38,7 +38,7 @@ def rows_for(store: Any) -> list[Row]:
     return [(type(store), "batch", _wrap_batch), (type(store), "abatch", _heard_async)]
 
 
-def _wrap_batch(before: Made) -> Made:
+def _wrap_batch(before: Replacement) -> Replacement:
     def batch(self: Any, ops: Any) -> Any:
         listed, listener = list(ops), current_listener()
         results = before(self, listed)
@@ -49,7 +49,7 @@ def _wrap_batch(before: Made) -> Made:
     return batch
 
 
-def _heard_async(before: Made) -> Made:
+def _heard_async(before: Replacement) -> Replacement:
     async def abatch(self: Any, ops: Any) -> Any:
         listed, listener = list(ops), current_listener()
         results = await before(self, listed)

@@ -37,7 +37,7 @@ from simkit.adapters.langgraph.routes import routed
 from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
 from simkit.adapters.langgraph.whole import ROWS as ROWS_FOR_STATE
 from simkit.adapters.langgraph.whole import WHOLE
-from simkit.capture.http.installing import Installation, Made
+from simkit.capture.http.installing import Installation, Replacement
 
 MODES: Final = frozenset(("tasks", "checkpoints", "values", WHOLE))
 _EARS: Final = "__pregel_simkit_ears"
@@ -49,7 +49,7 @@ End: TypeAlias = Callable[[BaseException | None], None]
 """Hears that a graph is done, or why it has failed."""
 
 
-class Listener(Spared, Stopped, Protocol):
+class GraphListener(Spared, Stopped, Protocol):
     """Hears what happens in graphs; may be called from any thread."""
 
     callbacks: BaseCallbackHandler
@@ -76,12 +76,12 @@ class Listener(Spared, Stopped, Protocol):
         """Operations on a long-term store were carried out."""
 
 
-_ears: Final = ContextListeners[Listener]("simkit_graphs")
+_ears: Final = ContextListeners[GraphListener]("simkit_graphs")
 current_listener = _ears.current
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def heard_by(listener: GraphListener) -> Iterator[None]:
     """Lets somebody hear the graphs that are called in this context, and in what that starts."""
     with installation, _ears.activate(listener):
         yield
@@ -96,7 +96,7 @@ def namespace_now() -> str:
     return str(namespace or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
 
 
-def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any, End | None]:
+def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple[Any, End | None]:
     """Returns a call's configuration with our ears in it, and what is told of its end; None for a
     graph whose caller is heard already."""
     if listener is None:
@@ -125,7 +125,7 @@ def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any,
     return merge_configs(config, more), end
 
 
-def _wrap(before: Made) -> Made:
+def _wrap(before: Replacement) -> Replacement:
     def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
         config, end = _with_ears(self, config, current_listener())
         if end is None:
@@ -141,7 +141,7 @@ def _wrap(before: Made) -> Made:
     return stream
 
 
-def _heard_async(before: Made) -> Made:
+def _heard_async(before: Replacement) -> Replacement:
     async def astream(self: Any, input: Any, config: Any = None, **options: Any) -> Any:
         config, end = _with_ears(self, config, current_listener())
         try:
@@ -157,7 +157,7 @@ def _heard_async(before: Made) -> Made:
     return astream
 
 
-def _first(before: Made) -> Made:
+def _first(before: Replacement) -> Replacement:
     """Of the problems of several nodes a graph raises any; here, the one that came first."""
 
     def panic_or_proceed(futs: Any, **options: Any) -> None:

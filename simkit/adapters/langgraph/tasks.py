@@ -31,14 +31,14 @@ class Root:
         """The states of the graphs at work, by who hears them and where they are."""
         self.steps: list[Run] = []
         """Activations that are over and after which nothing was saved yet."""
-        self.done: dict[tuple[str, ...], list[Task]] = {}
+        self.done: dict[tuple[str, ...], list[NodeTask]] = {}
         """Executions that are over, by the path of the graph whose nodes they are."""
         self.parts: dict[tuple[tuple[str, ...], str, str], Run] = {}
         """Activations of agents that are no node's: prebuilt ones that code calls, by the path of
         that code, their name, and the tool call that it carries out."""
 
 
-class Task:
+class NodeTask:
     """One execution of a node."""
 
     __slots__ = (
@@ -86,14 +86,14 @@ class Task:
         """What it was given, where that is not the pipeline's state."""
         self.run: Run | None = None
         self.group = self.branch = self.parent = ""
-        self.before: Task | None = None
+        self.before: NodeTask | None = None
         """The task that was started before it, beside it."""
         self.over = threading.Event()
         self.targets: set[str] = set()
         """The agents to which it leads, and which did not begin yet."""
 
 
-def led_to(task: Task) -> tuple[str, ...]:
+def led_to(task: NodeTask) -> tuple[str, ...]:
     """Returns the activations whose end led to a task that begins; each leads there once."""
     done = task.root.done.get(task.path, [])
     tasks = [other_task for other_task in done if task.agent in other_task.targets]
@@ -103,13 +103,13 @@ def led_to(task: Task) -> tuple[str, ...]:
     return tuple(other_task.run.id for other_task in tasks if other_task.run is not None)
 
 
-def input_of(task: Task) -> tuple[tuple[str, ...], Any]:
+def input_of(task: NodeTask) -> tuple[tuple[str, ...], Any]:
     """Returns the channels that a task was given, and what it was given beside them."""
     reads = () if task.is_sent else reads_of(task.graph, task.node)
     return task.state.received(task.input, reads)
 
 
-def output_of(task: Task | None, result: Any, run: Run) -> Any:
+def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
     """Returns what a node's run put out: what it returned; None where that is what the model said.
 
     That is where it returned messages alone, or beside them what it was given.

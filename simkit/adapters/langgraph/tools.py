@@ -14,11 +14,11 @@ from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from simkit.adapters.activations import Asked
+from simkit.adapters.activations import ToolRequest
 from simkit.adapters.framework_driver import UseTool
 from simkit.adapters.langgraph.messages import text_of
 from simkit.adapters.langgraph.stream_observers import current_listener
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.runtime.models.returned import returned_by
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
@@ -54,7 +54,7 @@ def _no_failure() -> Iterator[None]:
         raise _Suspended(bubble) from bubble
 
 
-def _stood_in_for(before: Made) -> Made:
+def _stood_in_for(before: Replacement) -> Replacement:
     @functools.wraps(before)
     def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
         listener = current_listener()
@@ -65,7 +65,7 @@ def _stood_in_for(before: Made) -> Made:
     return _run
 
 
-def _stood_in_for_async(before: Made) -> Made:
+def _stood_in_for_async(before: Replacement) -> Replacement:
     @functools.wraps(before)
     async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
         listener = current_listener()
@@ -78,13 +78,15 @@ def _stood_in_for_async(before: Made) -> Made:
     return _arun
 
 
-def _is_own(tool: Any, before: Made) -> bool:
+def _is_own(tool: Any, before: Replacement) -> bool:
     has_coroutine = getattr(tool, "coroutine", None) is not None
     is_made_of_functions = isinstance(tool, (StructuredTool, Tool))
     return has_coroutine if is_made_of_functions else before is not BaseTool._arun
 
 
-def used(use: UseTool, tool: Any, args: Mapping[str, Any], request: Asked | None, real: Any) -> Any:
+def used(
+    use: UseTool, tool: Any, args: Mapping[str, Any], request: ToolRequest | None, real: Any
+) -> Any:
     """Has a tool's call carried out; returns what LangChain makes its answer of."""
     results: list[Any] = []
 

@@ -28,7 +28,7 @@ from simkit.adapters.langgraph.routing import Moves
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.stream_observers import End, Hear, namespace_now
-from simkit.adapters.langgraph.tasks import Root, Task, held_at, input_of, led_to, output_of
+from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, Held
 from simkit.adapters.pools import follow
@@ -49,9 +49,9 @@ class Watch(Moves):
         self.states = States(recorder)
         self.stored = Stored(recorder)
         """The channels that are kept in stores."""
-        self._starting: list[Task] = []
+        self._starting: list[NodeTask] = []
         """Tasks of one step whose start is not told yet."""
-        self._pushed: dict[tuple[str, ...], Task] = {}
+        self._pushed: dict[tuple[str, ...], NodeTask] = {}
         """The last task that code of a task has called, by that task's path."""
         self.filters = Filters(recorder)
         self._is_stopped = False
@@ -208,7 +208,7 @@ class Watch(Moves):
         node, state.is_at_work = payload["name"], True
         self.agents_met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
-        task = Task(payload, path, holds, root, state)
+        task = NodeTask(payload, path, holds, root, state)
         agent_name = (payload.get("metadata") or {}).get("lc_agent_name")
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
@@ -263,7 +263,7 @@ class Watch(Moves):
             if task is not None and not task.over.is_set():
                 self._ends(task.root, task.path, result)
 
-    def _part(self, path: tuple[str, ...], task: Task) -> Run:
+    def _part(self, path: tuple[str, ...], task: NodeTask) -> Run:
         """Returns the activation of a prebuilt agent that is called, and is no node itself."""
         call = self._carried_out() if task.parent else ""
         key, parts = (path, task.agent, call), task.root.parts
@@ -342,7 +342,7 @@ class Watch(Moves):
         task.over.set()
 
     def _over(
-        self, run: Run, has_failed: bool, task: Task | None = None, output: Any = None
+        self, run: Run, has_failed: bool, task: NodeTask | None = None, output: Any = None
     ) -> None:
         if has_failed:
             self._recorder.end_run(run, "failed")
@@ -358,7 +358,7 @@ class Watch(Moves):
             self._recorder.end_run(run, output=self._plain(output_of(task, output, run)))
 
     def _interrupted(
-        self, path: tuple[str, ...], task: Task, interrupts: Sequence[Mapping[str, Any]]
+        self, path: tuple[str, ...], task: NodeTask, interrupts: Sequence[Mapping[str, Any]]
     ) -> None:
         run = task.run
         if not path:

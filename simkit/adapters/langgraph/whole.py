@@ -11,7 +11,7 @@ from langgraph.pregel._io import read_channels
 from langgraph.pregel._loop import PregelLoop
 
 from simkit.adapters.langgraph.channels import is_state
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 
 WHOLE: Final = "simkit"
 """A stream's mode that nobody else asks for."""
@@ -27,7 +27,7 @@ class Held(msgspec.Struct, frozen=True):
     """The call begins."""
 
 
-def _wrap_loop(before: Made) -> Made:
+def _wrap_loop(before: Replacement) -> Replacement:
     def _first(self: Any, **options: Any) -> Any:
         result = before(self, **options)
         _tell(self, True)
@@ -36,7 +36,7 @@ def _wrap_loop(before: Made) -> Made:
     return _first
 
 
-def _stepped(before: Made) -> Made:
+def _stepped(before: Replacement) -> Replacement:
     def after_tick(self: Any) -> None:
         try:
             before(self)

@@ -15,13 +15,13 @@ from agents.exceptions import (
     ToolOutputGuardrailTripwireTriggered,
 )
 
-from simkit.adapters.activations import Asked, Run
+from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.endings import ending
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.held_state import HeldState
 from simkit.adapters.openai_agents.names import Names, taken_by
-from simkit.adapters.parallel_groups import Beside
+from simkit.adapters.parallel_groups import ParallelGroups
 from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.plain_values import fields_of
 from simkit.adapters.sync_loops import Loops
@@ -47,7 +47,7 @@ class AgentRun:
     def __init__(self, parent: AgentRun | None, input: JsonValue, context: Any) -> None:
         self.parent, self.input, self.context = parent, input, context
         self.run: Run | None = None
-        self.open_tools: dict[int, Asked] = {}
+        self.open_tools: dict[int, ToolRequest] = {}
         """Tools at work that are no functions, by identity."""
         self.filters: list[Filtered] = []
         """What filters made of the history that whoever takes over next is shown."""
@@ -70,7 +70,7 @@ class AgentRunLog:
         self.names, self.loops = Names(self.recorder.handoff_tools.ruled), Loops()
         self._state, self._parallel_groups = (
             HeldState(self.recorder),
-            Beside[AgentRun](self.recorder),
+            ParallelGroups[AgentRun](self.recorder),
         )
         self.next_number = itertools.count(1).__next__
         """Returns what stands for something that is drawn anew each time."""

@@ -12,7 +12,7 @@ from agents import Handoff, HandoffInputData, RunConfig
 from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.where import current_log, flight_now, installation
 from simkit.adapters.user_functions import name_of, observed
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
 from simkit.providers.openai.items import messages_of
 
@@ -53,7 +53,7 @@ Tell = Callable[[AgentRunLog, AgentRun, Any, Any], None]
 """Writes down what a filter was given, and what it returned."""
 
 
-def _with_input(before: Made, tell: Tell) -> Made:
+def _with_input(before: Replacement, tell: Tell) -> Replacement:
     """Returns the filter, telling: a coroutine function where it was one."""
 
     @functools.wraps(before)
@@ -67,7 +67,7 @@ def _with_input(before: Made, tell: Tell) -> Made:
     return wrapper
 
 
-def _of_a_handoff(before: Made) -> Made:
+def _of_a_handoff(before: Replacement) -> Replacement:
     def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, filtered: Any) -> None:
         if isinstance(filtered, HandoffInputData):
             log.passed_on(agent_run, history_in(data), history_in(filtered), name_of(before))
@@ -75,14 +75,14 @@ def _of_a_handoff(before: Made) -> Made:
     return _with_input(before, tell)
 
 
-def _of_nesting(before: Made) -> Made:
+def _of_nesting(before: Replacement) -> Replacement:
     def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, nested: Any) -> None:
         log.passed_on(agent_run, history_in(data), history_in(nested[0]), NESTED)
 
     return _with_input(before, tell)
 
 
-def _of_a_call(before: Made) -> Made:
+def _of_a_call(before: Replacement) -> Replacement:
     @functools.wraps(before)
     def wrapper(payload: Any) -> Any:
         log, agent_run = current_log(), flight_now()

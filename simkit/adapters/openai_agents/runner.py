@@ -27,7 +27,7 @@ from simkit.adapters.openai_agents.where import (
     told_to,
 )
 from simkit.adapters.serial_executor import keep_in_step
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_gated
 
 
@@ -124,7 +124,7 @@ def _hear_session(session: Any) -> None:
 
 
 def _read_of(session: Any) -> Any:
-    def wrapper(before: Made) -> Made:
+    def wrapper(before: Replacement) -> Replacement:
         @functools.wraps(before)
         async def get_items(*args: Any, **kwargs: Any) -> Any:
             items = await before(*args, **kwargs)
@@ -139,7 +139,7 @@ def _read_of(session: Any) -> Any:
 
 
 def _write_of(session: Any) -> Any:
-    def wrapper(before: Made) -> Made:
+    def wrapper(before: Replacement) -> Replacement:
         @functools.wraps(before)
         async def add_items(*args: Any, **kwargs: Any) -> Any:
             added = await before(*args, **kwargs)
@@ -153,7 +153,7 @@ def _write_of(session: Any) -> Any:
     return wrapper
 
 
-def _kept_here(before: Made) -> Made:
+def _kept_here(before: Replacement) -> Replacement:
     """What a scenario does is no business of whoever collects traces."""
 
     @functools.wraps(before)
@@ -173,7 +173,7 @@ silence: Final = Installation(_silencing)
 """Keeps traces here, also of tasks that outlive a turn: those end with the scenario."""
 
 
-def _counted(before: Made) -> Made:
+def _counted(before: Replacement) -> Replacement:
     """The key under which a provider may cache prompts is new for every run, and is sent."""
 
     def uuid4() -> Any:

@@ -13,7 +13,7 @@ from agents.tool_context import ToolContext
 from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.where import current_log, installation
 from simkit.adapters.plain_texts import plain_or_text
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.runtime.models.returned import returned_by
 
 _FUNCTION: Final = "__agents_function_tool_wrapped_callable__"
@@ -37,7 +37,7 @@ def _row(tool: FunctionTool) -> Row:
     return tool, "on_invoke_tool", functools.partial(_stood_in_for, returned_by(invoke))
 
 
-def _stood_in_for(returns: Any, before: Made) -> Made:
+def _stood_in_for(returns: Any, before: Replacement) -> Replacement:
     @functools.wraps(before)
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
         log = current_log()
@@ -49,7 +49,7 @@ def _stood_in_for(returns: Any, before: Made) -> Made:
 
 
 async def _carried_out(
-    log: AgentRunLog, context: ToolContext[Any], arguments: str, before: Made, returns: Any
+    log: AgentRunLog, context: ToolContext[Any], arguments: str, before: Replacement, returns: Any
 ) -> Any:
     try:
         args = msgspec.json.decode(arguments) if arguments else {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from simkit.adapters.context_listeners import ContextListeners
-from simkit.adapters.context_scope import Here
+from simkit.adapters.context_scope import ContextScope
 from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.capture.http.installing import Installation
 
-_current_run: Final = Here[AgentRun]("simkit_agent_run")
+_current_run: Final = ContextScope[AgentRun]("simkit_agent_run")
 flight_now, inside = _current_run.now, _current_run.inside
 _ears: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
 current_log, told_to = _ears.current, _ears.activate

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from opentelemetry import trace
 
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 
 _OTLP: Final = "opentelemetry.exporter.otlp.proto"
 EXPORTERS: Final = (
@@ -29,7 +29,7 @@ EXPORTERS: Final = (
 
 
 def _refusing(result: Any) -> Any:
-    def replaced(before: Made) -> Made:
+    def replaced(before: Replacement) -> Replacement:
         def export(self: Any, *args: Any, **kwargs: Any) -> Any:
             return result
 

@@ -74,12 +74,12 @@ def activation(named: Sight) -> Sight | None:
     Frameworks wrap one activation in several spans of the same name: it is the outermost. A tool's
     span between two of them parts an agent from itself, called by its own tool.
     """
-    activation_ = None
+    activation = None
     for outward in named.outwards():
         if outward.agent not in ("", named.agent) or (
-            activation_ is not None and outward.operation == TOOL
+            activation is not None and outward.operation == TOOL
         ):
             break
         if outward.agent and outward.operation in INVOKES and not outward.is_over:
-            activation_ = outward
-    return activation_
+            activation = outward
+    return activation

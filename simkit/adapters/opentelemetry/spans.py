@@ -18,7 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from simkit.adapters.context_listeners import ContextListeners
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 
 
 class SpanListener(Protocol):
@@ -99,7 +99,7 @@ def _tell_end(span: trace.Span) -> None:
         listener.ended(span)
 
 
-def _started(before: Made) -> Made:
+def _started(before: Replacement) -> Replacement:
     def start_span(
         self: Any,
         name: str,
@@ -121,7 +121,7 @@ def _started(before: Made) -> Made:
     return start_span
 
 
-def _ended(before: Made) -> Made:
+def _ended(before: Replacement) -> Replacement:
     def end(self: Any, *args: Any, **kwargs: Any) -> None:
         before(self, *args, **kwargs)
         _tell_end(self)

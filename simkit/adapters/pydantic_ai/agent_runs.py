@@ -14,7 +14,7 @@ from simkit.adapters.endings import ending
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.held_state import HeldState
-from simkit.adapters.parallel_groups import Beside
+from simkit.adapters.parallel_groups import ParallelGroups
 from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.pydantic_ai.messages import args_of, as_message, reason_of, result_of
 from simkit.adapters.pydantic_ai.names import Names
@@ -80,7 +80,7 @@ class AgentRunLog:
         """Where functions that are not asynchronous run, one after another."""
         self._state, self._parallel_groups = (
             HeldState(self.recorder),
-            Beside[AgentRun](self.recorder),
+            ParallelGroups[AgentRun](self.recorder),
         )
         self.has_flown = False
         """Whether the framework was at work in this turn."""

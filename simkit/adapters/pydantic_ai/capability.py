@@ -18,7 +18,7 @@ from simkit.adapters.pydantic_ai.where import installation, leaving
 from simkit.adapters.serial_executor import keep_in_step
 
 
-class Seen(AbstractCapability[Any]):
+class ObservingCapability(AbstractCapability[Any]):
     """Tells a log what one run does; changes nothing of it.
 
     It is the innermost capability, so that what the application's own ones do is done by then.

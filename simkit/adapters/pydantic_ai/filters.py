@@ -17,7 +17,7 @@ from pydantic_ai.capabilities import (
 from simkit.adapters.pydantic_ai.messages import as_messages
 from simkit.adapters.pydantic_ai.where import current_log, flight_now
 from simkit.adapters.user_functions import name_of
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
 
 WAYS: Final = ("before_model_request", "prepare_model_request")
@@ -39,7 +39,7 @@ def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
 
 
 def _wrap(way: str) -> Any:
-    def wrapper(before: Made) -> Made:
+    def wrapper(before: Replacement) -> Replacement:
         @functools.wraps(before)
         async def changed(self: Any, ctx: Any, request_context: Any) -> Any:
             log, agent_run = current_log(), flight_now()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog
 from simkit.adapters.pydantic_ai.where import current_log, flight_now, inside
-from simkit.capture.http.installing import Made
+from simkit.capture.http.installing import Replacement
 
 STATE: Final = "state"
 """The channel of a graph's state that has no fields."""
@@ -28,7 +28,7 @@ def wrap_run(before: Any) -> Any:
     return property(call)
 
 
-def _with_step(log: AgentRunLog, step: Any, function: Made) -> Made:
+def _with_step(log: AgentRunLog, step: Any, function: Replacement) -> Replacement:
     # A graph that is built meanwhile reads the function's annotations.
     @functools.wraps(function)
     async def run(ctx: Any) -> Any:

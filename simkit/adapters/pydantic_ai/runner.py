@@ -17,7 +17,7 @@ from pydantic_graph import Step
 
 from simkit.adapters.pydantic_ai import graphs
 from simkit.adapters.pydantic_ai.agent_runs import AgentRun, AgentRunLog
-from simkit.adapters.pydantic_ai.capability import Seen
+from simkit.adapters.pydantic_ai.capability import ObservingCapability
 from simkit.adapters.pydantic_ai.messages import text_of
 from simkit.adapters.pydantic_ai.where import (
     current_log,
@@ -27,7 +27,7 @@ from simkit.adapters.pydantic_ai.where import (
     leaving_now,
     told_to,
 )
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def listening(log: AgentRunLog) -> Iterator[None]:
         yield
 
 
-def _wrap_run(before: Made) -> Made:
+def _wrap_run(before: Replacement) -> Replacement:
     """Runs, streams and iterations all go through ``Agent.iter``."""
 
     @functools.wraps(before)
@@ -50,7 +50,10 @@ def _wrap_run(before: Made) -> Made:
                 yield run
             return
         agent_run = _begin_run(log, self, user_prompt, kwargs)
-        kwargs["capabilities"] = [*(kwargs.get("capabilities") or ()), Seen(log, agent_run)]
+        kwargs["capabilities"] = [
+            *(kwargs.get("capabilities") or ()),
+            ObservingCapability(log, agent_run),
+        ]
         with inside(agent_run):
             try:
                 async with before(self, user_prompt, **kwargs) as run:
@@ -66,7 +69,7 @@ def _wrap_run(before: Made) -> Made:
     return iter
 
 
-def _named(before: Made) -> Made:
+def _named(before: Replacement) -> Replacement:
     """Looks at who holds an agent while it is called: its coroutine may be run in a task."""
 
     @functools.wraps(before)
@@ -98,7 +101,7 @@ def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
     log.ended(agent_run, result.output)
 
 
-def _lent(before: Made) -> Made:
+def _lent(before: Replacement) -> Replacement:
     """Gives ``run_sync`` an event loop that ends with the scenario."""
 
     @functools.wraps(before)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from simkit.adapters.context_listeners import ContextListeners
-from simkit.adapters.context_scope import Here
+from simkit.adapters.context_scope import ContextScope
 from simkit.adapters.pydantic_ai.agent_runs import AgentRun, AgentRunLog, Leaving
 from simkit.capture.http.installing import Installation
 
-_agent_run: Final = Here[AgentRun]("simkit_pydantic_ai_agent_run")
+_agent_run: Final = ContextScope[AgentRun]("simkit_pydantic_ai_agent_run")
 inside = _agent_run.inside
-_output: Final = Here[Leaving]("simkit_pydantic_ai_output")
+_output: Final = ContextScope[Leaving]("simkit_pydantic_ai_output")
 leaving_now, leaving = _output.now, _output.inside
 """What is handed to an output function: the first agent that is run inside takes over from it."""
 _ears: Final = ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")

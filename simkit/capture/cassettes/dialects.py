@@ -321,4 +321,4 @@ def _kind(data: Any) -> str:
         str: "a text",
         bytes: "bytes",
     }
-    return next((kind for type_, kind in kinds.items() if isinstance(data, type_)), "a number")
+    return next((kind for type, kind in kinds.items() if isinstance(data, type)), "a number")

@@ -16,7 +16,7 @@ from simkit.capture.cassettes.capturing import Rewriting
 from simkit.capture.cassettes.error_messages import miss_text
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.missing import missed
-from simkit.capture.cassettes.reasons import POLICIES, Asking, Heard, Policy
+from simkit.capture.cassettes.reasons import POLICIES, Asking, PlayState, Policy
 from simkit.capture.cassettes.redacting import redacted_request
 from simkit.capture.cassettes.values import NOBODY, Cassette, Interaction, lane_of
 from simkit.core.errors import CassetteMissed
@@ -85,7 +85,7 @@ class Player:
                 return self._response(number, session, question)
             played = bytes(self._played)
         call = Asking(agent, turn, session, self._redacted(request), question)
-        state = Heard(self.cassette, self._name, self._questions, played)
+        state = PlayState(self.cassette, self._name, self._questions, played)
         miss = missed(call, state, self._policy)
         raise CassetteMissed(miss_text(miss, self._again), miss)
 

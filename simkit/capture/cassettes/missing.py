@@ -10,13 +10,13 @@ import msgspec
 from simkit.capture.cassettes.keys import Question
 from simkit.capture.cassettes.nearest import nearest
 from simkit.capture.cassettes.normalising import json_of
-from simkit.capture.cassettes.reasons import Asking, Heard, Policy, Reason, why_missed
+from simkit.capture.cassettes.reasons import Asking, PlayState, Policy, Reason, why_missed
 from simkit.capture.cassettes.values import Interaction
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
-from simkit.providers.values import Asked
+from simkit.providers.values import ParsedRequest
 from simkit.trace.diff import Came, Changed, Edit, MessageEdit, Same, Went, aligned
 from simkit.trace.diff.values import edits, key_of, message_fields
 
@@ -43,7 +43,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
     """Where all else differs: settings, tools, model, or the body where it is no model call."""
 
 
-def missed(call: Asking, state: Heard, policy: Policy) -> Miss:
+def missed(call: Asking, state: PlayState, policy: Policy) -> Miss:
     """Returns why a request is not answered, and what is nearest to it."""
     why = why_missed(call, state, policy)
     number, reason = why.number, why.reason
@@ -93,7 +93,7 @@ def _around(question: Question) -> dict[str, Any]:
     return {"method": question.method, "path": question.address}
 
 
-def _parsed_request(request: HttpRequest, question: Question) -> Asked | None:
+def _parsed_request(request: HttpRequest, question: Question) -> ParsedRequest | None:
     """Returns what a request asks without what its key leaves out; None if it is no model call."""
     protocol = protocol_of(request)
     if protocol is None:
@@ -104,7 +104,7 @@ def _parsed_request(request: HttpRequest, question: Question) -> Asked | None:
         return None
 
 
-def _settings(model_request: Asked) -> dict[str, Any]:
+def _settings(model_request: ParsedRequest) -> dict[str, Any]:
     """Returns what is asked beside the messages; the names of tools stand for their order."""
     return {
         "model": model_request.model,

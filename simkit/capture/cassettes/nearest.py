@@ -7,14 +7,14 @@ from typing import Final
 
 from simkit.capture.cassettes.keys import Question
 from simkit.capture.cassettes.normalising import canonical, json_of
-from simkit.capture.cassettes.reasons import Asking, Heard
+from simkit.capture.cassettes.reasons import Asking, PlayState
 from simkit.providers.http import path_of
 
 COMPARED_MAX: Final = 1_000
 """Recordings that are compared with a request, those that have not answered yet first."""
 
 
-def nearest(call: Asking, state: Heard) -> int | None:
+def nearest(call: Asking, state: PlayState) -> int | None:
     """Returns the place of the recording that is most like the request; None if nothing is.
 
     One of the same agent at the same address comes first, then one at the same address. What was

@@ -41,7 +41,7 @@ class Asking(msgspec.Struct, frozen=True, gc=False):
     question: Question
 
 
-class Heard(msgspec.Struct, frozen=True):
+class PlayState(msgspec.Struct, frozen=True):
     """A cassette, what its interactions ask, and which have answered."""
 
     cassette: Cassette
@@ -61,7 +61,7 @@ class Why(msgspec.Struct, frozen=True, gc=False):
     """How many recordings ask the same; of those used up, how many there were."""
 
 
-def why_missed(call: Asking, state: Heard, policy: Policy) -> Why:
+def why_missed(call: Asking, state: PlayState, policy: Policy) -> Why:
     """Returns why nothing answers; ``differs`` without a place where nothing asks the same."""
     if not state.cassette.is_there:
         return Why("no cassette")
@@ -80,7 +80,7 @@ def why_missed(call: Asking, state: Heard, policy: Policy) -> Why:
     return Why("out of order" if is_later else "differs", left[0], len(same))
 
 
-def _why_not_found(call: Asking, state: Heard) -> Why:
+def _why_not_found(call: Asking, state: PlayState) -> Why:
     items = state.cassette.interactions
     same = _same(call, state)
     mine = [number for number in same if items[number].agent in (call.agent, "")]
@@ -92,11 +92,11 @@ def _why_not_found(call: Asking, state: Heard) -> Why:
     return Why("other agent", same[0], len(same)) if same else Why("differs")
 
 
-def _places_in(lane: Lane, state: Heard) -> list[int]:
+def _places_in(lane: Lane, state: PlayState) -> list[int]:
     items = state.cassette.interactions
     return [number for number, item in enumerate(items) if lane_of(item) == lane]
 
 
-def _same(call: Asking, state: Heard) -> list[int]:
+def _same(call: Asking, state: PlayState) -> list[int]:
     """Returns the places of recordings that ask the same, whoever asked."""
     return [number for number, other in enumerate(state.questions) if call.question.is_like(other)]

@@ -61,8 +61,8 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
     """Returns the response with the headers that are recorded and without secrets."""
     headers = _visible_headers(response.headers, RESPONSE_HEADERS, redactor)
-    redacted_ = msgspec.structs.replace(response, headers=headers)
-    return with_body(redacted_, redacted_answer(response, redactor))
+    redacted = msgspec.structs.replace(response, headers=headers)
+    return with_body(redacted, redacted_answer(response, redactor))
 
 
 def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:

@@ -77,7 +77,7 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
     except Misfit as misfit:
         scan_problem = str(text.invalid(misfit.at, misfit.problem))
     known = [
-        _Known((lists, number, *steps), f"{place(number)}.{where}", rule)
+        _KnownSecret((lists, number, *steps), f"{place(number)}.{where}", rule)
         for number, item in enumerate(interactions)
         for where, steps, rule in _leaks(item, redactor)
     ]
@@ -96,7 +96,7 @@ def _says_cassette(text: str) -> bool:
     return not text.strip("\0 \n") or _SAYS_CASSETTE.search(text) is not None
 
 
-class _Known(msgspec.Struct, frozen=True, gc=False):
+class _KnownSecret(msgspec.Struct, frozen=True, gc=False):
     """A secret of an interaction's field."""
 
     steps: tuple[str | int, ...]
@@ -105,7 +105,11 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
 
 
 def _placed(
-    path: str, text: Text, known: list[_Known], matches: list[tuple[int, str]], by_name: set[str]
+    path: str,
+    text: Text,
+    known: list[_KnownSecret],
+    matches: list[tuple[int, str]],
+    by_name: set[str],
 ) -> Iterator[Leak]:
     """Yields each secret at the line that shows it, or at the line of its field.
 

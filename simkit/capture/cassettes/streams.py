@@ -75,8 +75,8 @@ class _Line:
     def redacted(self, redactor: Redactor) -> bytes:
         """Return the line without the secrets that it holds alone."""
         value = _encoded(self.json) if self.is_changed and self.is_json else self.value
-        text_ = redactor.line(value)
-        return self._line if text_ == self._value else self._lead + text_ + self._end
+        text = redactor.line(value)
+        return self._line if text == self._value else self._lead + text + self._end
 
 
 def _join(lines: list[_Line], redactor: Redactor) -> None:

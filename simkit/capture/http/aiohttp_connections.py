@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from simkit.capture.http.http1 import Listening, Message, response_bytes
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
     Decision,
     Forward,
@@ -38,7 +38,7 @@ class _Patch:
     def __init__(self, library: ModuleType) -> None:
         self.library = library
 
-    def connect(self, before: Made) -> Made:
+    def connect(self, before: Replacement) -> Replacement:
         async def connect(connector: Any, req: Any, traces: Any, timeout: Any) -> Any:
             gate = current_gate(HttpRequest(req.method.upper(), str(req.url)))
             if gate is None:
@@ -54,7 +54,7 @@ class _Patch:
             def refused(problem: OSError) -> Any:
                 return self.library.ClientConnectorError(req.connection_key, problem)
 
-            call = _Call(gate, str(req.url), dial, refused)
+            call = _OutgoingRequest(gate, str(req.url), dial, refused)
             protocol.connection_made(_Transport(protocol, call, loop))
             stand_in = _Connector(bool(connector.force_close))
             return self.library.Connection(stand_in, req.connection_key, protocol, loop)
@@ -74,10 +74,12 @@ class _Connector:
         protocol.close()
 
 
-class _Call:
+class _OutgoingRequest:
     """One request's way out."""
 
-    def __init__(self, gate: RequestRouter, url: str, dial: Made, refused: Made) -> None:
+    def __init__(
+        self, gate: RequestRouter, url: str, dial: Replacement, refused: Replacement
+    ) -> None:
         """``dial`` connects really; ``refused`` makes the client's error where nobody answers."""
         self.gate, self.url, self.dial, self.refused = gate, url, dial, refused
 
@@ -85,7 +87,9 @@ class _Call:
 class _Transport(asyncio.Transport):
     """Stands in for a client's socket."""
 
-    def __init__(self, protocol: Any, call: _Call, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, protocol: Any, call: _OutgoingRequest, loop: asyncio.AbstractEventLoop
+    ) -> None:
         super().__init__()
         self.reusable = False
         self._protocol, self._call, self._loop = protocol, call, loop

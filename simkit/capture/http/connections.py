@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Final, Protocol
 
 from simkit.capture.http.hosts import AllowedHosts
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import stack
 from simkit.capture.http.request_router import allowed_hosts, is_forwarding
 from simkit.core.errors import NetworkRefused, RunHalted
@@ -98,7 +98,7 @@ def ask_address(address: Any, frame: FrameType) -> None:
         _allowed_hosts(_named(address) if isinstance(address, str | bytes) else "", None)
 
 
-def _connect(before: Made) -> Made:
+def _connect(before: Replacement) -> Replacement:
     def connect(self: socket.socket, address: Any, /) -> Any:
         ask_address(address, sys._getframe(1))
         return before(self, address)
@@ -106,7 +106,7 @@ def _connect(before: Made) -> Made:
     return connect
 
 
-def _sendto(before: Made) -> Made:
+def _sendto(before: Replacement) -> Replacement:
     def sendto(self: socket.socket, data: Any, *flags_and_address: Any) -> Any:
         ask_address(flags_and_address[-1], sys._getframe(1))
         return before(self, data, *flags_and_address)
@@ -114,7 +114,7 @@ def _sendto(before: Made) -> Made:
     return sendto
 
 
-def _resolve(before: Made) -> Made:
+def _resolve(before: Replacement) -> Replacement:
     def resolve(host: Any, *args: Any, **options: Any) -> Any:
         if not host:
             return before(host, *args, **options)
@@ -132,7 +132,7 @@ def _addresses(addresses: Any) -> Iterator[str]:
     return (str(entry[4][0]) for entry in addresses)
 
 
-def _loop_resolve(before: Made) -> Made:
+def _loop_resolve(before: Replacement) -> Replacement:
     # The event loop looks up in a thread of its own: that must know on whose behalf.
     async def getaddrinfo(self: asyncio.BaseEventLoop, host: Any, port: Any, **options: Any) -> Any:
         look_up = partial(socket.getaddrinfo, host, port, **options)
@@ -141,7 +141,7 @@ def _loop_resolve(before: Made) -> Made:
     return getaddrinfo
 
 
-def _create_connection(before: Made) -> Made:
+def _create_connection(before: Replacement) -> Replacement:
     # Refused before the event loop asks for the address.
     def create_connection(
         self: asyncio.AbstractEventLoop, factory: Any, host: Any = None, port: Any = None, **o: Any

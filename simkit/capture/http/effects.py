@@ -18,14 +18,14 @@ Condition = Callable[[Mapping[str, Any]], bool]
 
 def _builtins() -> dict[Any, str]:
     """Effects of functions written in C."""
-    names_: dict[Any, str] = {os.system: "process"}
+    names: dict[Any, str] = {os.system: "process"}
     for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
-            names_[getattr(os, name)] = "process"
+            names[getattr(os, name)] = "process"
     for name in ("start_new_thread", "start_joinable_thread"):
         if hasattr(_thread, name):
-            names_[getattr(_thread, name)] = "thread"
-    return names_
+            names[getattr(_thread, name)] = "thread"
+    return names
 
 
 def _functions() -> dict[int, tuple[str, Condition | None]]:

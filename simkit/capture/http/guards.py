@@ -31,7 +31,7 @@ from simkit.capture.http import connections
 from simkit.capture.http.connections import watcher
 from simkit.capture.http.effects import BUILTINS, FUNCTIONS, WHOEVER_CALLS
 from simkit.capture.http.hosts import AllowedHosts
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import place, user_frame
 from simkit.capture.http.request_router import leave
 from simkit.capture.http.suspects import may_cause_effects
@@ -240,7 +240,7 @@ def _async_sleep(delay: float, result: Any = None) -> Any:
     return sleep_in_loop(delay, result)
 
 
-def _start(before: Made) -> Made:
+def _start(before: Replacement) -> Replacement:
     def start(self: threading.Thread) -> None:
         guard = _caused("thread")
         if guard is not None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 PATTERNS: Final = "`example.com`, `*.example.com`, `example.com:5432`, or the path of a unix socket"
 
 
-class Rule(NamedTuple):
+class HostRule(NamedTuple):
     """One allowed host."""
 
     host: str
@@ -23,7 +23,7 @@ class Rule(NamedTuple):
         return host.endswith(self.host) if self.host.startswith(".") else host == self.host
 
 
-def rule(text: str) -> Rule:
+def rule(text: str) -> HostRule:
     """Reads a rule as users write it; raises ValueError, which says what could be written."""
     host, port = text.strip(), ""
     if host.startswith("["):
@@ -36,7 +36,7 @@ def rule(text: str) -> Rule:
     if "*" in name or not name.strip(".") or (port and not port.isdecimal()):
         raise ValueError(f"`{text}` is no host: write {PATTERNS}")
     host_name = name if name.startswith("/") else name.lower()
-    return Rule(host_name, int(port) if port else None)
+    return HostRule(host_name, int(port) if port else None)
 
 
 class AllowedHosts:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from simkit.capture.http.http1 import Listening, Message, response_bytes
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import Forward, current_gate, decide, forwarding, is_gated
 from simkit.capture.http.waiting import seconds, wait
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
@@ -36,7 +36,7 @@ def rows(library: ModuleType) -> list[Row]:
     return [(getattr(library, name), "connect", _connect) for name in names]
 
 
-def _putrequest(before: Made) -> Made:
+def _putrequest(before: Replacement) -> Replacement:
     def putrequest(connection: Any, *args: Any, **options: Any) -> None:
         # Also where a connection of before the run is still open.
         if is_gated():
@@ -46,7 +46,7 @@ def _putrequest(before: Made) -> Made:
     return putrequest
 
 
-def _connect(before: Made) -> Made:
+def _connect(before: Replacement) -> Replacement:
     def connect(connection: Any) -> None:
         if not is_gated():
             before(connection)

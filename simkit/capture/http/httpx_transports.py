@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
 from simkit.capture.http.http1 import framing
-from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
     Forward,
     StreamObserver,
@@ -49,7 +49,7 @@ class _Patch:
         self.answered, self.answered_async = _streams(library)
         self.tapped, self.tapped_async = _tapped_streams(library)
 
-    def sync(self, before: Made) -> Made:
+    def sync(self, before: Replacement) -> Replacement:
         def handle_request(transport: Any, request: Any) -> Any:
             if not is_gated():
                 return before(transport, request)
@@ -73,7 +73,7 @@ class _Patch:
 
         return handle_request
 
-    def asynchronous(self, before: Made) -> Made:
+    def asynchronous(self, before: Replacement) -> Replacement:
         async def handle_async_request(transport: Any, request: Any) -> Any:
             if not is_gated():
                 return await before(transport, request)
@@ -112,7 +112,7 @@ class _Patch:
         if isinstance(connections, list):
             connections.clear()
 
-    def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Made) -> Any:
+    def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Replacement) -> Any:
         """Returns the answer as the library's own response; raises its own error for none."""
         if isinstance(answer, NoResponse):
             is_timeout = answer.kind == "timeout"

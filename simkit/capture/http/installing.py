@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-Made: TypeAlias = Callable[..., Any]
-Row: TypeAlias = tuple[Any, str, Callable[[Made], Made]]
+Replacement: TypeAlias = Callable[..., Any]
+Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
 """An owner, an attribute's name, and what makes the replacement out of what was there."""
 
 Saved: TypeAlias = tuple[Any, Any, Any]

@@ -28,7 +28,7 @@ from weakref import WeakSet
 
 from simkit.capture.http.connections import ask_address
 from simkit.capture.http.guards import active_guard
-from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import is_standard, place, user_frame
 from simkit.capture.http.request_router import is_left_behind
 from simkit.core.errors import NetworkRefused
@@ -46,7 +46,7 @@ HOST: Final = "127.0.0.1"
 _start_thread: Final = _thread.start_new_thread
 """Python's own: in a run, another one stands in the module."""
 
-Asked = Callable[[str, str], None]
+ReportEffect = Callable[[str, str], None]
 """Takes the method and the address of what a child asked for."""
 
 
@@ -104,7 +104,7 @@ def _add_hook() -> None:
 class Children:
     """The processes that one run starts, and the server to which their clients are pointed."""
 
-    def __init__(self, listener: Asked) -> None:
+    def __init__(self, listener: ReportEffect) -> None:
         self._listener = listener
         self._started: WeakSet[subprocess.Popen[Any]] = WeakSet()
         self._server: socketserver.TCPServer | None = None
@@ -192,24 +192,24 @@ _ENV: Final = 10
 """The place of ``env`` among the arguments of a `subprocess.Popen`."""
 
 
-def _popen(before: Made) -> Made:
+def _popen(before: Replacement) -> Replacement:
     def __init__(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
         children = _children.get()
         if children is not None and active_guard() is not None:
             by_place = len(args) > _ENV
             variables = args[_ENV] if by_place else kwargs.get("env")
-            environment_ = children.environment(os.environ if variables is None else variables)
+            environment = children.environment(os.environ if variables is None else variables)
             if by_place:
-                args = (*args[:_ENV], environment_, *args[_ENV + 1 :])
+                args = (*args[:_ENV], environment, *args[_ENV + 1 :])
             else:
-                kwargs["env"] = environment_
+                kwargs["env"] = environment
             children.started(self)
         before(self, *args, **kwargs)
 
     return __init__
 
 
-def _system(before: Made) -> Made:
+def _system(before: Replacement) -> Replacement:
     def system(command: Any) -> int:
         if _children.get() is None or active_guard() is None:
             return int(before(command))
@@ -220,7 +220,7 @@ def _system(before: Made) -> Made:
     return system
 
 
-def _start(before: Made) -> Made:
+def _start(before: Replacement) -> Replacement:
     def start(self: BaseProcess) -> None:
         _note("process", sys._getframe(1))
         before(self)
@@ -244,7 +244,7 @@ class _InContext:
         return hash(self._function)
 
 
-def _register(before: Made) -> Made:
+def _register(before: Replacement) -> Replacement:
     def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if active_guard() is None:
             return before(function, *args, **kwargs)

@@ -15,13 +15,13 @@ import msgspec
 
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.request_router import Decision, Forward, passing_through
-from simkit.capture.http.stream_observers import Listener
+from simkit.capture.http.stream_observers import ChunkRecorder
 from simkit.core.errors import ProviderUnreached
 from simkit.providers.http import HttpAnswer, HttpRequest
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 
 
-class Sent(msgspec.Struct, frozen=True):
+class ProviderExchange(msgspec.Struct, frozen=True):
     """One exchange with a provider."""
 
     request: HttpRequest
@@ -47,14 +47,14 @@ class ProviderClients:
     def __init__(self) -> None:
         self._clients: dict[str, Any] = {}
 
-    def send(self, request: HttpRequest) -> Sent:
+    def send(self, request: HttpRequest) -> ProviderExchange:
         """Sends a request; raises ProviderUnreached where there is nothing to send it with.
 
         It is sent outside of the run: under the real clock, and through no other's gate.
         """
         return contextvars.Context().run(self._send, request)
 
-    def _send(self, request: HttpRequest) -> Sent:
+    def _send(self, request: HttpRequest) -> ProviderExchange:
         protocol = protocol_of(request)
         assert protocol is not None
         client = _CLIENTS[protocol.name]
@@ -101,7 +101,7 @@ class _Hearing:
     """A gate that lets everything through, and hears the model call that is made."""
 
     def __init__(self) -> None:
-        self.exchange: Sent | None = None
+        self.exchange: ProviderExchange | None = None
 
     def take(self, request: HttpRequest) -> Decision:
         """Lets a request through."""
@@ -109,9 +109,9 @@ class _Hearing:
             return Forward(None)
 
         def ended(answer: HttpAnswer) -> None:
-            self.exchange = Sent(request, answer)
+            self.exchange = ProviderExchange(request, answer)
 
-        return Forward(Listener(ended, lambda response: True))
+        return Forward(ChunkRecorder(ended, lambda response: True))
 
 
 def _post(path: str) -> Callable[[Any, HttpRequest, Any], object]:

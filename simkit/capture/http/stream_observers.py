@@ -13,7 +13,7 @@ CLOSED_EARLY: Final = "closed early"
 """How a transport says that the client has read as far as it wanted."""
 
 
-class Listener:
+class ChunkRecorder:
     """A tap; what it hands over keeps the pieces of a stream, and when each of them came.
 
     A response that the client left is handed over as far as it was read: as a whole one where

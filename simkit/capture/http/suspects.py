@@ -254,7 +254,7 @@ def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str,
 def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
     """Yields the modules that a module imports, or holds something of."""
     package = module.__package__ or module.__name__.rpartition(".")[0]
-    yield from (_absolute(name_, package) for name_ in read.imports)
+    yield from (_absolute(name, package) for name in read.imports)
     for value in list(vars(module).values()):
         if isinstance(value, ModuleType):
             yield value.__name__

@@ -17,7 +17,7 @@ Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
 
 
-Here = dict[Hashable, tuple[Message, str]]
+MessagesByKey = dict[Hashable, tuple[Message, str]]
 """The messages of one context that no stream has settled: text, or key, to message and section."""
 
 
@@ -37,7 +37,7 @@ def key_of(message: Message) -> Hashable:
     return message.role, message.agent, message.turn, message.content
 
 
-class _Seen:
+class _StreamState:
     """How far one stream was read, and where each message stands in it last.
 
     Texts are looked up first, since nearly all differ; only messages that share theirs with
@@ -86,14 +86,14 @@ class DuplicateMessage:
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
-        self._streams: dict[str, _Seen] = {}
+        self._streams: dict[str, _StreamState] = {}
         self._reported: set[tuple[str, Pair]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at what is made, at the current turn, and at what is new in the settled part."""
         context = view.calls[event.call].context
         pairs: list[Pair] = []
-        by_key: Here = {}
+        by_key: MessagesByKey = {}
         shown_parts: list[ShownPart] = []
         is_first = not event.base
         for part in context.parts:
@@ -134,7 +134,7 @@ class DuplicateMessage:
         stream = part.stream
         stream_state = self._streams.get(stream.id)
         if stream_state is None or stream_state.stream is not stream:
-            stream_state = self._streams[stream.id] = _Seen(stream)
+            stream_state = self._streams[stream.id] = _StreamState(stream)
         hi = part.hi
         texts, entries = stream_state.texts, stream.entries
         for place in range(stream_state.read, hi):
@@ -191,10 +191,10 @@ class DuplicateMessage:
             self._reported.add((event.agent, pair))
             fresh.setdefault((in_one, in_two), []).append(pair)
         hits = []
-        for sections, names_ in fresh.items():
-            problem = f"agent {event.agent!r} is sent {_named(names_)} in turn {event.turn}"
+        for sections, names in fresh.items():
+            problem = f"agent {event.agent!r} is sent {_named(names)} in turn {event.turn}"
             data = {
-                "ids": [[first, two] for first, _, two, _ in names_],
+                "ids": [[first, two] for first, _, two, _ in names],
                 "sections": list(sections),
             }
             hits.append(Hit(self.id, problem, event.turn, event.agent, index, data=data))
@@ -214,7 +214,7 @@ def _named(pairs: Sequence[Pair]) -> str:
     return f"{len(ids)} messages twice ({through}): {', '.join(ids[:IDS_MAX])}{more}"
 
 
-def _join(by_key: Here, message: Message, section: str, pairs: list[Pair]) -> None:
+def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pair]) -> None:
     """Takes a message that is made, said in this turn or in this run."""
     content = message.content
     other = by_key.get(content)
@@ -230,7 +230,7 @@ def _join(by_key: Here, message: Message, section: str, pairs: list[Pair]) -> No
         pairs.append((other[0].id, other[1], message.id, section))
 
 
-def _join_tail(by_key: Here, part: ShownPart, pairs: list[Pair], several: bool) -> None:
+def _join_tail(by_key: MessagesByKey, part: ShownPart, pairs: list[Pair], several: bool) -> None:
     """Takes the current turn's messages; by their ids too where another history shows them."""
     tail, section = part.tail, part.section
     for place in range(max(0, part.lo - part.hi), len(tail)):
@@ -244,7 +244,9 @@ def _join_tail(by_key: Here, part: ShownPart, pairs: list[Pair], several: bool) 
         _join(by_key, message, section, pairs)
 
 
-def _against_settled(by_key: Here, part: ShownPart, stream_state: _Seen, pairs: list[Pair]) -> None:
+def _against_settled(
+    by_key: MessagesByKey, part: ShownPart, stream_state: _StreamState, pairs: list[Pair]
+) -> None:
     """Finds messages of earlier turns that equal one of this context's other messages."""
     for message, section in by_key.values():
         twin = stream_state.twin(message)

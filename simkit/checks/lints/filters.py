@@ -15,7 +15,7 @@ Gone = tuple[str, int]
 """The filter, and the turn in which it took a message out."""
 
 
-class _Seen:
+class _StreamState:
     """How far one stream was read, and what filters have taken out of it."""
 
     __slots__ = ("cut", "cuts_read", "dropped", "filters", "read", "stream")
@@ -47,7 +47,7 @@ class FilteredComesBack:
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
-        self._streams: dict[str, _Seen] = {}
+        self._streams: dict[str, _StreamState] = {}
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at what is new in each history, and at the current turn's part of it."""
@@ -57,12 +57,12 @@ class FilteredComesBack:
         back: dict[Gone, list[int]] = {}
         for part in context.parts:
             if type(part) is ShownPart:
-                stream_state = self._streams.setdefault(part.stream.id, _Seen())
-                for number, dropped_ in _come_back(part, stream_state):
-                    back.setdefault(dropped_, []).append(number)
+                stream_state = self._streams.setdefault(part.stream.id, _StreamState())
+                for number, dropped in _come_back(part, stream_state):
+                    back.setdefault(dropped, []).append(number)
                 _remember(part, stream_state, event.turn)
         index = view.calls[event.call].index
-        return [self._hit(event, index, dropped_, numbers) for dropped_, numbers in back.items()]
+        return [self._hit(event, index, dropped, numbers) for dropped, numbers in back.items()]
 
     def _hit(
         self, event: e.ContextBuilt, index: int, dropped_message: Gone, numbers: list[int]
@@ -80,7 +80,7 @@ class FilteredComesBack:
         )
 
 
-def _come_back(part: ShownPart, stream_state: _Seen) -> Iterator[tuple[int, Gone]]:
+def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, Gone]]:
     """Yields what the part shows anew though a filter that is not at work took it out before."""
     stream = part.stream
     if stream_state.stream is not stream:
@@ -109,7 +109,7 @@ def _come_back(part: ShownPart, stream_state: _Seen) -> Iterator[tuple[int, Gone
     stream_state.read = part.hi
 
 
-def _remember(part: ShownPart, stream_state: _Seen, turn: int) -> None:
+def _remember(part: ShownPart, stream_state: _StreamState, turn: int) -> None:
     cuts = part.stream.cuts[stream_state.cuts_read : part.cuts_hi]
     for cut in (*cuts, *part.tail_cuts):
         stream_state.dropped.setdefault(cut.message, (cut.by, turn))

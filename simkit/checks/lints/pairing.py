@@ -76,10 +76,10 @@ class _ContextWalk(Walk):
         for result in fresh.results:
             if result.place >= lo:
                 self.unknown(result)
-        odd.unanswered += [pair_ for pair_ in fresh.unanswered if pair_.place >= lo]
-        odd.twice += [pair_ for pair_ in fresh.twice if pending_calls[pair_.message.call_id] >= lo]
-        odd.empty += [pair_ for pair_ in fresh.empty if pair_.place >= lo]
-        odd.late += [pair_ for pair_ in fresh.late if pair_.place >= lo]
+        odd.unanswered += [pair for pair in fresh.unanswered if pair.place >= lo]
+        odd.twice += [pair for pair in fresh.twice if pending_calls[pair.message.call_id] >= lo]
+        odd.empty += [pair for pair in fresh.empty if pair.place >= lo]
+        odd.late += [pair for pair in fresh.late if pair.place >= lo]
 
     def unknown(self, result: Odd) -> None:
         """Looks for a result's call in the settled parts that stand before."""
@@ -139,24 +139,24 @@ class Pairing:
 
         Most contexts hold no tool traffic, and are told by that.
         """
-        is_plain, has_speech_ = True, False
+        is_plain, has_speech = True, False
         for part in context.parts:
             if type(part) is MadePart:
                 message = part.message
                 if not message.content or message.calls or message.call_id:
                     is_plain = False
                 elif message.role != "system":
-                    has_speech_ = True
-                elif has_speech_ and (not is_planned or part.section == "instructions"):
+                    has_speech = True
+                elif has_speech and (not is_planned or part.section == "instructions"):
                     is_plain = False
             elif type(part) is ShownPart and part.rendered is None:
                 settled = self._settled(part.stream)
                 settled.read_on(part)
-                has_speech_ = has_speech_ or part.hi > part.lo or bool(part.tail)
+                has_speech = has_speech or part.hi > part.lo or bool(part.tail)
                 if is_plain and not (settled.is_plain(part.lo) and _are_plain(part.tail)):
                     is_plain = False
             else:
-                has_speech_ = True
+                has_speech = True
         return is_plain and _are_plain(context.own_messages)
 
     def _settled(self, stream: StreamView) -> SettledWalk:

@@ -301,9 +301,9 @@ def _is_known_by_id(item: Any) -> bool:
         return False
     calls = item.get("tool_calls")
     call_list = calls if isinstance(calls, (list, tuple)) else ()
-    ids = [call_.get("id") for call_ in call_list if isinstance(call_, Mapping)]
+    ids = [call.get("id") for call in call_list if isinstance(call, Mapping)]
     ids += [item.get(key) for key in ("id", "call_id", "tool_call_id")]
-    return any(isinstance(call_, str) and call_ for call_ in ids)
+    return any(isinstance(call, str) and call for call in ids)
 
 
 class InPlaceChange:

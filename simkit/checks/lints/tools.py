@@ -187,7 +187,7 @@ class OpenWork:
             is_next = pending_call.run == event.run or run is None or run.finished
             if pending_call.agent == event.agent and pending_call.message and is_next:
                 messages_shown = view.calls[event.call].context.messages
-                if all(message_.number != pending_call.message for message_ in messages_shown):
+                if all(message.number != pending_call.message for message in messages_shown):
                     del waiting[call]
 
     def _ended(self, event: e.TurnFinished, view: View) -> list[Hit]:

@@ -13,7 +13,7 @@ from simkit.core.messages import Message, ToolCall
 from simkit.trace.views import ShownPart, StreamView
 
 
-class Asked(NamedTuple):
+class PendingCall(NamedTuple):
     """A call that stands in a context, and who asked for it."""
 
     call: ToolCall
@@ -39,7 +39,7 @@ class Oddities:
     def __init__(self) -> None:
         self.results: list[Odd] = []
         """Results whose calls do not stand before them."""
-        self.unanswered: list[Asked] = []
+        self.unanswered: list[PendingCall] = []
         """Calls without a result before the user, or the agent that asked, goes on."""
         self.twice: list[Odd] = []
         """Results of calls that have one already."""
@@ -59,7 +59,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.odd = Oddities()
-        self.open: dict[str, Asked] = {}
+        self.open: dict[str, PendingCall] = {}
         self.request_numbers: dict[str, int] = {}
         """Every call to its place."""
         self.closed: set[str] = set()
@@ -74,7 +74,7 @@ class Walk:
             if message.content and self.open:
                 self._goes_on(message.agent)
             for call in calls:
-                self.open[call.id] = Asked(call, message.agent, place)
+                self.open[call.id] = PendingCall(call, message.agent, place)
                 self.request_numbers[call.id] = place
             self.last = frozenset([call.id for call in calls])
             return
@@ -88,7 +88,7 @@ class Walk:
 
     def _goes_on(self, agent: str | None) -> None:
         """Closes what an agent asked for; runs in parallel may speak in between."""
-        self._close([key for key, request_ in self.open.items() if request_.agent == agent])
+        self._close([key for key, request in self.open.items() if request.agent == agent])
 
     def _close(self, calls: list[str]) -> None:
         for call in calls:

@@ -22,7 +22,7 @@ _HEAD: Final = object.__basicsize__
 _Words: Final = ctypes.c_void_p * 2
 
 
-class _Asked(dict[Any, Any]):
+class _ComputedMapping(dict[Any, Any]):
     """An empty mapping: what is asked of it by key is answered by a function."""
 
     answer: Callable[[Any], Any]
@@ -112,7 +112,7 @@ def _copied(function: Any) -> Callable[..., Any]:
 def _bound(answer: Any, arguments: int) -> Any:
     """Returns a method written in C that calls a function of Python."""
     if arguments:
-        answers = _Asked()
+        answers = _ComputedMapping()
         answers.answer = answer
         return answers.__getitem__
     # The one method without arguments that calls something it was given.

@@ -118,8 +118,8 @@ def all_of(checks: Sequence[Check]) -> Check:
 
     def check(value: Any) -> Sequence[SchemaError]:
         errors: Sequence[SchemaError] = HOLDS
-        for check_ in checks:
-            if problem := check_(value):
+        for check in checks:
+            if problem := check(value):
                 errors = [*errors, *problem]
         return errors
 

@@ -58,8 +58,8 @@ def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozense
 
 def _any(all_found: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     union: frozenset[str] = frozenset()
-    for problem_ in all_found:
-        if problem_ is None:
+    for problem in all_found:
+        if problem is None:
             return None
-        union |= problem_
+        union |= problem
     return union

@@ -23,8 +23,8 @@ def number(operand: Any, at: Path) -> int | float:
     """Returns a number."""
     if not is_number(operand):
         raise MatcherError(at, f"`{at[-1]}` takes a number, not {value_text(operand)}")
-    number_: int | float = operand
-    return number_
+    number: int | float = operand
+    return number
 
 
 def texts(operand: Any, at: Path) -> list[str]:

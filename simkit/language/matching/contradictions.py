@@ -99,26 +99,26 @@ def _check_together(parts: Sequence[_Part]) -> None:
 
 
 def _check_presence(parts: Sequence[_Part]) -> None:
-    absent = next((part_ for part_ in parts if part_.key == "$absent"), None)
+    absent = next((part for part in parts if part.key == "$absent"), None)
     if absent is None:
         return
-    for part_ in parts:
-        if part_.key in _PRESENT or (
-            not is_operator(part_.key) or (part_.key == _EQUAL and _is_scalar(part_.operand))
+    for part in parts:
+        if part.key in _PRESENT or (
+            not is_operator(part.key) or (part.key == _EQUAL and _is_scalar(part.operand))
         ):
-            raise _contradiction(absent, part_, parts)
+            raise _contradiction(absent, part, parts)
 
 
 def _check_equal(parts: Sequence[_Part]) -> None:
     """Holds what speaks of the same kind of scalar against the first one that is wanted."""
     equal_part = next(
-        (part_ for part_ in parts if part_.key == _EQUAL and _is_scalar(part_.operand)), None
+        (part for part in parts if part.key == _EQUAL and _is_scalar(part.operand)), None
     )
     if equal_part is None:
         return
-    for part_ in parts:
-        if part_ is not equal_part and not _may_equal(part_, equal_part.operand):
-            raise _contradiction(equal_part, part_, parts)
+    for part in parts:
+        if part is not equal_part and not _may_equal(part, equal_part.operand):
+            raise _contradiction(equal_part, part, parts)
 
 
 def _may_equal(part: _Part, value: Any) -> bool:
@@ -132,8 +132,8 @@ def _may_equal(part: _Part, value: Any) -> bool:
 
 
 def _check_bounds(parts: Sequence[_Part]) -> None:
-    lower = [part_ for part_ in parts if part_.key in ("$gt", "$gte")]
-    upper = [part_ for part_ in parts if part_.key in ("$lt", "$lte")]
+    lower = [part for part in parts if part.key in ("$gt", "$gte")]
+    upper = [part for part in parts if part.key in ("$lt", "$lte")]
     for low in lower:
         for high in upper:
             is_open = low.key == "$gt" or high.key == "$lt"
@@ -146,10 +146,10 @@ def _check_exact(parts: Sequence[_Part]) -> None:
     for exact in parts:
         if exact.key != "$exact":
             continue
-        for part_ in parts:
-            is_inside = is_operator(part_.key) or "." in part_.key or "[" in part_.key
-            if not is_inside and part_.key not in exact.operand and not _may_lack(part_.operand):
-                raise _contradiction(exact, part_, parts)
+        for part in parts:
+            is_inside = is_operator(part.key) or "." in part.key or "[" in part.key
+            if not is_inside and part.key not in exact.operand and not _may_lack(part.operand):
+                raise _contradiction(exact, part, parts)
 
 
 def _may_lack(operand: Any) -> bool:

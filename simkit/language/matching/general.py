@@ -12,7 +12,7 @@ from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, lea
 from simkit.language.matching.operands import matchers, only_true, refused
 from simkit.language.matching.rendering import Phrase
 from simkit.language.matching.scalars import scalar
-from simkit.language.matching.values import Said, structure_of, text_of
+from simkit.language.matching.values import Content, structure_of, text_of
 from simkit.language.paths import follow
 
 
@@ -60,7 +60,7 @@ def type_(operand: Any, at: Path, _: Build) -> Misses:
     test = TYPE_NAMES[operand]
 
     def holds(value: Any) -> bool:
-        if isinstance(value, Said):
+        if isinstance(value, Content):
             return test(value.text) or test(value.structure)
         return test(structure_of(value))
 

@@ -11,7 +11,7 @@ from simkit.core.errors import MatcherError, ReferenceInvalid
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
 from simkit.language.matching.misses import Build, Miss, Misses, Path, prefixed
 from simkit.language.matching.rendering import NOTHING
-from simkit.language.matching.values import Said
+from simkit.language.matching.values import Content
 from simkit.language.paths import Getter, getter, parse
 
 MESSAGE_FIELDS: Final = (
@@ -25,7 +25,7 @@ _LITERAL_OPERATORS: Final = frozenset(
 )
 
 
-class Entry(msgspec.Struct, frozen=True):
+class KeyMatcher(msgspec.Struct, frozen=True):
     """One plain key of a mapping matcher."""
 
     key: str
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True):
 class Keyed(msgspec.Struct, frozen=True):
     """The plain keys of a mapping matcher."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyMatcher, ...]
     at: Path
     source: Mapping[str, Any]
 
@@ -75,7 +75,7 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
     partial = _partial(node)
 
     def misses(value: Any) -> Iterator[Miss]:
-        if isinstance(value, Said):
+        if isinstance(value, Content):
             value = value.structure
         yield from partial(value)
         if isinstance(value, Mapping):
@@ -117,7 +117,7 @@ def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
     return Keyed(entries, at, plain)
 
 
-def _named(entry: Entry, value: Mapping[str, Any]) -> tuple[Any, ...]:
+def _named(entry: KeyMatcher, value: Mapping[str, Any]) -> tuple[Any, ...]:
     """Returns the keys of a mapping that an entry speaks of."""
     if entry.key in value:
         return (entry.key,)
@@ -126,7 +126,7 @@ def _named(entry: Entry, value: Mapping[str, Any]) -> tuple[Any, ...]:
     return (entry.first,)
 
 
-def _entry(source: str, operand: Any, at: Path, build: Build) -> Entry:
+def _entry(source: str, operand: Any, at: Path, build: Build) -> KeyMatcher:
     key = source[1:] if source.startswith("$$") else source
     at = (*at, source)
     inner = build(operand, at)
@@ -134,7 +134,7 @@ def _entry(source: str, operand: Any, at: Path, build: Build) -> Entry:
     if key == "role" and (translated := _roles(operand)) != operand:
         as_role = build(translated, at)
     role = ROLE_ALIASES.get(source)
-    return Entry(key, getter(key), inner, at, operand, _first(key), role, as_role)
+    return KeyMatcher(key, getter(key), inner, at, operand, _first(key), role, as_role)
 
 
 def _first(key: str) -> str | int:
@@ -161,7 +161,7 @@ def _roles(matcher: Any) -> Any:
 def _of_any(node: Keyed, value: Any) -> Iterable[Miss]:
     if isinstance(value, (Message, Dropped)):
         return _of_message(node, value)
-    if isinstance(value, Said):
+    if isinstance(value, Content):
         value = value.structure
     if isinstance(value, ToolCall):
         return _of_call(node, value)
@@ -176,7 +176,7 @@ def _of_mapping(node: Keyed, value: Mapping[str, Any]) -> Iterator[Miss]:
         if is_message and entry.role is not None and entry.key not in value:
             content = value["content"]
             if isinstance(content, str):
-                content = Said(content, value.get("data"))
+                content = Content(content, value.get("data"))
             role = value["role"]
             if isinstance(role, str):
                 role = ROLE_ALIASES.get(role, role)
@@ -196,13 +196,13 @@ def _of_message(node: Keyed, value: Message | Dropped) -> Iterator[Miss]:
         if entry.role is not None:
             if message.role != entry.role:
                 yield _other_role(entry, message.role)
-            for miss in entry.misses(Said(message.content, value_said(message))):
+            for miss in entry.misses(Content(message.content, value_said(message))):
                 yield prefixed("content", miss)
         elif entry.key == "role":
             for miss in entry.as_role(message.role):
                 yield prefixed("role", miss)
         elif entry.key == "content" or entry.key == "text":
-            for miss in entry.misses(Said(message.content, value_said(message))):
+            for miss in entry.misses(Content(message.content, value_said(message))):
                 yield prefixed(entry.key, miss)
         elif entry.first in fields:
             for miss in entry.misses(entry.get(value)):
@@ -212,7 +212,7 @@ def _of_message(node: Keyed, value: Message | Dropped) -> Iterator[Miss]:
             yield Miss((entry.key,), entry.at, "", entry.operand, ABSENT, note)
 
 
-def _other_role(entry: Entry, role: Any) -> Miss:
+def _other_role(entry: KeyMatcher, role: Any) -> Miss:
     note = ""
     if entry.key == "tool":
         note = "`tool` is the role here; the tool's name is `{role: tool, tool: …}`"

@@ -12,7 +12,7 @@ import msgspec
 
 from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall
 from simkit.core.text import parted_at
-from simkit.language.matching.values import Said, is_list
+from simkit.language.matching.values import Content, is_list
 
 LINE_MAX: Final = 120
 """Characters of one rendering."""
@@ -93,7 +93,7 @@ def _quoted(text: str) -> str:
 def _flow(value: Any) -> str:
     if isinstance(value, Phrase):
         return str(value)
-    if isinstance(value, Said):
+    if isinstance(value, Content):
         value = value.text
     if isinstance(value, str):
         return _quoted(value if len(value) <= LINE_MAX else value[: LINE_MAX + 1])

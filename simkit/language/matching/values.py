@@ -10,7 +10,7 @@ from simkit.language.json_schema import is_array, is_number, is_object
 from simkit.language.paths import as_text
 
 
-class Said(NamedTuple):
+class Content(NamedTuple):
     """A message's content: the text that was carried, and the value it was made from."""
 
     text: str
@@ -29,7 +29,7 @@ class Said(NamedTuple):
         return self.text
 
 
-SPOKEN: Final = (Message, Dropped, Said, ToolCall)
+SPOKEN: Final = (Message, Dropped, Content, ToolCall)
 """What is no text itself but has one that scalars and text operators apply to."""
 
 
@@ -46,7 +46,7 @@ def text_of(value: Any) -> str | None:
     """Returns the text that text operators apply to, or None."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Said):
+    if isinstance(value, Content):
         return value.text
     if isinstance(value, Message):
         return value.content
@@ -87,7 +87,7 @@ def structure_of(value: Any) -> Any:
     """Returns the list or mapping that a value is, a message's content read as its data."""
     if isinstance(value, Null):
         return None
-    return value.structure if isinstance(value, Said) else value
+    return value.structure if isinstance(value, Content) else value
 
 
 def size_of(value: Any) -> int | None:
@@ -100,7 +100,7 @@ def size_of(value: Any) -> int | None:
 
 def is_list(value: Any) -> bool:
     """Says whether a value is a list; what was said is none, whatever it says."""
-    return is_array(value) and not isinstance(value, Said)
+    return is_array(value) and not isinstance(value, Content)
 
 
 def number_of(value: Any) -> int | float | None:

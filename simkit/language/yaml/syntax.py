@@ -72,7 +72,7 @@ class _Scene:
         return match[1] if match else ""
 
 
-_Said: TypeAlias = tuple[Any, str, str]
+_Explanation: TypeAlias = tuple[Any, str, str]
 """The mark, what is wrong, the advice."""
 
 
@@ -108,18 +108,18 @@ def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
     return SourceError(where(file, mark), f"this is no YAML: {scene.problem}", advice=scene.context)
 
 
-def _tab(scene: _Scene) -> _Said:
+def _tab(scene: _Scene) -> _Explanation:
     return scene.mark, *TAB
 
 
-def _start(scene: _Scene) -> _Said:
+def _start(scene: _Scene) -> _Explanation:
     if scene.opened == "\t":
         return scene.start, *TAB
     opening = "a backtick" if scene.opened == "`" else f"`{scene.opened}`"
     return scene.start, f"a text cannot start with {opening}", QUOTE
 
 
-def _anchor_twice(scene: _Scene) -> _Said:
+def _anchor_twice(scene: _Scene) -> _Explanation:
     problem = (
         f"the anchor `&{scene.name(scene.mark)}` is here twice; "
         f"the first is on line {scene.start.line + 1}"
@@ -127,20 +127,20 @@ def _anchor_twice(scene: _Scene) -> _Said:
     return scene.mark, problem, "give each anchor a name of its own"
 
 
-def _tag(scene: _Scene) -> _Said:
+def _tag(scene: _Scene) -> _Explanation:
     tag = re.split(r"[\s,\[\]{}]", scene.text[scene.start.index :], maxsplit=1)[0]
     return scene.start, *refused_tag(tag)
 
 
-def _directive(scene: _Scene) -> _Said:
+def _directive(scene: _Scene) -> _Explanation:
     return scene.start, "a line cannot start with `%`", "quote it, or indent it if it is a text"
 
 
-def _version(scene: _Scene) -> _Said:
+def _version(scene: _Scene) -> _Explanation:
     return scene.mark, "only `%YAML 1.2` and `%YAML 1.1` can be read", "remove the line"
 
 
-def _quoted(scene: _Scene) -> _Said:
+def _quoted(scene: _Scene) -> _Explanation:
     if "end of stream" in scene.problem or "document indicator" in scene.problem:
         advice = "close it; inside '…' a quote is written twice: ''"
         return scene.start, f"the quote `{scene.opened}` opened here is never closed", advice
@@ -151,19 +151,19 @@ def _quoted(scene: _Scene) -> _Said:
     return scene.mark, problem, "use single quotes, or write `\\\\` for a backslash"
 
 
-def _block_scalar(scene: _Scene) -> _Said:
+def _block_scalar(scene: _Scene) -> _Explanation:
     problem = f"after `{scene.opened}` the text starts on the next line"
     return scene.start, problem, f"a text that starts with `{scene.opened}` needs quotes"
 
 
-def _colon(scene: _Scene) -> _Said:
+def _colon(scene: _Scene) -> _Explanation:
     if _TEXT_WITH_COLON.search(scene.before):
         return scene.mark, "an unquoted text cannot contain `: `", QUOTE
     advice = "indent the line like its neighbours; if it belongs to a text, quote the whole text"
     return scene.mark, "a key cannot stand here", advice
 
 
-def _flow(scene: _Scene) -> _Said:
+def _flow(scene: _Scene) -> _Explanation:
     kind, closer = ("{…}", "}") if "mapping" in scene.context else ("[…]", "]")
     if scene.is_at_end:
         start = _innermost_open(scene.text[: scene.mark.index])
@@ -200,11 +200,11 @@ def _innermost_open(text: str) -> Any:
     return starts[-1] if starts else None
 
 
-def _colon_in_flow(scene: _Scene) -> _Said:
+def _colon_in_flow(scene: _Scene) -> _Explanation:
     return scene.mark, "a space is missing after the `:`", QUOTE
 
 
-def _line_that_does_not_fit(scene: _Scene) -> _Said:
+def _line_that_does_not_fit(scene: _Scene) -> _Explanation:
     closer = scene.before.rstrip()[-1:]
     if closer in _CLOSERS and closer:
         problem = f"there is text after the closing {_CLOSERS[closer]} `{closer}`"
@@ -222,26 +222,26 @@ def _line_that_does_not_fit(scene: _Scene) -> _Said:
     return scene.mark, problem, f"{_INDENT}; if it belongs to a text, quote the whole text"
 
 
-def _dash(scene: _Scene) -> _Said:
+def _dash(scene: _Scene) -> _Explanation:
     return scene.mark, "a list cannot start here", f"start it on a line of its own; or {QUOTE}"
 
 
-def _question(scene: _Scene) -> _Said:
+def _question(scene: _Scene) -> _Explanation:
     return scene.mark, "a text cannot start with `? `", QUOTE
 
 
-def _no_colon(scene: _Scene) -> _Said:
+def _no_colon(scene: _Scene) -> _Explanation:
     advice = "write `key: value`; a line that continues a text is indented more than its key"
     return scene.start, "a `:` is missing after this key", advice
 
 
-def _nothing(scene: _Scene) -> _Said:
+def _nothing(scene: _Scene) -> _Explanation:
     if scene.text_found in ("]", "}", ","):
         return scene.mark, f"a text cannot start with `{scene.text_found}`", QUOTE
     return scene.mark, "a value is missing here", "write one, or remove the line"
 
 
-_FAMILIES: Final[tuple[tuple[str, str, Callable[[_Scene], _Said]], ...]] = (
+_FAMILIES: Final[tuple[tuple[str, str, Callable[[_Scene], _Explanation]], ...]] = (
     ("found a tab", "", _tab),
     ("cannot start any token", "", _start),
     ("", "scanning an alias", _start),

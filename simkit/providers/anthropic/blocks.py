@@ -10,7 +10,7 @@ from simkit.core.messages import Citation, JsonValue, Message, Thinking, ToolCal
 from simkit.providers import attachments as extra
 from simkit.providers.beside import encoded, queries, signature_of
 from simkit.providers.body_reader import Record, json_text, maybe, need, records, under
-from simkit.providers.values import Said
+from simkit.providers.values import OutgoingReply
 
 THINKING: Final = ("thinking", "redacted_thinking")
 _ITEMS: Final = ("_tool_use", "_tool_result", "compaction")
@@ -102,7 +102,7 @@ def _reference(kind: str, block: Record, at: str) -> extra.Extras:
     return {"type": kind, "text": text, **({"name": name} if name else {})}
 
 
-def blocks_said(message: Message, reply: Said | None = None) -> list[dict[str, JsonValue]]:
+def blocks_said(message: Message, reply: OutgoingReply | None = None) -> list[dict[str, JsonValue]]:
     """Returns the blocks that a message is, in the order in which the provider sends them.
 
     ``said`` has what a script says beside.

@@ -27,7 +27,7 @@ from simkit.providers.body_reader import (
 )
 from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.http import HttpRequest, path_of
-from simkit.providers.values import Asked, Offer, Protocol
+from simkit.providers.values import Offer, ParsedRequest, Protocol
 
 _ROLES: Final = ("user", "assistant", "system")
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
@@ -43,14 +43,14 @@ def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and path_of(request.url).endswith("/v1/messages")
 
 
-def _parse_request(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> ParsedRequest:
     try:
         return _read(record_of(request.body))
     except RecursionError:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _read(body: Record) -> Asked:
+def _read(body: Record) -> ParsedRequest:
     need(body, "messages", list)
     tools = dict[str, str]()
     messages = _system(body)
@@ -59,7 +59,7 @@ def _read(body: Record) -> Asked:
     choice, one_at_a_time = _choice(body)
     output, config = _output(body)
     settings = {key: value for key, value in body.items() if key not in _READ}
-    return Asked(
+    return ParsedRequest(
         protocol="anthropic",
         model=need(body, "model", str),
         messages=tuple(messages),

@@ -14,7 +14,7 @@ from simkit.providers import failing, sse
 from simkit.providers.anthropic.blocks import assistant_of, blocks_of
 from simkit.providers.body_reader import Record, maybe, need, record_of, under
 from simkit.providers.http import HttpResponse, header
-from simkit.providers.values import Asked, Heard
+from simkit.providers.values import ParsedRequest, ParsedResponse
 
 _FINISHES: Final = {
     **dict.fromkeys(("", "end_turn", "tool_use", "stop_sequence"), ""),
@@ -43,7 +43,7 @@ _SAID: Final = {
 """What has no type of its own is known by its words."""
 
 
-def parse_response(response: HttpResponse, _: Asked) -> Heard:
+def parse_response(response: HttpResponse, _: ParsedRequest) -> ParsedResponse:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     try:
         return _parse_body(response)
@@ -51,10 +51,10 @@ def parse_response(response: HttpResponse, _: Asked) -> Heard:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _parse_body(response: HttpResponse) -> Heard:
+def _parse_body(response: HttpResponse) -> ParsedResponse:
     body = response.body
     if response.status >= 400:
-        return Heard(Message("assistant"), error=_refused(response))
+        return ParsedResponse(Message("assistant"), error=_refused(response))
     if "event-stream" in header(response.headers, "content-type") or body.startswith(b"event:"):
         return _streamed(response)
     try:
@@ -63,21 +63,21 @@ def _parse_body(response: HttpResponse) -> Heard:
         error = failing.broken(response.ends, is_whole=True)
         if error is None:
             raise
-        return Heard(Message("assistant"), error=error)
+        return ParsedResponse(Message("assistant"), error=error)
     if record.get("type") == "error":
-        return Heard(Message("assistant"), error=_error(record, response.status))
+        return ParsedResponse(Message("assistant"), error=_error(record, response.status))
     need(record, "content", list)
     return _parse_message(record, failing.broken(response.ends, is_whole=True))
 
 
-def _parse_message(record: Record, error: Fails | None) -> Heard:
+def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
     """Reads a whole message, or as much of it as came."""
     message = assistant_of(blocks_of(record, ""))
     finish = maybe(record, "stop_reason", "")
     if finish == "refusal":
         message = _refusal(record, message)
     usage = maybe(record, "usage", dict[str, Any]())
-    return Heard(
+    return ParsedResponse(
         message,
         usage=_usage(usage) if usage else None,
         finish=_FINISHES.get(finish, finish),
@@ -130,13 +130,13 @@ def _error(record: Record, status: int) -> Fails:
     return _fails(need(error, "type", str, "error"), need(error, "message", str, "error"), status)
 
 
-def _fails(type_: str, message: str, status: int) -> Fails:
+def _fails(type: str, message: str, status: int) -> Fails:
     for words, kind in _SAID.items():
-        if words in message and type_ in ("invalid_request_error", "rate_limit_error"):
+        if words in message and type in ("invalid_request_error", "rate_limit_error"):
             return Fails(kind, status, message)
-    if type_ in ("", "api_error"):
+    if type in ("", "api_error"):
         return Fails(failing.kind_of_status(status), status, message)
-    return Fails(_KINDS.get(type_, type_), status, message)
+    return Fails(_KINDS.get(type, type), status, message)
 
 
 class _Stream:
@@ -212,7 +212,7 @@ def _input(text: str) -> Any:
     return value if isinstance(value, dict) else text
 
 
-def _streamed(response: HttpResponse) -> Heard:
+def _streamed(response: HttpResponse) -> ParsedResponse:
     stream = _Stream()
     for number, (_, data) in enumerate(sse.events(response.body)):
         at = f"events[{number}]"

@@ -20,7 +20,7 @@ from simkit.providers.body_reader import json_bytes
 from simkit.providers.chunks import pieces
 from simkit.providers.failing import MALFORMED, Words
 from simkit.providers.http import Headers, HttpAnswer, HttpResponse
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 
 Event = dict[str, Any]
 
@@ -70,7 +70,7 @@ class _Reply(msgspec.Struct, frozen=True):
     """Merged into the body."""
 
 
-def served(reply: Said, request: Asked) -> HttpResponse:
+def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Renders an answer, as a body or as the full event stream."""
     reason = "tool_use" if reply.message.calls else "end_turn"
     if reply.finish == "length":
@@ -93,7 +93,7 @@ def served(reply: Said, request: Asked) -> HttpResponse:
     )
 
 
-def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
+def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
     """Renders a failure; one whose status is 200 is told by an ``error`` event in the stream."""
     if fails.kind in _BROKEN:
         return _broken(serial, fails, request)
@@ -130,7 +130,7 @@ _BROKEN: Final = (
 _REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
 
 
-def _broken(serial: str, fails: Fails, request: Asked) -> HttpResponse:
+def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
     """Renders a reply that is none."""
     if fails.kind == "malformed_json":
         reply = _malformed(serial, request)
@@ -141,7 +141,7 @@ def _broken(serial: str, fails: Fails, request: Asked) -> HttpResponse:
     return failing.damaged(_rendered(reply, request), fails.kind)
 
 
-def _malformed(serial: str, request: Asked) -> _Reply:
+def _malformed(serial: str, request: ParsedRequest) -> _Reply:
     """Breaks a call's arguments where a stream can carry that, else the text."""
     own = [offer.name for offer in request.offers if offer.schema is not None]
     if request.is_streamed and request.output is None and own:
@@ -151,7 +151,7 @@ def _malformed(serial: str, request: Asked) -> _Reply:
     return _Reply(serial, blocks_said(Message("assistant", MALFORMED)), "end_turn")
 
 
-def _rendered(reply: _Reply, request: Asked) -> HttpResponse:
+def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
     body: Event = merged(
         {
             "id": f"msg_{reply.serial}",

@@ -11,7 +11,7 @@ from simkit.providers.anthropic.blocks import blocks_said
 from simkit.providers.attachments import is_failed
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.http import HttpRequest
-from simkit.providers.values import JSON, Asked, Offer
+from simkit.providers.values import JSON, Offer, ParsedRequest
 
 URL: Final = "https://api.anthropic.com/v1/messages"
 TOKENS_MAX: Final = 4096
@@ -20,7 +20,7 @@ _ONE_AT_A_TIME: Final = "disable_parallel_tool_use"
 _CHOICES: Final = {"none": "none", "required": "any", "auto": "auto"}
 
 
-def build_request(request: Asked) -> HttpRequest:
+def build_request(request: ParsedRequest) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of.
 
     The system messages at the front are the request's instructions, a text block each; others stand

@@ -35,7 +35,7 @@ from simkit.providers.gemini.replies import failed, served
 from simkit.providers.gemini.requests import build_request
 from simkit.providers.gemini.schema import json_schema
 from simkit.providers.http import HttpRequest, path_of
-from simkit.providers.values import Asked, Offer, Protocol
+from simkit.providers.values import Offer, ParsedRequest, Protocol
 
 _PATH: Final = re.compile(
     r"/(?:models|tunedModels|endpoints)/(?P<model>[^/:]+):(?P<verb>g|streamG)enerateContent$"
@@ -58,14 +58,14 @@ def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and _path(request.url) is not None
 
 
-def _parse_request(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> ParsedRequest:
     try:
         return _read(request, camel_keys(record_of(request.body)))
     except RecursionError:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _read(request: HttpRequest, body: Record) -> Asked:
+def _read(request: HttpRequest, body: Record) -> ParsedRequest:
     path = _path(request.url)
     if path is None:
         raise WireInvalid("has no `models/…:generateContent`", "url")
@@ -82,7 +82,7 @@ def _read(request: HttpRequest, body: Record) -> Asked:
     if is_streamed and not re.search(r"[?&]alt=sse(?:[&#]|$)", request.url):
         # Without `alt=sse` the stream is one JSON list, in pieces.
         settings["alt"] = "json"
-    return Asked(
+    return ParsedRequest(
         protocol="gemini",
         model=path["model"],
         messages=tuple(messages),
@@ -146,7 +146,7 @@ def _offer(declared: Record, at: str) -> Offer:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, Any]]:
-    """Reads which functions may be called; what `Asked.choice` cannot say stays a setting."""
+    """Read which functions may be called; what `ParsedRequest.choice` cannot hold is a setting."""
     config = camel_keys(maybe(body, "toolConfig", dict[str, JsonValue]()))
     place = "toolConfig.functionCallingConfig"
     calling = camel_keys(maybe(config, "functionCallingConfig", dict[str, Any](), "toolConfig"))

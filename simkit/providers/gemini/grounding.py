@@ -6,10 +6,10 @@ from typing import Any
 
 from simkit.core.messages import spans_of
 from simkit.providers.beside import expect_asked, queries, tokens_of
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 
 
-def grounded(reply: Said) -> dict[str, Any]:
+def grounded(reply: OutgoingReply) -> dict[str, Any]:
     """Returns the pages found and the places in the text that cite them, in bytes."""
     citations, text = reply.extras.citations, reply.message.content
     if not citations:
@@ -35,7 +35,7 @@ def grounded(reply: Said) -> dict[str, Any]:
     }
 
 
-def probable(reply: Said, request: Asked) -> dict[str, Any]:
+def probable(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
     """Returns how probable each token is, where a request asks for that."""
     is_asked = request.settings.get("responseLogprobs") is True
     if not expect_asked(reply, is_asked, "`responseLogprobs: true`"):

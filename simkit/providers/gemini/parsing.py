@@ -16,7 +16,7 @@ from simkit.providers import failing, sse
 from simkit.providers.body_reader import Record, maybe, need, record_of, records, typed, under
 from simkit.providers.gemini.parts import Numbered, Placed, model_of, parts_of
 from simkit.providers.http import HttpResponse, header
-from simkit.providers.values import Asked, Heard
+from simkit.providers.values import ParsedRequest, ParsedResponse
 
 _FINISHES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("", "STOP", "FINISH_REASON_UNSPECIFIED"), ""),
@@ -46,17 +46,17 @@ _SAID: Final[Mapping[str, str]] = {
 """What has no status of its own is known by its words."""
 
 
-def parse_response(response: HttpResponse, request: Asked) -> Heard:
+def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     try:
         if response.status >= 400:
-            return Heard(Message("assistant"), error=_refused(response))
+            return ParsedResponse(Message("assistant"), error=_refused(response))
         return _parse_body(response, Numbered(sum(len(m.calls) for m in request.messages)))
     except RecursionError:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _parse_body(response: HttpResponse, calls: Numbered) -> Heard:
+def _parse_body(response: HttpResponse, calls: Numbered) -> ParsedResponse:
     body = response.body
     is_events = "event-stream" in header(response.headers, "content-type")
     if is_events or body.startswith(b"data:"):
@@ -77,7 +77,7 @@ def _parse_body(response: HttpResponse, calls: Numbered) -> Heard:
         error = failing.broken(response.ends, is_whole=True)
         if error is None:
             raise
-        return Heard(Message("assistant"), error=error)
+        return ParsedResponse(Message("assistant"), error=error)
     whole = _Stream()
     whole.add(record, "", response.status)
     return whole.parse(response.ends, True, calls)
@@ -85,17 +85,17 @@ def _parse_body(response: HttpResponse, calls: Numbered) -> Heard:
 
 def _listed(body: bytes) -> tuple[list[Record], bool]:
     """Returns the responses in a list, and whether the list has its end."""
-    text, records_ = body.decode("utf-8", "replace").strip(), list[Record]()
+    text, records = body.decode("utf-8", "replace").strip(), list[Record]()
     place, decode = 1, json.JSONDecoder().raw_decode
     while True:
         place += len(text) - place - len(text[place:].lstrip(" \t\r\n,"))
         if place >= len(text) or text[place] == "]":
-            return records_, place < len(text)
+            return records, place < len(text)
         try:
             value, place = decode(text, place)
         except ValueError:
-            return records_, False
-        records_.append(typed(value, dict, f"body[{len(records_)}]"))
+            return records, False
+        records.append(typed(value, dict, f"body[{len(records)}]"))
 
 
 class _Stream:
@@ -130,7 +130,7 @@ class _Stream:
             self._reason = maybe(candidate, "finishReason", "", place) or self._reason
             self._why = maybe(candidate, "finishMessage", "", place) or self._why
 
-    def parse(self, ends: str, is_whole: bool, calls: Numbered) -> Heard:
+    def parse(self, ends: str, is_whole: bool, calls: Numbered) -> ParsedResponse:
         """Returns what they say."""
         error = self._error or failing.broken(ends, is_whole)
         if self._reason == "MALFORMED_FUNCTION_CALL" and error is None:
@@ -141,7 +141,7 @@ class _Stream:
         if self._is_blocked:
             finish = "content_filter"
         message = _explained(model_of(self._parts, calls), finish, self._why)
-        return Heard(message, usage=self._usage, finish=finish, id=self._id, error=error)
+        return ParsedResponse(message, usage=self._usage, finish=finish, id=self._id, error=error)
 
 
 def _explained(message: Message, finish: str, why: str) -> Message:

@@ -63,11 +63,11 @@ def camel_keys(record: Record) -> dict[str, Any]:
 
 def parts_of(content: Record, at: str) -> list[Placed]:
     """Returns the parts of a content, none if it has none."""
-    parts_ = maybe(content, "parts", list[JsonValue](), at)
-    places = [f"{under(at, 'parts')}[{number}]" for number in range(len(parts_))]
+    parts = maybe(content, "parts", list[JsonValue](), at)
+    places = [f"{under(at, 'parts')}[{number}]" for number in range(len(parts))]
     return [
         (camel_keys(typed(part, dict, place)), place)
-        for part, place in zip(parts_, places, strict=True)
+        for part, place in zip(parts, places, strict=True)
     ]
 
 

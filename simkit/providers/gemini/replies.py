@@ -21,7 +21,7 @@ from simkit.providers.failing import MALFORMED, Words
 from simkit.providers.gemini.grounding import grounded, probable
 from simkit.providers.gemini.parts import parts_said
 from simkit.providers.http import HttpAnswer, HttpResponse
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 
 _JSON: Final = "application/json; charset=UTF-8"
 _TYPES: Final = "type.googleapis.com/google.rpc."
@@ -84,7 +84,7 @@ class _Reply(msgspec.Struct, frozen=True):
     """Merged into the body."""
 
 
-def served(reply: Said, request: Asked) -> HttpResponse:
+def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Renders an answer, as a body or as the full stream."""
     reason = {"": "STOP", "length": "MAX_TOKENS"}.get(reply.finish, reply.finish.upper())
     parts = parts_said(reply.message, reply.extras.thinking)
@@ -97,7 +97,7 @@ def served(reply: Said, request: Asked) -> HttpResponse:
     )
 
 
-def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
+def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
     """Renders a failure; one whose status is 200 is told inside the stream."""
     if fails.kind == "empty_choices":
         return _framed([{**_body(_Reply(serial, [], ""), request), "candidates": []}], request)
@@ -138,7 +138,7 @@ _BROKEN: Final = ("refusal", "malformed_json", "empty_reply", "length", *failing
 _REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
 
 
-def _broken(serial: str, fails: Fails, request: Asked) -> HttpResponse:
+def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
     """Renders a reply that is none."""
     if fails.kind == "malformed_json":
         reply = _malformed(serial, request)
@@ -148,7 +148,7 @@ def _broken(serial: str, fails: Fails, request: Asked) -> HttpResponse:
     return failing.damaged(_rendered(reply, request), fails.kind)
 
 
-def _malformed(serial: str, request: Asked) -> _Reply:
+def _malformed(serial: str, request: ParsedRequest) -> _Reply:
     """Breaks the text; a call that is no JSON never leaves the provider, which says so instead."""
     own = [offer.name for offer in request.offers if offer.schema is not None]
     if request.output is None and own:
@@ -158,14 +158,14 @@ def _malformed(serial: str, request: Asked) -> _Reply:
     return _Reply(serial, [{"text": MALFORMED}], "STOP")
 
 
-def _blocked(serial: str, fails: Fails, request: Asked) -> HttpResponse:
+def _blocked(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
     body = _body(_Reply(serial, [], ""), request)
     del body["candidates"]
     feedback = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": fails.message}
     return _framed([{"promptFeedback": feedback, **body}], request)
 
 
-def _rendered(reply: _Reply, request: Asked) -> HttpResponse:
+def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
     body: dict[str, Any] = merged(_body(reply, request), reply.raw or {})
     if not request.is_streamed:
         return _framed([body], request)
@@ -207,7 +207,7 @@ def _pieces(
     return [*bodies[:-1], {**part, **bodies[-1]}]
 
 
-def _body(reply: _Reply, request: Asked) -> dict[str, Any]:
+def _body(reply: _Reply, request: ParsedRequest) -> dict[str, Any]:
     content: dict[str, Any] = {"role": "model"}
     if reply.parts:
         content = {"parts": list(reply.parts), **content}
@@ -239,7 +239,7 @@ def _counted(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _framed(bodies: Sequence[Mapping[str, Any]], request: Asked) -> HttpResponse:
+def _framed(bodies: Sequence[Mapping[str, Any]], request: ParsedRequest) -> HttpResponse:
     """Puts responses into a body, into server-sent events, or into one list in pieces."""
     if not request.is_streamed:
         return HttpResponse(200, (("content-type", _JSON),), (json_bytes(bodies[0]),))

@@ -11,7 +11,7 @@ from simkit.providers.attachments import is_failed
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.gemini.parts import parts_said
 from simkit.providers.http import HttpRequest
-from simkit.providers.values import JSON, Asked, Offer
+from simkit.providers.values import JSON, Offer, ParsedRequest
 
 URL: Final = "https://generativelanguage.googleapis.com/v1beta/models"
 _OUTSIDE: Final = frozenset({"cachedContent", "labels", "safetySettings", "toolConfig"})
@@ -19,7 +19,7 @@ _OUTSIDE: Final = frozenset({"cachedContent", "labels", "safetySettings", "toolC
 _MODES: Final = {"none": "NONE", "required": "ANY"}
 
 
-def build_request(request: Asked) -> HttpRequest:
+def build_request(request: ParsedRequest) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of.
 
     The system messages at the front are the request's instructions, a part each. The protocol knows

@@ -34,11 +34,11 @@ from simkit.providers.openai.chat_parsing import parse_response, reasoning_in
 from simkit.providers.openai.chat_requests import build_request
 from simkit.providers.openai.chat_serving import failed, served
 from simkit.providers.openai.parts import FREE_TEXT, arguments_of, content_of, kind_of_call
-from simkit.providers.values import Asked, Offer, Protocol
+from simkit.providers.values import Offer, ParsedRequest, Protocol
 
 _PATH: Final = "/chat/completions"
 _READ: Final = frozenset({"messages", "model", "response_format", "stream", "tool_choice", "tools"})
-"""What stands in `Asked` by its own name, and so is no setting."""
+"""What stands in `ParsedRequest` by its own name, and so is no setting."""
 _CHOICES_MAX: Final = 128
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -47,7 +47,7 @@ def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and path_of(request.url).endswith(_PATH)
 
 
-def _parse_request(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> ParsedRequest:
     body = record_of(request.body)
     if maybe(body, "n", 1) > _CHOICES_MAX:
         raise WireInvalid(f"{body['n']} answers to one request; at most {_CHOICES_MAX}", "n")
@@ -58,7 +58,7 @@ def _parse_request(request: HttpRequest) -> Asked:
     need(body, "messages", list)
     settings = {key: value for key, value in body.items() if key not in _READ}
     choice, allowed = _choice(body)
-    return Asked(
+    return ParsedRequest(
         protocol=PROTOCOL.name,
         model=model,
         messages=_messages(body),
@@ -77,11 +77,11 @@ def _deployment(path: str) -> str:
 
 def _messages(body: Record) -> tuple[Message, ...]:
     tools: dict[str, str] = {}
-    messages_ = list[Message]()
+    messages = list[Message]()
     for record, at in records(body, "messages"):
         role = need(record, "role", str, at)
         if role == "assistant":
-            message = _assistant(record, at, len(messages_))
+            message = _assistant(record, at, len(messages))
             tools.update((call.id, call.name) for call in message.calls)
         elif role == "tool":
             message = _tool(record, at, need(record, "tool_call_id", str, at), tools)
@@ -97,8 +97,8 @@ def _messages(body: Record) -> tuple[Message, ...]:
             message = Message(ROLE_ALIASES[role], content, data=extras or None)
         else:
             raise unknown("role", role, _ROLES, under(at, "role"))
-        messages_.append(message)
-    return tuple(messages_)
+        messages.append(message)
+    return tuple(messages)
 
 
 def _assistant(record: Record, at: str, place: int) -> Message:
@@ -122,7 +122,7 @@ def _assistant(record: Record, at: str, place: int) -> Message:
 
 
 def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
-    calls_ = []
+    calls = []
     for call, where in records(record, "tool_calls", at):
         kind = kind_of_call(call)
         inner, inside = need(call, kind, dict, where), under(where, kind)
@@ -132,13 +132,13 @@ def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
             else arguments_of(maybe(inner, "arguments", "", inside))
         )
         name = need(inner, "name", str, inside)
-        calls_.append(ToolCall(need(call, "id", str, where), name, args))
+        calls.append(ToolCall(need(call, "id", str, where), name, args))
     legacy = maybe(record, "function_call", dict[str, JsonValue](), at)
     if legacy.get("name"):
         inside = under(at, "function_call")
         args = arguments_of(maybe(legacy, "arguments", "", inside))
-        calls_.append(ToolCall(f"function_call_{place}", need(legacy, "name", str, inside), args))
-    return tuple(calls_)
+        calls.append(ToolCall(f"function_call_{place}", need(legacy, "name", str, inside), args))
+    return tuple(calls)
 
 
 def _tool(record: Record, at: str, call_id: str, tools: Mapping[str, str]) -> Message:

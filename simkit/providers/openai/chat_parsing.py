@@ -12,30 +12,30 @@ from simkit.providers.failing import broken
 from simkit.providers.http import HttpResponse
 from simkit.providers.openai.errors import fails_in, fails_of
 from simkit.providers.openai.parts import arguments_of, checked, content_of, kind_of_call, usage_of
-from simkit.providers.values import Asked, Heard
+from simkit.providers.values import ParsedRequest, ParsedResponse
 
 _NATURAL: Final = frozenset({"stop", "tool_calls", "function_call"})
 
 
-def parse_response(response: HttpResponse, request: Asked) -> Heard:
+def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     if response.status >= 400:
-        return Heard(Message("assistant"), error=fails_of(response))
+        return ParsedResponse(Message("assistant"), error=fails_of(response))
     reply = _Reply(f"function_call_{len(request.messages)}")
     if sse.is_stream(response):
         parsed = _heard_stream(response, reply)
         return parsed if parsed.error else checked(parsed, request)
     if response.ends:
-        return Heard(Message("assistant"), error=broken(response.ends, is_whole=False))
+        return ParsedResponse(Message("assistant"), error=broken(response.ends, is_whole=False))
     body = record_of(response.body)
     if body.get("error"):
-        return Heard(Message("assistant"), error=fails_in(body["error"], response.status))
+        return ParsedResponse(Message("assistant"), error=fails_in(body["error"], response.status))
     need(body, "choices", list)
     reply.add(body, "message")
     return checked(reply.parse(), request)
 
 
-def _heard_stream(response: HttpResponse, reply: _Reply) -> Heard:
+def _heard_stream(response: HttpResponse, reply: _Reply) -> ParsedResponse:
     is_done = False
     for number, (_, data) in enumerate(sse.events(response.body)):
         if data.startswith(sse.DONE):
@@ -58,7 +58,7 @@ def reasoning_in(record: Record, at: str) -> str:
     return maybe(record, "reasoning_content", "", at) or maybe(record, "reasoning", "", at)
 
 
-class _Call:
+class _StreamedCall:
     """One call as it arrives: the id and the name once, the arguments in pieces."""
 
     __slots__ = ("arguments", "id", "is_custom", "name")
@@ -81,7 +81,7 @@ class _Reply:
         self._id, self.finish = "", ""
         self._usage: Usage | None = None
         self._texts, self._refusals = list[str](), list[str]()
-        self._reasoning, self._calls = list[str](), dict[int, _Call]()
+        self._reasoning, self._calls = list[str](), dict[int, _StreamedCall]()
 
     @property
     def has_usage(self) -> bool:
@@ -111,7 +111,7 @@ class _Reply:
             self._add_call(0, {"id": self._legacy_id, "function": legacy}, at)
 
     def _add_call(self, index: int, call: Record, at: str) -> None:
-        open_call = self._calls.setdefault(index, _Call(""))
+        open_call = self._calls.setdefault(index, _StreamedCall(""))
         open_call.id = open_call.id or maybe(call, "id", "", at)
         kind = kind_of_call(call)
         inner = maybe(call, kind, dict[str, JsonValue](), at)
@@ -121,7 +121,7 @@ class _Reply:
         key = "input" if kind == "custom" else "arguments"
         open_call.arguments.append(maybe(inner, key, "", inside))
 
-    def parse(self, error: Fails | None = None) -> Heard:
+    def parse(self, error: Fails | None = None) -> ParsedResponse:
         """Returns what has arrived."""
         extras = Extras()
         if reasoning := "".join(self._reasoning):
@@ -133,7 +133,9 @@ class _Reply:
         calls = tuple(self._calls[index].whole() for index in sorted(self._calls))
         message = Message("assistant", text, calls=calls, data=data_of(text, extras))
         finish = "" if self.finish in _NATURAL else self.finish
-        return Heard(message, self._usage, "refusal" if refusal else finish, self._id, error)
+        return ParsedResponse(
+            message, self._usage, "refusal" if refusal else finish, self._id, error
+        )
 
 
 def _usage(usage: Record, at: str) -> Usage:

@@ -8,12 +8,12 @@ from simkit.core.messages import Message, ToolCall
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.http import HttpRequest
 from simkit.providers.openai.parts import FREE_TEXT, arguments_text
-from simkit.providers.values import JSON, OUTPUT_NAME, Asked, Offer
+from simkit.providers.values import JSON, OUTPUT_NAME, Offer, ParsedRequest
 
 URL: Final = "https://api.openai.com/v1/chat/completions"
 
 
-def build_request(request: Asked) -> HttpRequest:
+def build_request(request: ParsedRequest) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of."""
     body: dict[str, Any] = {
         "model": request.model,

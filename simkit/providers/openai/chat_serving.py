@@ -23,14 +23,14 @@ from simkit.providers.openai.parts import (
     probabilities,
     refusal_in,
 )
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 
 _CUT: Final = ("reasoning_content", "reasoning", "content", "refusal")
 """The texts of a message, which a stream brings in pieces; all else comes whole."""
 _CHOICE: Final = ("index", "message", "logprobs", "finish_reason")
 
 
-def served(reply: Said, request: Asked) -> HttpResponse:
+def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Renders an answer, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{reply.serial}")
     body = with_raw(_body(reply, request), reply)
@@ -41,7 +41,7 @@ def served(reply: Said, request: Asked) -> HttpResponse:
     return HttpResponse(200, headers, (json_bytes(body),))
 
 
-def _body(reply: Said, request: Asked) -> dict[str, Any]:
+def _body(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
     message = {"role": "assistant", **_fields(reply), **_calls(reply.message.calls, request)}
     choices = [
         {
@@ -63,26 +63,26 @@ def _body(reply: Said, request: Asked) -> dict[str, Any]:
     }
 
 
-def _number(request: Asked) -> int:
+def _number(request: ParsedRequest) -> int:
     """Returns how many choices are asked for; a reply line is the answer in each of them."""
     number = request.settings.get("n")
     return number if isinstance(number, int) and number > 0 else 1
 
 
-def _tier(request: Asked) -> dict[str, JsonValue]:
+def _tier(request: ParsedRequest) -> dict[str, JsonValue]:
     """Returns the tier that serves, where a request names one: `auto` is `default`."""
     tier = request.settings.get("service_tier")
     return {"service_tier": "default" if tier == "auto" else tier} if tier else {}
 
 
-def _logprobs(reply: Said, request: Asked) -> JsonValue:
+def _logprobs(reply: OutgoingReply, request: ParsedRequest) -> JsonValue:
     """Returns how probable each token is, where a request asks for that."""
     if not expect_asked(reply, request.settings.get("logprobs") is True, "`logprobs: true`"):
         return None
     return {"content": probabilities(reply, request.settings.get("top_logprobs")), "refusal": None}
 
 
-def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
+def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
     """Renders a failure as OpenAI fails: an error, or a reply that is broken."""
     if (nothing := unanswered(fails)) is not None:
         return nothing
@@ -91,13 +91,13 @@ def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
             return _without_choices(broken, request)
         return damaged(served(broken, request), fails.kind)
     if request.is_streamed and comes_in_stream(fails, OWN):
-        started = served(Said(serial, Message("assistant"), Usage(0, 0)), request)
+        started = served(OutgoingReply(serial, Message("assistant"), Usage(0, 0)), request)
         error = sse.frame({"error": error_body(fails, request, "messages")[1]})
         return HttpResponse(200, started.headers, (started.chunks[0], error))
     return refused(serial, fails, request, "messages")
 
 
-def _without_choices(reply: Said, request: Asked) -> HttpResponse:
+def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Renders what servers are seen to send that have nothing to say, as Azure's do of filters."""
     whole = served(reply, request)
     if not request.is_streamed:
@@ -108,7 +108,7 @@ def _without_choices(reply: Said, request: Asked) -> HttpResponse:
     return HttpResponse(200, whole.headers, (first, sse.frame(sse.DONE)))
 
 
-def _fields(reply: Said) -> dict[str, JsonValue]:
+def _fields(reply: OutgoingReply) -> dict[str, JsonValue]:
     """Returns what a message says beside its calls: content, refusal, reasoning, citations."""
     message = reply.message
     refusal = refusal_in(message)
@@ -129,7 +129,7 @@ def _fields(reply: Said) -> dict[str, JsonValue]:
     return {"reasoning_content": reasoning, **fields} if reasoning else fields
 
 
-def _thought(reply: Said) -> str:
+def _thought(reply: OutgoingReply) -> str:
     thinking = reply.extras.thinking
     if thinking is None:
         return ""
@@ -142,7 +142,7 @@ def _thought(reply: Said) -> str:
     return thinking.text
 
 
-def _calls(calls: tuple[ToolCall, ...], request: Asked) -> dict[str, JsonValue]:
+def _calls(calls: tuple[ToolCall, ...], request: ParsedRequest) -> dict[str, JsonValue]:
     if not calls:
         return {}
     if "functions" in request.settings:
@@ -151,13 +151,13 @@ def _calls(calls: tuple[ToolCall, ...], request: Asked) -> dict[str, JsonValue]:
     return {"tool_calls": [_call(call, arguments_text(call), request) for call in calls]}
 
 
-def _call(call: ToolCall, text: str, request: Asked) -> dict[str, JsonValue]:
+def _call(call: ToolCall, text: str, request: ParsedRequest) -> dict[str, JsonValue]:
     if is_custom(call.name, request):
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
-def _finish(reply: Said) -> str:
+def _finish(reply: OutgoingReply) -> str:
     if reply.finish and reply.finish != REFUSAL:
         return reply.finish
     return "tool_calls" if reply.message.calls else "stop"
@@ -184,7 +184,7 @@ def _usage(usage: Usage) -> dict[str, JsonValue]:
     }
 
 
-def _stream(body: dict[str, Any], reply: Said, request: Asked) -> Iterator[bytes]:
+def _stream(body: dict[str, Any], reply: OutgoingReply, request: ParsedRequest) -> Iterator[bytes]:
     options = request.settings.get("stream_options")
     reports = isinstance(options, Mapping) and options.get("include_usage") is True
     head = {key: value for key, value in body.items() if key not in ("choices", "usage")}
@@ -197,7 +197,7 @@ def _stream(body: dict[str, Any], reply: Said, request: Asked) -> Iterator[bytes
     yield sse.frame(sse.DONE)
 
 
-def _steps(choice: dict[str, Any], reply: Said) -> Iterator[dict[str, JsonValue]]:
+def _steps(choice: dict[str, Any], reply: OutgoingReply) -> Iterator[dict[str, JsonValue]]:
     """Yields one choice, delta by delta; clients take fields of its own from the first."""
     message, logprobs = choice["message"], choice["logprobs"]
 
@@ -224,7 +224,7 @@ def _steps(choice: dict[str, Any], reply: Said) -> Iterator[dict[str, JsonValue]
 
 
 def _cut(
-    step: Callable[..., Any], key: str, text: str, logprobs: JsonValue, reply: Said
+    step: Callable[..., Any], key: str, text: str, logprobs: JsonValue, reply: OutgoingReply
 ) -> Iterator[dict[str, JsonValue]]:
     cut = pieces(text, reply.chunks)
     if key != "content" or logprobs is None:
@@ -236,7 +236,7 @@ def _cut(
         yield step({key: piece}, tokens=share)
 
 
-def _call_deltas(message: dict[str, Any], reply: Said) -> Iterator[dict[str, JsonValue]]:
+def _call_deltas(message: dict[str, Any], reply: OutgoingReply) -> Iterator[dict[str, JsonValue]]:
     """Yields each call as its id and name, then its arguments piece by piece."""
     if call := message.get("function_call"):
         yield {"function_call": {**call, "arguments": ""}}

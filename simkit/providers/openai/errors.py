@@ -21,7 +21,7 @@ from simkit.providers.failing import (
     worded,
 )
 from simkit.providers.http import Headers, HttpResponse, header
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 
 _REQUEST: Final = "invalid_request_error"
 
@@ -88,7 +88,7 @@ _KINDS_BY_STATUS: Final[Mapping[int, str]] = {
 
 
 def error_body(
-    fails: Fails, request: Asked, context_field: str
+    fails: Fails, request: ParsedRequest, context_field: str
 ) -> tuple[int, dict[str, JsonValue]]:
     """Returns a failure's status and what OpenAI says of it."""
     words = worded(fails, OWN, request.model)
@@ -102,7 +102,7 @@ def error_body(
     }
 
 
-def refused(serial: str, fails: Fails, request: Asked, context_field: str) -> HttpResponse:
+def refused(serial: str, fails: Fails, request: ParsedRequest, context_field: str) -> HttpResponse:
     """Renders a failure before there is a reply; ``context_field`` is where the context stands.
 
     OpenAI's clients do not try again unless the script says when.
@@ -115,7 +115,7 @@ def refused(serial: str, fails: Fails, request: Asked, context_field: str) -> Ht
     return HttpResponse(status, headers, (json_bytes({"error": error}),))
 
 
-def broken_reply(serial: str, fails: Fails, request: Asked) -> Said | None:
+def broken_reply(serial: str, fails: Fails, request: ParsedRequest) -> OutgoingReply | None:
     """Returns what a model says that fails in this way; None for a failure without a reply.
 
     Its words are the failure's message. A reply that is damaged on the way is still whole.
@@ -132,10 +132,10 @@ def broken_reply(serial: str, fails: Fails, request: Asked) -> Said | None:
         finish = "length"
     elif fails.kind not in ON_THE_WAY:
         return None
-    return Said(serial, message, Usage(0, 0), finish=finish)
+    return OutgoingReply(serial, message, Usage(0, 0), finish=finish)
 
 
-def _malformed(serial: str, request: Asked) -> Message:
+def _malformed(serial: str, request: ParsedRequest) -> Message:
     """Breaks the output where the request asks for one, else a call's arguments, else the text."""
     functions = [offer.name for offer in request.offers if offer.schema is not None]
     if request.output is not None or not functions or request.choice == "none":

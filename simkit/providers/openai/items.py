@@ -28,13 +28,13 @@ _UNSAID: Final = frozenset({"additional_tools", "compaction_trigger", "configura
 
 def messages_of(items: Sequence[Placed]) -> list[Message]:
     """Reads an input. Items of one reply are one message: reasoning, then text, then calls."""
-    messages_, tools = list[Message](), dict[str, str]()
+    messages, tools = list[Message](), dict[str, str]()
     group = _Group(tools)
 
     def flush() -> None:
         nonlocal group
         if not group.is_empty:
-            messages_.append(group.message())
+            messages.append(group.message())
             group = _Group(tools)
 
     for item, at in items:
@@ -44,16 +44,16 @@ def messages_of(items: Sequence[Placed]) -> list[Message]:
             continue
         if role != "assistant":
             flush()
-            messages_.append(_parse_message(item, role, at))
+            messages.append(_parse_message(item, role, at))
         elif kind.endswith("_output"):
             flush()
-            messages_.append(_result(item, at, tools))
+            messages.append(_result(item, at, tools))
         else:
             if kind in ("message", "reasoning", REFERENCE) and group.has_said:
                 flush()
             group.add(item, kind, at)
     flush()
-    return messages_
+    return messages
 
 
 def reply_of(items: Sequence[Placed]) -> Message:

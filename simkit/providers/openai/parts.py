@@ -13,7 +13,7 @@ from simkit.providers import attachments as extra
 from simkit.providers.beside import tokens_of
 from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under, unknown
 from simkit.providers.failing import malformed
-from simkit.providers.values import Asked, Heard, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest, ParsedResponse
 
 FREE_TEXT: Final[JsonValue] = {"type": "string"}
 """The argument schema of a custom tool, which takes a text instead of an object."""
@@ -146,12 +146,12 @@ def refusal_in(message: Message) -> str | None:
     return refusal if isinstance(refusal, str) else None
 
 
-def is_custom(name: str, request: Asked) -> bool:
+def is_custom(name: str, request: ParsedRequest) -> bool:
     """Whether a tool takes a text instead of an object."""
     return any(offer.name == name and offer.schema == FREE_TEXT for offer in request.offers)
 
 
-def checked(parsed: Heard, request: Asked) -> Heard:
+def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:
     """Returns what was heard, as a failure if arguments or an output are there but are no JSON."""
     message = parsed.message
     for call in message.calls:
@@ -176,7 +176,7 @@ def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValu
     ]
 
 
-def probabilities(reply: Said, top: JsonValue) -> list[dict[str, JsonValue]]:
+def probabilities(reply: OutgoingReply, top: JsonValue) -> list[dict[str, JsonValue]]:
     """Returns the tokens of a text as both interfaces write them, with ``top`` alternatives."""
     rows: list[dict[str, JsonValue]] = []
     for token in tokens_of(reply):

@@ -16,25 +16,25 @@ from simkit.providers.openai.parts import FREE_TEXT
 from simkit.providers.openai.responses_parsing import parse_response
 from simkit.providers.openai.responses_requests import build_request
 from simkit.providers.openai.responses_serving import failed, served
-from simkit.providers.values import Asked, Offer, Protocol
+from simkit.providers.values import Offer, ParsedRequest, Protocol
 
 _READ: Final = {
     *("input", "instructions", "model", "previous_response_id", "stream", "text", "tool_choice"),
     "tools",
 }
-"""What stands in `Asked` by its own name, and so is no setting."""
+"""What stands in `ParsedRequest` by its own name, and so is no setting."""
 
 
 def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and path_of(request.url).endswith("/responses")
 
 
-def _parse_request(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> ParsedRequest:
     body = record_of(request.body)
     choice, allowed = _choice(body)
     output, text = _output(body)
     settings = {key: value for key, value in body.items() if key not in _READ}
-    return Asked(
+    return ParsedRequest(
         protocol=PROTOCOL.name,
         # A stored prompt may bring the model.
         model=maybe(body, "model", "") if body.get("prompt") else need(body, "model", str),
@@ -64,16 +64,16 @@ def _conversation(body: Record) -> str:
 
 
 def _messages(body: Record) -> tuple[Message, ...]:
-    messages_ = list[Message]()
+    messages = list[Message]()
     if instructions := maybe(body, INSTRUCTIONS, ""):
-        messages_.append(Message("system", instructions, section=INSTRUCTIONS))
-    input_ = body.get("input")
-    if isinstance(input_, str):
-        messages_.append(Message("user", input_))
-    elif input_ is not None or not body.get("prompt"):
+        messages.append(Message("system", instructions, section=INSTRUCTIONS))
+    input = body.get("input")
+    if isinstance(input, str):
+        messages.append(Message("user", input))
+    elif input is not None or not body.get("prompt"):
         need(body, "input", list)
-        messages_ += messages_of(records(body, "input"))
-    return tuple(messages_)
+        messages += messages_of(records(body, "input"))
+    return tuple(messages)
 
 
 def _offers(tool: Record, at: str) -> list[Offer]:

@@ -12,20 +12,20 @@ from simkit.providers.http import HttpResponse
 from simkit.providers.openai.errors import fails_in, fails_of
 from simkit.providers.openai.items import reply_of
 from simkit.providers.openai.parts import checked, usage_of
-from simkit.providers.values import Asked, Heard
+from simkit.providers.values import ParsedRequest, ParsedResponse
 
 _LAST: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _REASONS: Final = {"max_output_tokens": "length"}
 
 
-def parse_response(response: HttpResponse, request: Asked) -> Heard:
+def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     if response.status >= 400:
-        return Heard(Message("assistant"), error=fails_of(response))
+        return ParsedResponse(Message("assistant"), error=fails_of(response))
     if sse.is_stream(response):
         parsed = _heard_stream(response)
     elif response.ends:
-        return Heard(Message("assistant"), error=broken(response.ends, is_whole=False))
+        return ParsedResponse(Message("assistant"), error=broken(response.ends, is_whole=False))
     else:
         body = record_of(response.body)
         if body.get("error") is None:
@@ -34,14 +34,14 @@ def parse_response(response: HttpResponse, request: Asked) -> Heard:
     return parsed if parsed.error else checked(parsed, request)
 
 
-def _parse_body(body: Record, at: str, streamed: Message | None) -> Heard:
+def _parse_body(body: Record, at: str, streamed: Message | None) -> ParsedResponse:
     """Reads a response object; some servers send the output only as the stream's events."""
     message = reply_of(records(body, "output", at))
     if streamed is not None and not body.get("output"):
         message = streamed
     usage = maybe(body, "usage", dict[str, JsonValue](), at)
     error = body.get("error")
-    return Heard(
+    return ParsedResponse(
         message,
         _usage(usage, under(at, "usage")) if usage else None,
         _finish(body, message, at),
@@ -65,7 +65,7 @@ def _usage(usage: Record, at: str) -> Usage:
     return usage_of(usage, at, "input", "output")
 
 
-def _heard_stream(response: HttpResponse) -> Heard:
+def _heard_stream(response: HttpResponse) -> ParsedResponse:
     output, response_id = _Output(), ""
     for number, (event, data) in enumerate(sse.events(response.body)):
         if data.startswith(sse.DONE):
@@ -78,15 +78,15 @@ def _heard_stream(response: HttpResponse) -> Heard:
             return _parse_body(need(body, "response", dict, at), place, output.message())
         if kind == "error" or body.get("error"):
             error = fails_in(body.get("error") or body, 200)
-            return Heard(output.message(), None, "", response_id, error)
+            return ParsedResponse(output.message(), None, "", response_id, error)
         if kind == "response.created":
             response_id = maybe(need(body, "response", dict, at), "id", "", under(at, "response"))
         output.take(body, kind, at)
     return _broken(output, response_id, broken(response.ends, is_whole=False))
 
 
-def _broken(output: _Output, response_id: str, error: Fails | None) -> Heard:
-    return Heard(output.message(), None, "", response_id, error)
+def _broken(output: _Output, response_id: str, error: Fails | None) -> ParsedResponse:
+    return ParsedResponse(output.message(), None, "", response_id, error)
 
 
 class _Output:

@@ -11,12 +11,12 @@ from simkit.providers.body_reader import json_bytes
 from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.http import HttpRequest
 from simkit.providers.openai.parts import FREE_TEXT, arguments_text
-from simkit.providers.values import JSON, OUTPUT_NAME, Asked, Offer
+from simkit.providers.values import JSON, OUTPUT_NAME, Offer, ParsedRequest
 
 URL: Final = "https://api.openai.com/v1/responses"
 
 
-def build_request(request: Asked) -> HttpRequest:
+def build_request(request: ParsedRequest) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of.
 
     A reply's calls stand behind its text as items of their own: a message of calls alone behind one

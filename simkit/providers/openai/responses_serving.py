@@ -21,9 +21,9 @@ from simkit.providers.openai.parts import (
     probabilities,
     refusal_in,
 )
-from simkit.providers.values import Asked, Said
+from simkit.providers.values import OutgoingReply, ParsedRequest
 
-_Item: TypeAlias = dict[str, Any]
+_OutputItem: TypeAlias = dict[str, Any]
 _REASONS: Final = {"length": "max_output_tokens"}
 _ARGUMENTS: Final = {
     "function_call": ("response.function_call_arguments", "arguments"),
@@ -42,7 +42,7 @@ _ECHOED: Final = {
 """Settings that a response repeats, with what they are where the request says nothing."""
 
 
-def served(reply: Said, request: Asked) -> HttpResponse:
+def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Renders an answer, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{reply.serial}")
     if request.is_streamed:
@@ -52,7 +52,7 @@ def served(reply: Said, request: Asked) -> HttpResponse:
     return HttpResponse(200, headers, (json_bytes(_whole(reply, request)),))
 
 
-def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
+def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
     """Renders a failure as OpenAI fails: an error, or a reply that is broken."""
     if (nothing := unanswered(fails)) is not None:
         return nothing
@@ -63,8 +63,8 @@ def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
     return refused(serial, fails, request, "input")
 
 
-def _failed_in_stream(serial: str, fails: Fails, request: Asked) -> HttpResponse:
-    reply = Said(serial, Message("assistant"), Usage(0, 0))
+def _failed_in_stream(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
+    reply = OutgoingReply(serial, Message("assistant"), Usage(0, 0))
     error = error_body(fails, request, "input")[1]
     started = served(reply, request)
     body = _response(reply, request, "failed", [], None)
@@ -74,18 +74,22 @@ def _failed_in_stream(serial: str, fails: Fails, request: Asked) -> HttpResponse
     return HttpResponse(200, started.headers, (*started.chunks[:2], last))
 
 
-def _whole(reply: Said, request: Asked) -> _Item:
+def _whole(reply: OutgoingReply, request: ParsedRequest) -> _OutputItem:
     status = "incomplete" if _is_incomplete(reply) else "completed"
     return with_raw(_response(reply, request, status, _items(reply, request), reply.usage), reply)
 
 
-def _is_incomplete(reply: Said) -> bool:
+def _is_incomplete(reply: OutgoingReply) -> bool:
     return reply.finish not in ("", "refusal")
 
 
 def _response(
-    reply: Said, request: Asked, status: str, output: list[_Item], usage: Usage | None
-) -> _Item:
+    reply: OutgoingReply,
+    request: ParsedRequest,
+    status: str,
+    output: list[_OutputItem],
+    usage: Usage | None,
+) -> _OutputItem:
     reason = _REASONS.get(reply.finish, reply.finish) if status == "incomplete" else ""
     is_named = request.choice not in ("auto", "none", "required")
     return {
@@ -106,7 +110,7 @@ def _response(
     }
 
 
-def _usage(usage: Usage) -> _Item:
+def _usage(usage: Usage) -> _OutputItem:
     read, cache_writes = usage.input_tokens or 0, usage.output_tokens or 0
     return {
         "input_tokens": read,
@@ -120,7 +124,7 @@ def _usage(usage: Usage) -> _Item:
     }
 
 
-def _items(reply: Said, request: Asked) -> list[_Item]:
+def _items(reply: OutgoingReply, request: ParsedRequest) -> list[_OutputItem]:
     """Returns the output: reasoning, what hosted tools did, the text, the calls."""
     message = reply.message
     items = [
@@ -146,7 +150,7 @@ def _items(reply: Said, request: Asked) -> list[_Item]:
     return items
 
 
-def _reasoning(part: _Item, item_id: str) -> _Item:
+def _reasoning(part: _OutputItem, item_id: str) -> _OutputItem:
     """Returns a reasoning item; the text that chat completions have becomes a summary."""
     if part.get("type") == "reasoning":
         return {"id": item_id, "summary": [], **part}
@@ -156,10 +160,12 @@ def _reasoning(part: _Item, item_id: str) -> _Item:
     return {}
 
 
-def _thought(thinking: Thinking, reply: Said, request: Asked, item_id: str) -> _Item:
+def _thought(
+    thinking: Thinking, reply: OutgoingReply, request: ParsedRequest, item_id: str
+) -> _OutputItem:
     """Returns what is thought: its text is a summary, its signature the encrypted content."""
     text = thinking.text
-    item: _Item = {
+    item: _OutputItem = {
         "id": item_id,
         "type": "reasoning",
         "summary": [] if text is None else [{"type": "summary_text", "text": text}],
@@ -169,13 +175,13 @@ def _thought(thinking: Thinking, reply: Said, request: Asked, item_id: str) -> _
     return item
 
 
-def _included(request: Asked) -> list[JsonValue]:
+def _included(request: ParsedRequest) -> list[JsonValue]:
     """Returns what a request wants in its response that is else left out."""
     include = request.settings.get("include")
     return include if isinstance(include, list) else []
 
 
-def _searches(reply: Said) -> list[_Item]:
+def _searches(reply: OutgoingReply) -> list[_OutputItem]:
     return [
         {
             "id": f"ws_{reply.serial}_{number}",
@@ -191,7 +197,7 @@ def _searches(reply: Said) -> list[_Item]:
     ]
 
 
-def _message_item(reply: Said, status: str, content: list[_Item]) -> _Item:
+def _message_item(reply: OutgoingReply, status: str, content: list[_OutputItem]) -> _OutputItem:
     return {
         "id": f"msg_{reply.serial}",
         "type": "message",
@@ -201,8 +207,8 @@ def _message_item(reply: Said, status: str, content: list[_Item]) -> _Item:
     }
 
 
-def _text_part(reply: Said, request: Asked) -> _Item:
-    text, logprobs = reply.message.content, list[_Item]()
+def _text_part(reply: OutgoingReply, request: ParsedRequest) -> _OutputItem:
+    text, logprobs = reply.message.content, list[_OutputItem]()
     if expect_asked(reply, _LOGPROBS in _included(request), f"`include: [{_LOGPROBS}]`"):
         logprobs = probabilities(reply, request.settings.get("top_logprobs"))
     citations = cited(text, reply.extras.citations)
@@ -210,11 +216,11 @@ def _text_part(reply: Said, request: Asked) -> _Item:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
 
 
-def _refusal_part(text: str) -> _Item:
+def _refusal_part(text: str) -> _OutputItem:
     return {"type": "refusal", "refusal": text}
 
 
-def _call_item(call: ToolCall, item_id: str, request: Asked) -> _Item:
+def _call_item(call: ToolCall, item_id: str, request: ParsedRequest) -> _OutputItem:
     kind, key = "function_call", "arguments"
     if is_custom(call.name, request):
         kind, key = "custom_tool_call", "input"
@@ -240,9 +246,9 @@ class _Numbered:
         return sse.frame({"type": kind, "sequence_number": number, **fields}, kind)
 
 
-def _stream(reply: Said, request: Asked) -> Iterator[bytes]:
+def _stream(reply: OutgoingReply, request: ParsedRequest) -> Iterator[bytes]:
     numbered, whole = _Numbered(), _whole(reply, request)
-    first_response: _Item = {**whole, "status": "in_progress", "output": [], "usage": None}
+    first_response: _OutputItem = {**whole, "status": "in_progress", "output": [], "usage": None}
     first_response["incomplete_details"] = None
     yield numbered.frame("response.created", response=first_response)
     yield numbered.frame("response.in_progress", response=first_response)
@@ -251,7 +257,9 @@ def _stream(reply: Said, request: Asked) -> Iterator[bytes]:
     yield numbered.frame(f"response.{whole['status']}", response=whole)
 
 
-def _streamed_item(numbered: _Numbered, index: int, item: _Item, reply: Said) -> Iterator[bytes]:
+def _streamed_item(
+    numbered: _Numbered, index: int, item: _OutputItem, reply: OutgoingReply
+) -> Iterator[bytes]:
     kind = item["type"]
     opened = item
     if kind == "message":
@@ -282,7 +290,9 @@ def _streamed_item(numbered: _Numbered, index: int, item: _Item, reply: Said) ->
     yield numbered.frame("response.output_item.done", output_index=index, item=item)
 
 
-def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, reply: Said) -> Iterator[bytes]:
+def _streamed_part(
+    numbered: _Numbered, where: _OutputItem, part: _OutputItem, reply: OutgoingReply
+) -> Iterator[bytes]:
     key = "refusal" if part["type"] == "refusal" else "text"
     event, is_text = f"response.{part['type']}", key == "text"
     tokens, annotations = part.get("logprobs") or [], part.get("annotations") or []
@@ -291,7 +301,7 @@ def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, reply: Said) 
     cut = pieces(part[key], reply.chunks)
     probable = shares(tokens, [token["token"] for token in tokens], cut)
     for piece, share in zip(cut, probable, strict=True):
-        logprobs: _Item = {"logprobs": share} if is_text else {}
+        logprobs: _OutputItem = {"logprobs": share} if is_text else {}
         yield numbered.frame(f"{event}.delta", **where, delta=piece, **logprobs)
     for number, annotation in enumerate(annotations):
         yield numbered.frame(
@@ -303,7 +313,7 @@ def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, reply: Said) 
 
 
 def _streamed_summary(
-    numbered: _Numbered, where: _Item, summary: JsonValue, reply: Said
+    numbered: _Numbered, where: _OutputItem, summary: JsonValue, reply: OutgoingReply
 ) -> Iterator[bytes]:
     """Yields the parts of a summary; one that the script made of something else has none."""
     parts = summary if isinstance(summary, list) else []

@@ -14,7 +14,7 @@ from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import Root
-from simkit.runtime.context.section_text import NOTHING, Said, Say, SectionTexts
+from simkit.runtime.context.section_text import NOTHING, Say, SectionText, SectionTexts
 from simkit.runtime.context.tokens import Counter
 from simkit.spec.pipeline import recipe as r
 from simkit.trace.events import Made, Part, Piece, Shown, Unshown
@@ -26,7 +26,7 @@ class Sources(Protocol):
     def history(self, place: int, omit: str) -> Slice | None:
         """What the recipe's history section at ``place`` shows; None if nothing travels."""
 
-    def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
+    def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
         """What a summarising agent made of what the window left out."""
 
     def current(self) -> tuple[Message, int]:
@@ -70,7 +70,7 @@ class Section:
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
 
-    def says(self, root: Root) -> Said:
+    def says(self, root: Root) -> SectionText:
         """The section's whole text; empty if it makes nothing here."""
         if self.when is not None and not self.when.holds(root):
             return NOTHING
@@ -80,7 +80,7 @@ class Section:
         content = section_text.text
         if self.format is not None:
             content = rendering.text_form(self.format.resolve(root))
-        return Said(self.framed(content, root), section_text.left_out)
+        return SectionText(self.framed(content, root), section_text.left_out)
 
     def framed(self, content: str, root: Root) -> str:
         """Puts the section's title above a content, and its closing words below."""
@@ -113,7 +113,7 @@ class Assembly:
         self.histories: list[tuple[str, r.History]] = []
         self._current: list[Section] = []
         texts = SectionTexts(instructions, count, function, scopes)
-        self._entries: list[_Entry] = []
+        self._entries: list[_SectionEntry] = []
         for entry in recipe:
             if isinstance(entry, tuple):
                 self._entries.append(
@@ -162,7 +162,7 @@ class Assembly:
 _DEFAULT_ROLES = {"current_message": "user", "input": "user", "task": "user"}
 
 
-class _Entry(Protocol):
+class _SectionEntry(Protocol):
     section: Section
 
     def make(self, root: Root, sources: Sources, omits: str) -> Put:
@@ -295,13 +295,13 @@ class _HistoryEntry:
         return Put(part, tokens)
 
     def _rendered(
-        self, slice_: Slice, summary: Message | None, root: Root
+        self, slice: Slice, summary: Message | None, root: Root
     ) -> tuple[Message | None, int]:
         options = self._options
         around = options.title is not None or options.after is not None
         if options.as_ not in ("text", "json") and not around and not self._shares:
             return None, 0
-        messages = slice_.messages()
+        messages = slice.messages()
         if summary is not None:
             messages.insert(0, summary)
         if not messages:

@@ -68,7 +68,7 @@ def of_older(options: OlderThan) -> list[tuple[str, FilterFunction]]:
     """Returns what is done to what is older: without filters of its own, all of it is dropped."""
     if options.filters is None:
         return [("older_than", lambda _message, _committed: None)]
-    return [filter_named(filter_) for filter_ in options.filters]
+    return [filter_named(filter) for filter in options.filters]
 
 
 def _by_matcher(source: Any) -> FilterFunction:

@@ -23,7 +23,7 @@ UNDATED: Final = float("-inf")
 _FOREVER: Final = float("inf")
 
 
-class Item:
+class ContextItem:
     """One item, read once."""
 
     __slots__ = ("at", "fields", "score", "size")
@@ -167,7 +167,7 @@ class Index:
         """``anchor`` is a list whose items these are; ``base`` the first one's place."""
         self.anchor, self.base = anchor, base
         self._tags, self._threshold, self._by_score = tags, threshold, by_score
-        self.items: list[Item] = []
+        self.items: list[ContextItem] = []
         self.times, self.fit = Times(), Times()
         """Of all items, and of those that may be shown whatever the query is."""
         self.ranked: list[tuple[float, int]] = []
@@ -176,7 +176,7 @@ class Index:
         self.judged: list[int] = []
         """Places of items whose score depends on the query, where scores matter."""
 
-    def __getitem__(self, place: int) -> Item:
+    def __getitem__(self, place: int) -> ContextItem:
         return self.items[place - self.base]
 
     @property
@@ -186,7 +186,7 @@ class Index:
 
     def add(self, value: Any) -> None:
         """Adds the next item."""
-        item, place = Item(value), self.end
+        item, place = ContextItem(value), self.end
         self.items.append(item)
         self.times.add(item.at, place)
         if self._tags is not None and not _has_one(item.fields.get("tags"), self._tags):

@@ -48,8 +48,8 @@ def clipped(ranges: Ranges, lo: int, hi: int) -> Ranges:
     return ranges_kept
 
 
-def _end(range_: Range) -> int:
-    return range_[1]
+def _end(range: Range) -> int:
+    return range[1]
 
 
 def common(some: Ranges, others: Ranges) -> Ranges:

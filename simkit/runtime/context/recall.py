@@ -8,7 +8,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from simkit.runtime.context.items import Index, Item, Spans, score_for
+from simkit.runtime.context.items import ContextItem, Index, Spans, score_for
 from simkit.runtime.context.ranges import Ranges, clipped, common, ranges_of, size, without
 from simkit.runtime.context.rendering import Root, moment, text_form
 from simkit.runtime.context.tokens import Counter
@@ -25,7 +25,7 @@ Ranked: TypeAlias = tuple[float, int, int]
 times and places are negative where the newest come first."""
 
 
-class Found(NamedTuple):
+class RecallResult(NamedTuple):
     """What one call shows of the channels' items."""
 
     items: Sequence[tuple[str, int, Mapping[str, Any]]]
@@ -53,7 +53,7 @@ class Recaller:
         }
         self._indexes: dict[tuple[str, int], Index] = {}
 
-    def recall(self, root: Root, time_ranges: Any) -> Found:
+    def recall(self, root: Root, time_ranges: Any) -> RecallResult:
         """Returns what a call shows; ``time_ranges`` are the option's, with references resolved."""
         options = self._options
         spans = _Spans(options.since_days, time_ranges, root["now"])
@@ -73,7 +73,7 @@ class Recaller:
             for pool in pools
             for by, places in pool.refused
         ]
-        return Found(items, left_out)
+        return RecallResult(items, left_out)
 
     def _indexed(self, channel: str, items: Sequence[Any]) -> tuple[Index, int, int]:
         """Returns the channel's index, and where in it the items begin and end."""
@@ -214,7 +214,7 @@ class _Pool:
             return item.at, self._number, place
         return -self._scores.get(place, item.score or 0.0), self._number, place
 
-    def item(self, place: int) -> Item:
+    def item(self, place: int) -> ContextItem:
         """Returns the item at a place of the index."""
         return self._index[place]
 
@@ -237,7 +237,7 @@ class _Spans:
         if isinstance(time_ranges, Mapping):
             time_ranges = [time_ranges]
         if time_ranges:
-            self.ranges = _joined(_span(range_) for range_ in time_ranges)
+            self.ranges = _joined(_span(range) for range in time_ranges)
         self.all = self.since if self.ranges is None else self.ranges
         if self.since is not None and self.ranges is not None:
             ((first, last),) = self.since

@@ -11,7 +11,7 @@ from simkit.core.messages import ABSENT
 from simkit.language.paths import lookup
 from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
-from simkit.runtime.context.recall import Found, Recaller
+from simkit.runtime.context.recall import Recaller, RecallResult
 from simkit.runtime.context.rendering import Loss, Root
 from simkit.runtime.context.tokens import Counter
 from simkit.runtime.context.truncation import fitted
@@ -21,18 +21,18 @@ from simkit.trace.events import Shortened, Unshown
 from simkit.trace.store import copied
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class SectionText(msgspec.Struct, frozen=True, gc=False):
     """A section's text, empty if it makes nothing here, and what it read and does not show."""
 
     text: str
     left_out: Sequence[Unshown] = ()
 
 
-Say: TypeAlias = Callable[[Root], Said]
+Say: TypeAlias = Callable[[Root], SectionText]
 """What says a section's text, given the root."""
 
-NOTHING: Final = Said("")
-HISTORY: Final = Said("history")
+NOTHING: Final = SectionText("")
+HISTORY: Final = SectionText("history")
 """A history is shown, not said."""
 
 
@@ -57,13 +57,13 @@ class SectionTexts:
             case r.History():
                 return lambda _root: HISTORY
             case r.CurrentMessage():
-                return lambda root: Said(_current(root))
-            case r.Input() as options_:
+                return lambda root: SectionText(_current(root))
+            case r.Input() as options:
                 return lambda root: _previewed(
-                    root["input"], options_, item.name, rendering.text_form
+                    root["input"], options, item.name, rendering.text_form
                 )
             case r.Task():
-                return lambda root: Said(rendering.text_form(root.get("task") or ""))
+                return lambda root: SectionText(rendering.text_form(root.get("task") or ""))
             case r.Upstream() as upstream:
                 return lambda root: _previewed(root.get("upstream"), upstream, item.name, _json_of)
             case r.PreviousAgents() as agents:
@@ -86,9 +86,9 @@ class SectionTexts:
     def _instructed(self) -> Say:
         text = compile_references(self._instructions)
         if text.is_constant:
-            constant = Said(str(text.resolve({})))
+            constant = SectionText(str(text.resolve({})))
             return lambda _root: constant
-        return lambda root: Said(rendering.text_form(text.resolve(root)))
+        return lambda root: SectionText(rendering.text_form(text.resolve(root)))
 
     def _recalled(
         self,
@@ -101,13 +101,13 @@ class SectionTexts:
         channels = options.from_ or (IMPLIED_CHANNELS[item.kind],)
         recaller = Recaller(item.name, options, channels, self._scopes, self._count)
 
-        def recalled(root: Root) -> Said:
+        def recalled(root: Root) -> SectionText:
             recall_result = recaller.recall(root, ranges.resolve(root))
             lines, left_out = _lines(recall_result, options.preview, item.name, line)
             grouped = rendering.grouped(lines, channels)
             if not grouped:
-                return Said("", left_out)
-            return Said("\n".join([heading, *grouped] if heading else grouped), left_out)
+                return SectionText("", left_out)
+            return SectionText("\n".join([heading, *grouped] if heading else grouped), left_out)
 
         return recalled
 
@@ -118,7 +118,7 @@ class SectionTexts:
         def form(value: Any) -> str:
             return rendering.fenced(value) if fenced else _json_of(value)
 
-        def shared(root: Root) -> Said:
+        def shared(root: Root) -> SectionText:
             channel, paths = options.from_, options.fields and options.fields.values()
             value, losses = rendering.shortened(root["state"].get(channel), options.preview, paths)
             if options.fields is not None:
@@ -129,16 +129,20 @@ class SectionTexts:
                 )
                 losses = [*losses, *cut]
             left_out = _shortened(losses, section, channel)
-            return Said("" if value is ABSENT or _is_empty(value) else form(value), left_out)
+            return SectionText("" if value is ABSENT or _is_empty(value) else form(value), left_out)
 
         return shared
 
     def _custom(self, options: r.Custom) -> Say:
         function = self._function(options.function)
 
-        def custom(root: Root) -> Said:
+        def custom(root: Root) -> SectionText:
             user_function = function({key: copied(value) for key, value in root.items()})
-            return NOTHING if user_function is None else Said(rendering.text_form(user_function))
+            return (
+                NOTHING
+                if user_function is None
+                else SectionText(rendering.text_form(user_function))
+            )
 
         return custom
 
@@ -150,19 +154,23 @@ def _current(root: Root) -> str:
     return rendering.text_form(root["user"])
 
 
-def _previewed(value: Any, options: r.Section, section: str, form: Callable[[Any], str]) -> Said:
+def _previewed(
+    value: Any, options: r.Section, section: str, form: Callable[[Any], str]
+) -> SectionText:
     preview_value, losses = rendering.shortened(value, options.preview)
     return (
-        NOTHING if preview_value is None else Said(form(preview_value), _shortened(losses, section))
+        NOTHING
+        if preview_value is None
+        else SectionText(form(preview_value), _shortened(losses, section))
     )
 
 
 def _told_of(item: r.Item, text: Callable[[Root], tuple[str, Sequence[Loss]]]) -> Say:
     channel = getattr(item.options, "from_", None) or IMPLIED_CHANNELS.get(item.kind, "")
 
-    def text_at(root: Root) -> Said:
+    def text_at(root: Root) -> SectionText:
         content, losses = text(root)
-        return Said(content, _shortened(losses, item.name, channel))
+        return SectionText(content, _shortened(losses, item.name, channel))
 
     return text_at
 
@@ -170,12 +178,12 @@ def _told_of(item: r.Item, text: Callable[[Root], tuple[str, Sequence[Loss]]]) -
 def _handed_over(options: r.HandoffSection, item: r.Item) -> Say:
     if options.format is not None:
         # The format speaks for the handoff, also where it carries no payload.
-        return lambda root: NOTHING if root.get("handoff") is None else Said("handoff")
+        return lambda root: NOTHING if root.get("handoff") is None else SectionText("handoff")
     return _told_of(item, lambda root: rendering.handoff_text(root, options))
 
 
 def _lines(
-    result: Found,
+    result: RecallResult,
     preview: Mapping[str, int] | None,
     section: str,
     line: Callable[[Mapping[str, Any]], str],

@@ -27,7 +27,7 @@ from simkit.providers.attachments import REASONING, parts_in
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpAnswer, HttpRequest, NoResponse
 from simkit.providers.protocols import PROTOCOLS
-from simkit.providers.values import Asked, Heard, Offer
+from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
 from simkit.runtime.ports import ModelRequest, TurnModel
 from simkit.trace.events import UnusedLines
 
@@ -48,7 +48,7 @@ def spoken_name(name: str) -> str:
 class Speaker(msgspec.Struct, frozen=True):
     """How one agent's model is asked."""
 
-    request: Asked
+    request: ParsedRequest
     """What is the same in each of its requests."""
     tools: Mapping[str, Offer]
     """Tool to how it is offered."""
@@ -127,7 +127,7 @@ class RecordedModel:
             f"Add one under {where}, or its model under `models` in the pipeline."
         )
 
-    def _request_of(self, speaker: Speaker, request: ModelRequest) -> Asked:
+    def _request_of(self, speaker: Speaker, request: ModelRequest) -> ParsedRequest:
         offers = [speaker.tools[name] for name in request.tools]
         offers += [speaker.handoffs[name] for name in request.handoffs]
         output = speaker.request.output if request.output is not None else None
@@ -164,7 +164,7 @@ def _with_call_ids(message: Message, thought: Thoughts) -> Message:
     )
 
 
-def _parse_answer(answer: HttpAnswer, request: Asked) -> Heard | Fails:
+def _parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse | Fails:
     """Reads what came; a failure is one of those that a reply line may say."""
     if isinstance(answer, NoResponse):
         return Fails(answer.kind, FAILURES[answer.kind].status, answer.message)
@@ -186,7 +186,7 @@ def _parse_answer(answer: HttpAnswer, request: Asked) -> Heard | Fails:
     return parsed.error
 
 
-def _reply(parsed: Heard, speaker: Speaker, request: ModelRequest) -> Reply:
+def _reply(parsed: ParsedResponse, speaker: Speaker, request: ModelRequest) -> Reply:
     """Returns what a model said as a reply line would say it."""
     message = parsed.message
     if not message.calls:

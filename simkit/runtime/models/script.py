@@ -180,13 +180,13 @@ class ScriptedModel:
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
         try:
             with collected_meanwhile():
-                function_ = self._function(reply.function)(messages)
+                function = self._function(reply.function)(messages)
         except FunctionFailed as problem:
             raise ScriptBroken(f"{path_text(where)}: {problem}", where) from problem
-        line = line_of(function_)
+        line = line_of(function)
         if line is None:
             raise ScriptBroken(
-                f"{path_text(where)}: `{reply.function}` returned a {type(function_).__name__}, "
+                f"{path_text(where)}: `{reply.function}` returned a {type(function).__name__}, "
                 "which is no reply line. Return a text, or a mapping such as {'json': …}.",
                 where,
             )

@@ -12,19 +12,19 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.adapters.response_parsing import Call
+from simkit.adapters.response_parsing import ModelCall
 from simkit.adapters.toolbox import toolbox_at_work
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.cassettes import Cassette, Keying, Player
 from simkit.capture.cassettes.encodings import decoded
 from simkit.capture.cassettes.tool_calls import foreign_type
 from simkit.capture.http.request_router import Decision, Forward
-from simkit.capture.http.stream_observers import Listener
+from simkit.capture.http.stream_observers import ChunkRecorder
 from simkit.core.errors import PipelineError, SimkitError
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
-from simkit.providers.values import Asked, Heard
-from simkit.session.execution.processes import Here, Task
+from simkit.providers.values import ParsedRequest, ParsedResponse
+from simkit.session.execution.processes import InProcessWorker, ProcessSetup
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.store import Trace
 
@@ -32,14 +32,14 @@ UNMARKED: Final = "unmarked"
 """The agent of calls of which the code does not say whose they are."""
 
 
-class Spoken(msgspec.Struct):
+class ObservedCall(msgspec.Struct):
     """One model call."""
 
     turn: int
     """From 0."""
     agent: str
-    model_request: Asked
-    answer: Heard | None = None
+    model_request: ParsedRequest
+    answer: ParsedResponse | None = None
     """None while it is not answered."""
 
 
@@ -52,28 +52,28 @@ class Used(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class FirstRun(msgspec.Struct, frozen=True):
     """What a first run shows."""
 
-    calls: tuple[Spoken, ...]
+    calls: tuple[ObservedCall, ...]
     used: tuple[Used, ...]
     functions: Mapping[str, str]
     """Tool to its function, where something can stand in for it."""
 
 
-def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> Seen:
+def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> FirstRun:
     """Runs an app once: for real, or answered from a cassette; raises SimkitError if it fails."""
     with ExitStack() as stack:
         witness = _ProbeAnswerer(cassette, keying)
-        process = Here(Task(prepared, traffic=witness), Trace())
+        process = InProcessWorker(ProcessSetup(prepared, traffic=witness), Trace())
         stack.callback(process.close)
         for place, turn in enumerate(prepared.scenario.turns):
             witness.turn = place
             error = process.take(turn, 0)
             if error is not None:
                 raise SimkitError(f"the app failed in turn {place + 1}: {error.message}")
-    calls_answered = tuple(call_ for call_ in witness.calls if call_.answer is not None)
-    return Seen(calls_answered, tuple(witness.used), witness.functions)
+    calls_answered = tuple(call for call in witness.calls if call.answer is not None)
+    return FirstRun(calls_answered, tuple(witness.used), witness.functions)
 
 
 class _ProbeAnswerer:
@@ -83,17 +83,17 @@ class _ProbeAnswerer:
         self.is_live = cassette is None
         self._player = Player(_of_nobody(cassette), keying) if cassette is not None else None
         self.turn = 0
-        self.calls: list[Spoken] = []
+        self.calls: list[ObservedCall] = []
         self.used: list[Used] = []
         self.functions: dict[str, str] = {}
         self._known: set[str] = set()
         """Tools that were looked for."""
 
     def decide(
-        self, call: Call, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
+        self, call: ModelCall, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
         """Answers a model call, or lets it through."""
-        call_record = Spoken(self.turn, call.run.agent, call.model_request)
+        call_record = ObservedCall(self.turn, call.run.agent, call.model_request)
         self.calls.append(call_record)
         for offer in call.model_request.offers:
             self._stand_in(offer.name)
@@ -106,7 +106,7 @@ class _ProbeAnswerer:
             answered(answer)
 
         if self._player is None:
-            return Forward(Listener(ended, lambda response: True))
+            return Forward(ChunkRecorder(ended, lambda response: True))
         response = self._player.take(UNMARKED, self.turn + 1, call.request, recorder.session)
         ended(response)
         return response

@@ -8,14 +8,14 @@ from typing import Any, Final
 from simkit.adapters.naming import Voice, rule_of, voices_of
 from simkit.core.messages import HANDOFF_PREFIX, Fails, Message
 from simkit.providers.failures import FAILURES
-from simkit.session.execution.first_run import UNMARKED, Seen, Spoken, Used
+from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
 
 _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
 """Keys of a tool's answer that is more than the value that it returns."""
 
 
 def scenario_of(
-    first: Seen,
+    first: FirstRun,
     name: str,
     pipeline: str,
     app: Mapping[str, Any],
@@ -43,7 +43,7 @@ def scenario_of(
     return tree
 
 
-def _agents(first: Seen) -> list[str]:
+def _agents(first: FirstRun) -> list[str]:
     """Returns whose each call is."""
     unmarked = [call for call in first.calls if call.agent == UNMARKED]
     names = iter(voices_of([call.model_request for call in unmarked])[1])
@@ -51,7 +51,7 @@ def _agents(first: Seen) -> list[str]:
 
 
 def _rules(
-    first: Seen, agents: Sequence[str], handoffs_by_tool: Mapping[str, str]
+    first: FirstRun, agents: Sequence[str], handoffs_by_tool: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     voices: list[Voice] = voices_of([s.model_request for s in first.calls if s.agent == UNMARKED])[
         0
@@ -71,7 +71,7 @@ def _short(rule: dict[str, Any]) -> dict[str, Any]:
     return {**rule, "handoff": tools[0]} if len(tools) == 1 else rule
 
 
-def _handoffs(first: Seen, agents: Sequence[str]) -> dict[str, str]:
+def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
     """Returns the tools that pass control, and to whom.
 
     They are those whose calls are never answered to the agent that made them, and after which
@@ -100,14 +100,14 @@ def _handoffs(first: Seen, agents: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _message_of(call: Spoken) -> Message:
+def _message_of(call: ObservedCall) -> Message:
     return call.answer.message if call.answer is not None else Message("assistant")
 
 
 def _turn(
     place: int,
     text: str,
-    first: Seen,
+    first: FirstRun,
     agents: Sequence[str],
     handoffs_by_tool: Mapping[str, str],
     tools: Mapping[str, str],
@@ -127,7 +127,7 @@ def _turn(
     return turn
 
 
-def _line(used_call: Spoken, handoffs_by_tool: Mapping[str, str]) -> Any:
+def _line(used_call: ObservedCall, handoffs_by_tool: Mapping[str, str]) -> Any:
     """Returns the reply line that says what a model said."""
     if used_call.answer is not None and used_call.answer.error is not None:
         return {"error": _error(used_call.answer.error)}

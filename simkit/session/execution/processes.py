@@ -34,7 +34,7 @@ from simkit.trace.store import canonical, copied
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-class Task(msgspec.Struct, frozen=True):
+class ProcessSetup(msgspec.Struct, frozen=True):
     """What a process must know before it takes its first turn."""
 
     prepared: Prepared
@@ -66,10 +66,10 @@ class Process(Protocol):
         """Lets go of all that it holds."""
 
 
-class Here:
+class InProcessWorker:
     """This process: a driver, and the script that answers it."""
 
-    def __init__(self, task: Task, sink: Sink) -> None:
+    def __init__(self, task: ProcessSetup, sink: Sink) -> None:
         self._replies: list[Mapping[str, Lines]] = []
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
@@ -111,13 +111,13 @@ class Here:
         self._results.append(turn.tool_results)
         self._faults.append(turn.faults)
 
-    def _driver_of(self, task: Task) -> Driver:
+    def _driver_of(self, task: ProcessSetup) -> Driver:
         pipeline = task.prepared.pipeline
         if isinstance(pipeline, App):
             return self._plain(task, pipeline)
         return self._native(task, pipeline)
 
-    def _plain(self, task: Task, app: App) -> Driver:
+    def _plain(self, task: ProcessSetup, app: App) -> Driver:
         scenario = task.prepared.scenario
         shared_results, state = shared_of(task.prepared)
         script = Script(
@@ -144,7 +144,7 @@ class Here:
     def _plan(self, scenario: Scenario) -> FaultPlan:
         return FaultPlan(self._faults, scenario.faults, scenario.seed)
 
-    def _native(self, task: Task, pipeline: Pipeline) -> Driver:
+    def _native(self, task: ProcessSetup, pipeline: Pipeline) -> Driver:
         scenario = task.prepared.scenario
         shared_results, state = shared_of(task.prepared)
         ready = compiled(pipeline)
@@ -185,7 +185,7 @@ def kept_in(prepared: Prepared) -> str | None:
     return None if isinstance(prepared.pipeline, App) else prepared.pipeline.store
 
 
-def _store_of(task: Task) -> Store | None:
+def _store_of(task: ProcessSetup) -> Store | None:
     if task.file:
         return SqliteStore(Path(task.file))
     return MemoryStore() if kept_in(task.prepared) else None

@@ -13,7 +13,13 @@ import msgspec
 from simkit.adapters.traffic import GatedTraffic
 from simkit.core.errors import LimitExceeded, ScriptMisfit
 from simkit.session.execution.answering import Answering
-from simkit.session.execution.processes import Here, Process, Task, is_code, kept_in
+from simkit.session.execution.processes import (
+    InProcessWorker,
+    Process,
+    ProcessSetup,
+    is_code,
+    kept_in,
+)
 from simkit.session.execution.recorded import REPLAY, Recording, traffic_of
 from simkit.session.execution.subprocess_worker import NewProcess
 from simkit.spec.scenario.files import Prepared
@@ -69,8 +75,10 @@ class Execution:
             folder = resources.enter_context(TemporaryDirectory(prefix="simkit-"))
             file = str(Path(folder) / "store.sqlite")
         resources.enter_context(self._last)
-        self._task = Task(prepared, file, (), given_project, *self._doors(prepared, resources))
-        process = NewProcess if is_apart else Here
+        self._task = ProcessSetup(
+            prepared, file, (), given_project, *self._doors(prepared, resources)
+        )
+        process = NewProcess if is_apart else InProcessWorker
         self._process: Process = process(self._task, self.trace)
         self._last.callback(self._process.close)
 
@@ -127,7 +135,11 @@ class Execution:
             self._end_turn(self.error)
 
     def _begin_anew(self, turn: Turn) -> None:
-        if turn.restart and isinstance(self._process, Here) and is_code(self._task.prepared):
+        if (
+            turn.restart
+            and isinstance(self._process, InProcessWorker)
+            and is_code(self._task.prepared)
+        ):
             self._process.restart()
         elif turn.restart:
             self._last.close()
@@ -155,7 +167,7 @@ class Execution:
         of an agent whose node is misspelt are.
         """
         is_whole = self.error is None or self.error.type == "ReplyMissing"
-        if is_whole and isinstance(self._process, Here):
+        if is_whole and isinstance(self._process, InProcessWorker):
             try:
                 self._process.check_rules()
             except ScriptMisfit as problem:

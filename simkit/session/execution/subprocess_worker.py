@@ -29,7 +29,7 @@ from simkit.providers.http import HttpAnswer
 from simkit.runtime.models.recorded import Outgoing
 from simkit.runtime.ports import Sink
 from simkit.session.execution.left_alone import Busy, end_with
-from simkit.session.execution.processes import Here, Task
+from simkit.session.execution.processes import InProcessWorker, ProcessSetup
 from simkit.spec.scenario.model import Turn
 from simkit.trace.events import AnyEvent, ErrorFacts
 from simkit.trace.store import Trace
@@ -102,7 +102,7 @@ def noting_starts() -> Iterator[Callable[[], str]]:
 class NewProcess:
     """A new process, which is given the scenario and the store's file, and asked turn by turn."""
 
-    def __init__(self, task: Task, sink: Sink) -> None:
+    def __init__(self, task: ProcessSetup, sink: Sink) -> None:
         self._sink, self._first, self._provider = sink, len(task.before), task.provider
         self.is_restart = bool(task.before)
         started = time.perf_counter()
@@ -218,12 +218,12 @@ def serve() -> None:
     trace, busy = Trace(), Busy()
     end_with(stdin.fileno(), busy)
     busy.now = True
-    task: Task = pickle.load(stdin)
+    task: ProcessSetup = pickle.load(stdin)
     if task.provider is not None:
         task = msgspec.structs.replace(task, provider=_Elsewhere(stdin, out))
     place = ("turns", len(task.before), "restart")
-    workers: list[Here] = []
-    answer = _came_of(lambda: workers.append(Here(task, trace)), trace, place)
+    workers: list[InProcessWorker] = []
+    answer = _came_of(lambda: workers.append(InProcessWorker(task, trace)), trace, place)
     busy.now = False  # Whoever reads the last answer goes away.
     _write(out, answer)
     while workers:

@@ -25,7 +25,7 @@ from simkit.spec.scenario.claim_names import (
     filters_of,
 )
 from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.known import Known
+from simkit.spec.scenario.known import KnownNames
 from simkit.trace import events as e
 from simkit.trace.views import View
 from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
@@ -46,7 +46,7 @@ _ADVICE: Final[Mapping[str, str]] = {
 _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
-class Heard:
+class CodeNames:
     """The names of code that its file gives and that its run has shown so far."""
 
     def __init__(self, app: App) -> None:
@@ -61,7 +61,7 @@ class Heard:
         self._agents |= dict.fromkeys(replies)
         self._tools |= dict.fromkeys(results)
 
-    def known(self, view: View) -> Known:
+    def known(self, view: View) -> KnownNames:
         """Returns the names; there may be others, since code need not show all that it has."""
         for event in view.events[self._read :]:
             self._hear(event)
@@ -73,7 +73,7 @@ class Heard:
             **{tool: None for agent_facts in facts.agents.values() for tool in agent_facts.tools},
         }
         channels = {**self._channels, **dict.fromkeys(facts.channels)}
-        return Known(
+        return KnownNames(
             Open(agents), Open(channels), Open(tools), ANYTHING, ANYTHING, Open(tools), frozenset(),
             lambda agent: self._sections_of(agent, view), lambda agent: Open(tools), kinds.STATE,
         )  # fmt: skip
@@ -98,16 +98,16 @@ class Heard:
             self._tools |= dict.fromkeys(call.name for call in event.message.calls)
 
 
-class Asked:
+class QuestionScope:
     """What may be asked of one turn, or of one context of an agent."""
 
-    def __init__(self, names: Callable[[], Known], place: Place, agent: str = "") -> None:
+    def __init__(self, names: Callable[[], KnownNames], place: Place, agent: str = "") -> None:
         """``agent`` is whose context it is; ``place`` where the user spoke."""
         self._names, self._place, self.agent = names, place, agent
 
-    def of(self, agent: str) -> Asked:
+    def of(self, agent: str) -> QuestionScope:
         """Returns what may be asked of an agent's contexts."""
-        return Asked(self._names, self._place, agent)
+        return QuestionScope(self._names, self._place, agent)
 
     def check(self, claim: str, matcher: Any) -> None:
         """Raises ValueError for a matcher that could match nothing of what a claim speaks of."""

@@ -15,7 +15,7 @@ from simkit.core.output import clean
 from simkit.report.text import findings_text
 from simkit.runtime.compiled import compiled
 from simkit.session.simulate import Conversation, run
-from simkit.session.simulation.asking import Asked, Heard
+from simkit.session.simulation.asking import CodeNames, QuestionScope
 from simkit.session.simulation.listed import Findings
 from simkit.session.simulation.outcome import TurnOutcome
 from simkit.session.simulation.pipelines import is_code, pipeline_of
@@ -24,8 +24,8 @@ from simkit.spec.fields import validated
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import Item
-from simkit.spec.scenario.known import Known, known_in
+from simkit.spec.scenario.items import ScenarioCase
+from simkit.spec.scenario.known import KnownNames, known_in
 from simkit.spec.scenario.model import DEFAULT_START, Scenario, Turn
 from simkit.spec.scenario.names import check_scenario
 from simkit.trace.store import Trace
@@ -123,7 +123,7 @@ class Simulation:
         except SimkitError as problem:
             raise _located(problem, self._place) from None
         subject = self._pipeline
-        self._names_known = Heard(subject) if isinstance(subject, App) else None
+        self._names_known = CodeNames(subject) if isinstance(subject, App) else None
 
     def __enter__(self) -> Simulation:
         return self
@@ -197,7 +197,7 @@ class Simulation:
         Among them is what `judgement` compares, which no single turn's findings show.
         """
         findings = self._looked_at(self.judgement().findings)
-        return Findings(findings, Asked(self.known, self._place))
+        return Findings(findings, QuestionScope(self.known, self._place))
 
     def check(self) -> None:
         """Raises AssertionError for findings that nobody has looked at."""
@@ -253,7 +253,7 @@ class Simulation:
         """Where the user spoke in a turn."""
         return self._script.places[number - 1]
 
-    def known(self) -> Known:
+    def known(self) -> KnownNames:
         """The names that there are; of code, those that its file and its run have shown so far."""
         return (
             self._names_known.known(self._caught_up().view)
@@ -325,7 +325,7 @@ class Simulation:
         values = {**self._values, "turns": list(script.turn_values)}
         document = document_at(values, self._place, script.places)
         scenario = self._scenario.model_copy(update={"turns": script.turns})
-        item = Item(document.file, scenario.scenario, 0, self._place.line)
+        item = ScenarioCase(document.file, scenario.scenario, 0, self._place.line)
         return Prepared(
             item, scenario, document, self._pipeline, self._pipeline_document, (), document
         )

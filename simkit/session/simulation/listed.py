@@ -10,7 +10,7 @@ from simkit.checks.scope import event_fields
 from simkit.core.messages import Message
 from simkit.language.matching.kinds import FINDING, list_of
 from simkit.matchers import Expected, Looked, plain
-from simkit.session.simulation.asking import Asked
+from simkit.session.simulation.asking import QuestionScope
 from simkit.session.simulation.seen import (
     FIELDS,
     Named,
@@ -25,11 +25,11 @@ from simkit.session.simulation.seen import (
     seen_message,
 )
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 _FINDINGS: Final = list_of(FINDING, "a list of findings")
 
 
-class Listed(Looked, list[Item]):
+class Listed(Looked, list[ItemT]):
     """A list that is compared as a whole, so that every matcher in the other one was asked.
 
     Whoever asks whether something is in it that no element can ever be gets a ValueError: the
@@ -42,16 +42,16 @@ class Listed(Looked, list[Item]):
     noun: ClassVar[str] = ""
     """What its elements are."""
 
-    def __init__(self, items: Iterable[Any], subject: Asked) -> None:
+    def __init__(self, items: Iterable[Any], subject: QuestionScope) -> None:
         super().__init__(self.wrap(item, subject) for item in items)
         self.subject = subject
 
     @classmethod
-    def wrap(cls, item: Any, subject: Asked) -> Any:
+    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
         """Returns an element as the test looks at it."""
         return item
 
-    def fields(self, item: Item) -> Any:
+    def fields(self, item: ItemT) -> Any:
         """Returns an element as a matcher is held against it."""
         return item
 
@@ -74,7 +74,7 @@ class Listed(Looked, list[Item]):
         self.subject.check(self.claim, expected.source)
         return [self.fields(item) for item in self]
 
-    def _is(self, item: Item, expected: object) -> bool:
+    def _is(self, item: ItemT, expected: object) -> bool:
         return bool((self.fields(item) if isinstance(expected, Expected) else item) == expected)
 
     def __contains__(self, expected: object) -> bool:
@@ -95,8 +95,8 @@ class Listed(Looked, list[Item]):
         raise ValueError(f"{expected!r} is not in the list")
 
     def __getitem__(self, place: Any) -> Any:
-        item_ = super().__getitem__(place)
-        return self._of(item_) if isinstance(place, slice) else item_
+        item = super().__getitem__(place)
+        return self._of(item) if isinstance(place, slice) else item
 
     def __add__(self, other: Any) -> Any:
         return self._of([*self, *other])
@@ -131,7 +131,7 @@ class Messages(Listed[Any]):
     claim, noun = "messages", "a message"
 
     @classmethod
-    def wrap(cls, item: Any, subject: Asked) -> Any:
+    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
         return seen_message(item, subject)
 
 
@@ -141,7 +141,7 @@ class Drops(Listed[Any]):
     claim, noun = "dropped", "what was dropped"
 
     @classmethod
-    def wrap(cls, item: Any, subject: Asked) -> Any:
+    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
         return seen_drop(item, subject)
 
 
@@ -171,7 +171,7 @@ class Names(Listed[Any]):
     kind_of_name: ClassVar[str] = ""
 
     @classmethod
-    def wrap(cls, item: Any, subject: Asked) -> Any:
+    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
         return name(item, cls.kind_of_name, subject)
 
     def refuse_plain(self, expected: object) -> None:
@@ -205,7 +205,7 @@ class Agents(Listed[Any]):
     claim = "agents"
 
     @classmethod
-    def wrap(cls, item: Any, subject: Asked) -> Any:
+    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
         if isinstance(item, str):
             return name(item, "agent", subject)
         return [name(agent, "agent", subject) for agent in item]
@@ -218,7 +218,7 @@ class Records(Listed[Any]):
     """Mappings that a claim speaks of."""
 
     @classmethod
-    def wrap(cls, item: Any, subject: Asked) -> Any:
+    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
         return Record(item, cls.claim, subject)
 
     def refuse_plain(self, expected: object) -> None:
@@ -268,7 +268,7 @@ class Findings(Listed[Any]):
     claim, noun = "findings", "a finding"
 
     @classmethod
-    def wrap(cls, item: Any, subject: Asked) -> Any:
+    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
         return seen_finding(item, subject)
 
     def fields(self, item: Any) -> Any:
@@ -294,7 +294,7 @@ class Findings(Listed[Any]):
 class Channels(Named[Any]):
     """The channels' values; messages in one are looked at as those of a context are."""
 
-    def __init__(self, values: Mapping[str, Any], subject: Asked) -> None:
+    def __init__(self, values: Mapping[str, Any], subject: QuestionScope) -> None:
         super().__init__(values, "state", "channel", subject)
 
     def __getitem__(self, channel: str) -> Any:

@@ -13,7 +13,7 @@ from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.language.yaml import near
-from simkit.session.simulation.asking import Asked
+from simkit.session.simulation.asking import QuestionScope
 from simkit.session.simulation.listed import (
     Agents,
     Channels,
@@ -33,7 +33,7 @@ from simkit.session.simulation.listed import (
 from simkit.session.simulation.places import Place
 from simkit.session.simulation.seen import Named, SeenError, seen_error
 from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.known import Known
+from simkit.spec.scenario.known import KnownNames
 from simkit.spec.scenario.selecting import selected
 from simkit.trace.events import LogRecorded
 from simkit.trace.views import CallView, ContextView, TurnView, View
@@ -42,7 +42,7 @@ __tracebackhide__ = True
 """pytest shows the line of the test, not what is beneath it."""
 
 
-class Told(Protocol):
+class OutcomeSource(Protocol):
     """What an outcome asks the conversation that it belongs to."""
 
     @property
@@ -61,7 +61,7 @@ class Told(Protocol):
     def place_of(self, number: int) -> Place:
         """Where the user spoke in a turn."""
 
-    def known(self) -> Known:
+    def known(self) -> KnownNames:
         """The names that there are."""
 
 
@@ -69,7 +69,7 @@ class SeenContext(Messages):
     """Exactly what one model call received: its messages, in order."""
 
     def __init__(
-        self, view: ContextView, subject: Asked, refuse_unseen: Callable[[str, str], None]
+        self, view: ContextView, subject: QuestionScope, refuse_unseen: Callable[[str, str], None]
     ) -> None:
         """``refuse_unseen`` raises for what is not seen of an agent's contexts."""
         super().__init__(view.messages, subject)
@@ -122,7 +122,7 @@ class SeenContext(Messages):
 class TurnOutcome:
     """What came of one turn."""
 
-    def __init__(self, simulation: Told, number: int) -> None:
+    def __init__(self, simulation: OutcomeSource, number: int) -> None:
         """``number`` counts turns from 1."""
         self._simulation, self.number = simulation, number
 
@@ -249,8 +249,8 @@ class TurnOutcome:
         """What lints found in this turn; who has looked at them answers for them."""
         return Findings(self._simulation.look_at_findings(self.number), self._subject())
 
-    def _subject(self, agent: str = "") -> Asked:
-        return Asked(self._simulation.known, self._simulation.place_of(self.number), agent)
+    def _subject(self, agent: str = "") -> QuestionScope:
+        return QuestionScope(self._simulation.known, self._simulation.place_of(self.number), agent)
 
     def _scope(self) -> Scope:
         view = self._simulation.view

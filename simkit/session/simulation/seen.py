@@ -17,7 +17,7 @@ from simkit.core.errors import MatcherError
 from simkit.core.messages import Dropped, JsonValue, Message, ToolCall
 from simkit.language.matching.kinds import CALLS, ERROR, Kind, check_kind
 from simkit.matchers import Expected, Looked, plain
-from simkit.session.simulation.asking import Asked, advice_for, unknown
+from simkit.session.simulation.asking import QuestionScope, advice_for, unknown
 from simkit.spec.scenario.claim_names import HANDOFF_KEYS, LOG_KEYS, TOOL_KEYS
 from simkit.trace.events import ErrorFacts
 
@@ -30,7 +30,7 @@ class Name(str):
     """A name that is compared with names that there are."""
 
     __slots__ = ("noun", "subject")
-    subject: Asked
+    subject: QuestionScope
     noun: str
 
     def __eq__(self, other: object) -> bool:
@@ -52,11 +52,11 @@ class Name(str):
         return str, (str(self),)
 
 
-def name(text: str, noun: str, subject: Asked) -> Name:
+def name(text: str, noun: str, subject: QuestionScope) -> Name:
     """Returns a text as a name of a kind: an ``agent``, a ``tool``, a ``section``, …"""
-    name_ = Name(text)
-    name_.subject, name_.noun = subject, noun
-    return name_
+    name = Name(text)
+    name.subject, name.noun = subject, noun
+    return name
 
 
 def as_base(base: type, value: Any) -> str:
@@ -65,7 +65,7 @@ def as_base(base: type, value: Any) -> str:
     return base.__name__ + text[text.index("(") :]
 
 
-def _name(text: Any, noun: str, subject: Asked) -> Any:
+def _name(text: Any, noun: str, subject: QuestionScope) -> Any:
     return name(text, noun, subject) if text and isinstance(text, str) else text
 
 
@@ -140,7 +140,7 @@ class SeenMessage(Looked, Message, frozen=True, gc=False):
         return self
 
 
-def seen_message(message: Message, subject: Asked) -> SeenMessage:
+def seen_message(message: Message, subject: QuestionScope) -> SeenMessage:
     """Returns a message whose names are compared with names that there are."""
     calls = SeenCalls(
         SeenCall(call.id, _name(call.name, "tool", subject), call.args, call.to, call.is_ordinary)
@@ -180,7 +180,7 @@ class SeenDrop(Looked, Dropped, frozen=True, gc=False):
         return self
 
 
-def seen_drop(drop: Dropped, subject: Asked) -> SeenDrop:
+def seen_drop(drop: Dropped, subject: QuestionScope) -> SeenDrop:
     """Returns what was dropped, its names compared with names that there are."""
     return SeenDrop(
         seen_message(drop.message, subject),
@@ -232,7 +232,7 @@ class Record(Looked, dict[str, JsonValue]):
     __slots__ = ("claim", "subject")
     __hash__ = None
 
-    def __init__(self, fields: Mapping[str, JsonValue], claim: str, subject: Asked) -> None:
+    def __init__(self, fields: Mapping[str, JsonValue], claim: str, subject: QuestionScope) -> None:
         named = FIELDS[claim].names
         super().__init__(
             (key, _name(value, named[key], subject) if key in named else value)
@@ -288,7 +288,7 @@ class Named(Looked, dict[str, _ValueT]):
     __hash__ = None
 
     def __init__(
-        self, values: Mapping[str, _ValueT], claim: str, noun: str, subject: Asked
+        self, values: Mapping[str, _ValueT], claim: str, noun: str, subject: QuestionScope
     ) -> None:
         super().__init__(values)
         self.claim, self.noun, self.subject = claim, noun, subject
@@ -353,7 +353,7 @@ class SeenFinding(Looked, Finding, frozen=True, gc=False):
         return finding_fields(self)
 
 
-def seen_finding(finding: Finding, subject: Asked) -> SeenFinding:
+def seen_finding(finding: Finding, subject: QuestionScope) -> SeenFinding:
     """Returns a finding, its names compared with names that there are."""
     values = dict(zip(Finding.__struct_fields__, astuple(finding), strict=True))
     values |= {
@@ -396,7 +396,7 @@ class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
         }
 
 
-def seen_error(error: ErrorFacts, subject: Asked) -> SeenError:
+def seen_error(error: ErrorFacts, subject: QuestionScope) -> SeenError:
     """Returns an error, its type compared with types that there are."""
     return SeenError(
         _name(error.type, "type of an error", subject),

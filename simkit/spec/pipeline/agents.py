@@ -19,17 +19,17 @@ SUMMARY_SECTIONS: Final = ("instructions", "summary", "history")
 """What an agent reads that summarises for another."""
 
 
-Found = TypeVar("Found")
-Given = ParamSpec("Given")
+ResultT = TypeVar("ResultT")
+ParamsP = ParamSpec("ParamsP")
 
 
 def _once(
-    find: Callable[Concatenate[Pipeline, Given], Found],
-) -> Callable[Concatenate[Pipeline, Given], Found]:
+    find: Callable[Concatenate[Pipeline, ParamsP], ResultT],
+) -> Callable[Concatenate[Pipeline, ParamsP], ResultT]:
     """Finds a thing once for each pipeline, however many scenarios ask."""
 
     @wraps(find)
-    def value_of(pipeline: Pipeline, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+    def value_of(pipeline: Pipeline, /, *args: ParamsP.args, **kwargs: ParamsP.kwargs) -> ResultT:
         return pipeline.remembered((find.__name__, *args), lambda: find(pipeline, *args, **kwargs))
 
     return value_of

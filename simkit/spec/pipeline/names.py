@@ -290,18 +290,18 @@ class _Check:
         )
 
     def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
-        for place, filter_ in enumerate(filters):
-            if isinstance(filter_, str):
+        for place, filter in enumerate(filters):
+            if isinstance(filter, str):
                 continue
-            if filter_.agents is not None:
+            if filter.agents is not None:
                 path = (*at, place, "agents")
-                self.all_known((*path, "only"), "agent", filter_.agents.only, self.agents)
-                self.all_known((*path, "not"), "agent", filter_.agents.not_, self.agents)
-            said_by = filter_.drop.get("agent") if isinstance(filter_.drop, Mapping) else None
+                self.all_known((*path, "only"), "agent", filter.agents.only, self.agents)
+                self.all_known((*path, "not"), "agent", filter.agents.not_, self.agents)
+            said_by = filter.drop.get("agent") if isinstance(filter.drop, Mapping) else None
             if isinstance(said_by, str):
                 self.known((*at, place, "drop", "agent"), "agent", said_by, self.agents)
-            if filter_.older_than is not None:
-                self._older_than((*at, place, "older_than"), filter_.older_than)
+            if filter.older_than is not None:
+                self._older_than((*at, place, "older_than"), filter.older_than)
 
     def _older_than(self, at: SourcePath, options: OlderThan) -> None:
         """Refuses an age that nothing could have, or that is of no consequence."""

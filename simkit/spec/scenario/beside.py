@@ -162,10 +162,10 @@ class BesideLine(Written):
     raw: RawValue = None
     """Merged into the provider's response, for what has no word here."""
 
-    def beside(self) -> m.Beside:
+    def beside(self) -> m.ResponseExtras:
         """What stands beside, as a value."""
         line = self.thinking
-        return m.Beside(
+        return m.ResponseExtras(
             None if line is None else m.Thinking(line.text, line.signature),
             self.logprobs or (),
             tuple(m.Citation(c.url, c.title, c.quote, c.at, c.query) for c in self.citations),
@@ -197,7 +197,7 @@ def schemas_beside() -> dict[str, Any]:
     }
 
 
-def check_words(extras: m.Beside, text: str) -> None:
+def check_words(extras: m.ResponseExtras, text: str) -> None:
     """Refuses probabilities and citations of words that the reply does not say."""
     text_there = "".join(token.text for token in extras.logprobs)
     if extras.logprobs and text_there != text:

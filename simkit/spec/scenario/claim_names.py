@@ -15,7 +15,7 @@ from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS
 from simkit.spec.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims
-from simkit.spec.scenario.known import Known
+from simkit.spec.scenario.known import KnownNames
 from simkit.spec.scenario.selecting import (
     ALL_AGENTS,
     FORMS,
@@ -68,7 +68,7 @@ Values = Mapping[str, tuple[str, Iterable[str]] | tuple[str, Iterable[str], Coll
 class ClaimNames:
     """Checks the claims of one scenario against the names of its pipeline."""
 
-    def __init__(self, document: Document, known: Known, subject: Any = None) -> None:
+    def __init__(self, document: Document, known: KnownNames, subject: Any = None) -> None:
         """``given`` is the state before the first turn: what was said there may name any tool."""
         self._document, self._known, self._subject = document, known, subject
         self._members, self._channels, self._tools = known.agents, known.channels, known.tools
@@ -335,7 +335,7 @@ class ClaimNames:
                     self._texts(operand, (*path, key), *values[key])
 
 
-def filters_of(known: Known) -> Sequence[str]:
+def filters_of(known: KnownNames) -> Sequence[str]:
     """Returns what may have dropped something from a history."""
     own = known.filters
     return own if own is ANYTHING else (*FILTERS, *FILTERS_WITH_OPTIONS, "window", *own)
@@ -350,8 +350,8 @@ def _words_in(value: Any) -> Iterator[str]:
             yield key
             yield from _words_in(inner)
     elif isinstance(value, (list, tuple)):
-        for word_ in value:
-            yield from _words_in(word_)
+        for word in value:
+            yield from _words_in(word)
 
 
 def _texts_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:

@@ -22,7 +22,7 @@ from simkit.spec.scenario.implementing import check_implements
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
-    Item,
+    ScenarioCase,
     items_in,
     scenario_files,
 )
@@ -37,13 +37,13 @@ from simkit.spec.scenario.turns import WHOLE, answered
 RUNNABLE: Final = ("router", "handoffs")
 """The flows that this version runs; the format knows more."""
 
-__all__ = ["Item", "Library", "Prepared", "items_in", "scenario_files"]
+__all__ = ["Library", "Prepared", "ScenarioCase", "items_in", "scenario_files"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
     """A scenario with all that belongs to it, ready to run."""
 
-    item: Item
+    item: ScenarioCase
     scenario: Scenario
     document: Document
     pipeline: Subject
@@ -71,7 +71,7 @@ class Prepared(msgspec.Struct, frozen=True):
     @property
     def unmet(self) -> str:
         """What it needs, or a file under ``use``, and is not installed; empty if all is."""
-        shared = (need for part_ in self.shared for need in part_.needs)
+        shared = (need for part in self.shared for need in part.needs)
         return unmet((*shared, *self.scenario.needs))
 
     def redactor(self, environ: Mapping[str, str]) -> Redactor:
@@ -168,11 +168,13 @@ class Library:
         other._pipelines = {key: p for key, p in self._pipelines.items() if key != place}
         return other
 
-    def prepared(self, item: Item) -> Prepared:
+    def prepared(self, item: ScenarioCase) -> Prepared:
         """Returns a scenario ready to run; raises SourceError for what is wrong with it."""
         return self.assembled(item, self.documents(item.file)[item.index])
 
-    def assembled(self, item: Item, document: Document, numbers: Sequence[int] = ()) -> Prepared:
+    def assembled(
+        self, item: ScenarioCase, document: Document, numbers: Sequence[int] = ()
+    ) -> Prepared:
         """Returns a scenario whose document need not be a file's, ready to run.
 
         ``numbers`` are those of the document's turns, where it holds only some of them; the last
@@ -242,12 +244,12 @@ class Library:
                     word=name,
                     known=tuple(known),
                 )
-            pipelines_ = _pipelines_in(self.documents(file))
-            if len(pipelines_) != 1:
+            pipelines = _pipelines_in(self.documents(file))
+            if len(pipelines) != 1:
                 raise document.error(
-                    ("pipeline",), f"`{name}` holds {len(pipelines_)} pipelines, but must hold one"
+                    ("pipeline",), f"`{name}` holds {len(pipelines)} pipelines, but must hold one"
                 )
-            return next(iter(pipelines_.values()))
+            return next(iter(pipelines.values()))
         own_pipelines = _pipelines_in(self.documents(document.file))
         if name not in own_pipelines:
             raise document.error(

@@ -19,7 +19,7 @@ from simkit.spec.fields import shown_value, validated_at
 from simkit.spec.pipeline.root_names import ROOTS as PIPELINE_ROOTS
 from simkit.spec.scenario.fakes import Fakes, Words, provider_in
 from simkit.spec.scenario.model import DEFAULT_START, Given
-from simkit.spec.scenario.personas import Made, Taken, made_up, written_out
+from simkit.spec.scenario.personas import Person, TakenNames, made_up, written_out
 from simkit.spec.scenario.turns import (
     MOST,
     WHOLE,
@@ -91,7 +91,7 @@ class Filling:
         }
 
     @property
-    def people(self) -> Mapping[str, Made]:
+    def people(self) -> Mapping[str, Person]:
         """Who is made up, by name."""
         return {name: self._root[name] for name in self._entries}
 
@@ -106,7 +106,7 @@ class Filling:
             return document
         turns = data.get("turns") if "scenario" in data else None
         repeats = isinstance(turns, list) and any(
-            isinstance(turn_, dict) and "repeat" in turn_ for turn_ in turns
+            isinstance(turn, dict) and "repeat" in turn for turn in turns
         )
         if not repeats and not document.mentions("${"):
             return document
@@ -184,7 +184,7 @@ class Filling:
             references = references_in(value)
         except ReferenceInvalid:
             references = []
-        stay = {name_: waiting(name_) for _, name_ in references if head_of(name_) == "turns"}
+        stay = {name: waiting(name) for _, name in references if head_of(name) == "turns"}
         for inside, reference in references:
             if reference in stay:
                 check_earlier(document, (*at, *inside), reference, number)
@@ -208,11 +208,13 @@ class Filling:
             fakes = follow(document.data, _FAKES)
             if isinstance(fakes, dict):
                 entries |= {name: (document, entry) for name, entry in fakes.items()}
-        names_taken, self._entries = Taken(), tuple(entries)
+        names_taken, self._entries = TakenNames(), tuple(entries)
         for name, (document, entry) in entries.items():
             self._root[name] = self._make_person(document, name, entry, names_taken)
 
-    def _make_person(self, document: Document, name: str, entry: Any, names_taken: Taken) -> Made:
+    def _make_person(
+        self, document: Document, name: str, entry: Any, names_taken: TakenNames
+    ) -> Person:
         at: SourcePath = (*_FAKES, name)
         _check_name(document, at, name)
         values, head = {}, entry

@@ -13,7 +13,7 @@ from simkit.spec.scenario.apps import App, CodePipeline, Implements, ProgramPipe
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
-    Item,
+    ScenarioCase,
     items_in,
     scenario_files,
 )
@@ -32,17 +32,17 @@ class Standing(msgspec.Struct, frozen=True):
 HOLDS = Standing()
 
 
-def standing(item: Item, app: App) -> Standing:
+def standing(item: ScenarioCase, app: App) -> Standing:
     """Returns what a scenario is to code."""
-    implements_ = app.implements
-    if implements_ is None:
+    implements = app.implements
+    if implements is None:
         return HOLDS
-    if _holder(item) not in _designs(implements_, app.folder):
+    if _holder(item) not in _designs(implements, app.folder):
         return Standing(other=f"`{app.pipeline}` does not implement its pipeline")
-    return Standing(left_out=implements_.leaves_out.get(_key(item, app.folder), ""))
+    return Standing(left_out=implements.leaves_out.get(_key(item, app.folder), ""))
 
 
-def scenarios_of(app: App) -> dict[str, Item]:
+def scenarios_of(app: App) -> dict[str, ScenarioCase]:
     """Returns the scenarios, in the folder of a pipeline's file, of what it implements.
 
     They are found as ``file::scenario``, from that folder.
@@ -94,7 +94,7 @@ def _designs(implements: Implements, folder: str) -> set[str]:
     return {os.path.realpath(Path(folder) / name) for name in implements.designs}
 
 
-def _holder(item: Item) -> str:
+def _holder(item: ScenarioCase) -> str:
     """Returns the file that holds the pipeline of a scenario."""
     file = Path(item.file)
     if item.pipeline.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
@@ -102,5 +102,5 @@ def _holder(item: Item) -> str:
     return os.path.realpath(file)
 
 
-def _key(item: Item, folder: str) -> str:
+def _key(item: ScenarioCase, folder: str) -> str:
     return f"{Path(os.path.relpath(item.file, folder)).as_posix()}::{item.name}"

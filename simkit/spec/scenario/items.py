@@ -32,7 +32,7 @@ Heads: TypeAlias = Callable[[str], list[Head]]
 """Reads the heads of a file."""
 
 
-class Item(msgspec.Struct, frozen=True):
+class ScenarioCase(msgspec.Struct, frozen=True):
     """One scenario to run: a document, and a row if it has a table."""
 
     file: str
@@ -95,13 +95,13 @@ def misnamed(path: str | Path) -> str:
     return ""
 
 
-def items_in(file: str, shelf: DocumentCache | None = None) -> list[Item]:
+def items_in(file: str, shelf: DocumentCache | None = None) -> list[ScenarioCase]:
     """Returns the scenarios of a file; only their names are read, and what they need.
 
     Whoever goes on to run them gives the shelf from which their documents will be taken.
     """
     read = heads if shelf is None else shelf.heads
-    items: list[Item] = []
+    items: list[ScenarioCase] = []
     for head in read(file):
         if "scenario" in head.values:
             items += _items_of(file, head, read)
@@ -129,8 +129,8 @@ def _nameless(file: str, head: Head) -> SourceError:
     return SourceError(f"{file}:{head.line}:1", problem, advice=advice)
 
 
-def _refuse_twins(items: list[Item]) -> None:
-    first_items: dict[str, Item] = {}
+def _refuse_twins(items: list[ScenarioCase]) -> None:
+    first_items: dict[str, ScenarioCase] = {}
     for item in items:
         other = first_items.setdefault(item.name, item)
         if other is not item:
@@ -140,7 +140,7 @@ def _refuse_twins(items: list[Item]) -> None:
             )
 
 
-def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
+def _items_of(file: str, head: Head, read: Heads) -> Iterator[ScenarioCase]:
     name = text_of(head.values["scenario"]) or str(head.values["scenario"])
     tags_data = head.values.get("tags")
     tags = tuple(str(tag) for tag in tags_data) if isinstance(tags_data, list) else ()
@@ -149,7 +149,7 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
     needs = tuple(_needs(file, head.values, {file}, read))
     rows = head.values.get("examples")
     if not isinstance(rows, list) or not rows:
-        yield Item(file, name, head.index, head.line, None, tags, skip, needs, pipeline)
+        yield ScenarioCase(file, name, head.index, head.line, None, tags, skip, needs, pipeline)
         return
     try:
         template = compile_references(name) if "${" in name else None
@@ -160,7 +160,7 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
         row_name, outline = f"{name} [{labels[number]}]", name
         if template is not None and isinstance(row, dict):
             row_name = outline = str(template.resolve({"column": row}))
-        yield Item(
+        yield ScenarioCase(
             file, row_name, head.index, head.line, number, tags, skip, needs, pipeline, outline
         )
 
@@ -179,7 +179,7 @@ def _labels(rows: Sequence[Any]) -> list[str]:
 
 def _label(row: Any) -> str:
     values = row.values() if isinstance(row, dict) else ()
-    texts = [value_ if isinstance(value_, str) else as_text(value_) for value_ in values]
+    texts = [value if isinstance(value, str) else as_text(value) for value in values]
     return short(", ".join(" ".join(text.split()) for text in texts), LABEL_MAX)
 
 

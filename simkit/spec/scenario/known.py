@@ -25,7 +25,7 @@ Subject: TypeAlias = Pipeline | App
 """What a scenario is about."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownNames(msgspec.Struct, frozen=True):
     """Names by what they name; ANYTHING where nobody can say beforehand."""
 
     agents: Sequence[str]
@@ -50,10 +50,10 @@ class Known(msgspec.Struct, frozen=True):
     """A supervisor's goals."""
 
 
-def known_in(subject: Subject) -> Known:
+def known_in(subject: Subject) -> KnownNames:
     """Returns the names that a pipeline declares."""
     if isinstance(subject, App):
-        return Known(
+        return KnownNames(
             ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),
             lambda agent: ANYTHING, lambda agent: ANYTHING, kinds.STATE, goals=ANYTHING,
         )  # fmt: skip
@@ -64,10 +64,10 @@ def known_in(subject: Subject) -> Known:
     )
     sections = tuple(
         dict.fromkeys(
-            name for definition_ in definitions for name in sections_of(subject, definition_)
+            name for definition in definitions for name in sections_of(subject, definition)
         )
     )
-    return Known(
+    return KnownNames(
         tuple(members),
         channels_of(subject),
         tools,
@@ -119,6 +119,6 @@ def _own_filters(pipeline: Pipeline) -> tuple[str, ...]:
         for item in items_of(pipeline.recipe_of(name)):
             filters = item.history.filters if item.history is not None else ()
             filter_names += [
-                filter_ for filter_ in filters if isinstance(filter_, str) and ":" in filter_
+                filter for filter in filters if isinstance(filter, str) and ":" in filter
             ]
     return tuple(dict.fromkeys(filter_names))

@@ -204,9 +204,7 @@ class Scenario(Written):
     @property
     def claims_logs(self) -> bool:
         """Whether a claim speaks of log records, so that they must be taken down."""
-        return any(
-            expect_.has("logs") for expect_ in (self.expect, *(t.expect for t in self.turns))
-        )
+        return any(expect.has("logs") for expect in (self.expect, *(t.expect for t in self.turns)))
 
 
 class Shared(Written):

@@ -45,14 +45,14 @@ def it_has(names: Sequence[str]) -> str:
 def file_of(module: str, folders: Iterable[str]) -> Path | None:
     """Returns the file of a dotted module in these folders; None where it is not there."""
     where = [*folders]
-    path_: Path | None = None
+    path: Path | None = None
     for part in module.split("."):
         spec = PathFinder.find_spec(part, where)
         if spec is None:
             return None
-        path_ = Path(spec.origin) if spec.has_location and spec.origin else None
+        path = Path(spec.origin) if spec.has_location and spec.origin else None
         where = list(spec.submodule_search_locations or ())
-    return path_
+    return path
 
 
 def names_in(file: Path) -> list[str]:
@@ -78,4 +78,4 @@ def _assigned_names(body: Iterable[ast.stmt]) -> Iterator[str]:
     for node in body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (target_.id for target_ in targets if isinstance(target_, ast.Name))
+            yield from (target.id for target in targets if isinstance(target, ast.Name))

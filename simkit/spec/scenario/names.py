@@ -16,7 +16,7 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.faults import Fault
 from simkit.spec.scenario.given_messages import check_messages
-from simkit.spec.scenario.known import Known, Subject, known_in
+from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import LATER, Scenario, Shared, Turn
 from simkit.spec.scenario.programs import check_program
 from simkit.spec.scenario.replies import lines_of
@@ -131,7 +131,7 @@ def _unsupported(document: Document, path: SourcePath, problem: str) -> SourceEr
     return document.error(path, f"{problem} is not supported by this version of simkit", key=True)
 
 
-def _check_given(state: Mapping[str, Any], document: Document, known: Known) -> None:
+def _check_given(state: Mapping[str, Any], document: Document, known: KnownNames) -> None:
     for channel, value in state.items():
         path = ("given", "state", channel)
         require(document, path, "channel", channel, known.channels, key=True)
@@ -182,7 +182,7 @@ def _check_project(
 # Replies
 
 
-def _check_replies(turn: Turn, document: Document, at: SourcePath, known: Known) -> None:
+def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownNames) -> None:
     members = known.agents
     for agent, lines in turn.replies.items():
         path: SourcePath = (*at, "replies", agent)
@@ -200,7 +200,7 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, known: Known)
 
 
 def _check_faults(
-    faults: Sequence[Fault], document: Document, at: SourcePath, known: Known
+    faults: Sequence[Fault], document: Document, at: SourcePath, known: KnownNames
 ) -> None:
     for place, fault in enumerate(faults):
         if fault.agent is not None:
@@ -249,7 +249,7 @@ def _calls_of(calls_data: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str
 
 
 def _check_results(
-    results: Iterable[str], document: Document, at: SourcePath, known: Known
+    results: Iterable[str], document: Document, at: SourcePath, known: KnownNames
 ) -> None:
     for tool in results:
         if known.tools is not ANYTHING and tool not in known.declared_tools:

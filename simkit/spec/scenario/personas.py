@@ -34,7 +34,7 @@ Fill: TypeAlias = Callable[[str, Any, Mapping[str, Any]], Any]
 """Fills in the references of one value, given its name, itself and their root."""
 
 
-class Taken:
+class TakenNames:
     """The names and words that others in the scenario have."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Persona(Fakes):
         words: Words,
         chance: Chance,
         locale: str,
-        names_taken: Taken,
+        names_taken: TakenNames,
         values: Mapping[str, Any],
         fill: Fill,
     ) -> None:
@@ -127,9 +127,9 @@ class Persona(Fakes):
         """Returns a name and its parts; in the order, and of the gender, that Faker has for it."""
         formats = getattr(self._provider("name"), "formats", ())
         plain = [
-            format_
-            for format_ in formats
-            if _PLAIN_NAME.fullmatch(format_) and format_.count("{{first") == 1
+            format
+            for format in formats
+            if _PLAIN_NAME.fullmatch(format) and format.count("{{first") == 1
         ]
         if not plain:
             name = str(self._drawn("name", chance))
@@ -170,9 +170,9 @@ class Persona(Fakes):
         """Returns an address of its own street, postcode and city."""
         formats = getattr(self._provider("address"), "address_formats", ())
         matching = [
-            format_
-            for format_ in formats
-            if {"street_address", "city", "postcode"} <= set(_TOKEN.findall(format_))
+            format
+            for format in formats
+            if {"street_address", "city", "postcode"} <= set(_TOKEN.findall(format))
         ]
         pattern = matching[0] if matching else "{{street_address}}\n{{postcode}} {{city}}"
         return _TOKEN.sub(lambda at: str(self[at[1]]), pattern)
@@ -182,10 +182,12 @@ class Persona(Fakes):
         return getattr(self._words.faker(self._locale), name).__self__
 
 
-Made: TypeAlias = Persona | list[Persona]
+Person: TypeAlias = Persona | list[Persona]
 
 
-def made_up(name: str, fake: Fake, words: Words, seed: int, names_taken: Taken, fill: Fill) -> Made:
+def made_up(
+    name: str, fake: Fake, words: Words, seed: int, names_taken: TakenNames, fill: Fill
+) -> Person:
     """Returns what an entry makes up; raises FakeInvalid for a language that Faker has not."""
     locale = fake.locale.replace("-", "_")
     check_locale(locale)

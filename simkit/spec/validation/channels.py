@@ -51,13 +51,13 @@ def channel_use(pipeline: Pipeline, document: Document) -> ChannelUse:
     def use_of() -> ChannelUse:
         finder = _Finder(pipeline, document)
         reads = tuple(finder.reads())
-        channels_ = tuple(_channels_written(pipeline))
+        channels = tuple(_channels_written(pipeline))
         return ChannelUse(
             reads,
-            frozenset(read_.channel for read_ in reads),
-            frozenset(channels_),
+            frozenset(read.channel for read in reads),
+            frozenset(channels),
             finder.sees_all or _has_functions(pipeline),
-            any("${" in name for name in channels_),
+            any("${" in name for name in channels),
         )
 
     return pipeline.remembered(("channel_use",), use_of)
@@ -106,7 +106,7 @@ class _Finder:
         if key == "context":
             # A function is sent no context.
             agents = tuple(
-                agent_ for agent_ in agents if self.pipeline.agents[agent_].function is None
+                agent for agent in agents if self.pipeline.agents[agent].function is None
             )
             if agents and owner.context is not None:
                 yield from self._of_recipe(owner.context, (*at, key), agents)
@@ -198,11 +198,10 @@ def _has_functions(pipeline: Pipeline) -> bool:
     """Says whether user code gets the state: an agent or a section that is a function."""
     agents = pipeline.agents.values()
     if any(
-        agent_.function is not None and not agent_.function.startswith(BUILT_IN)
-        for agent_ in agents
+        agent.function is not None and not agent.function.startswith(BUILT_IN) for agent in agents
     ):
         return True
-    recipes = (pipeline.defaults.context, *(agent_.context for agent_ in agents))
+    recipes = (pipeline.defaults.context, *(agent.context for agent in agents))
     return any(
         item.custom is not None
         for recipe in recipes

@@ -24,7 +24,7 @@ class Claimed:
     """What the claims of a scenario mention."""
 
     def __init__(self, scenario: Scenario, document: Document) -> None:
-        self.by_code = any(scope_.has("satisfies") for scope_ in _scopes(scenario))
+        self.by_code = any(scope.has("satisfies") for scope in _scopes(scenario))
         """A predicate of the user's may look at anything."""
         words: set[str] = set()
         for turn in range(len(scenario.turns)):
@@ -42,10 +42,10 @@ class Claimed:
         """
         if not self._texts_said:
             self._texts_said = {part for text in _words(self._turns) for part in _parts(text)}
-        texts_ = list(_words(value))
-        if not self._texts_said.isdisjoint(_longest(texts_)):
+        texts = list(_words(value))
+        if not self._texts_said.isdisjoint(_longest(texts)):
             return True
-        parts = {part for text in texts_ for part in _parts(text)}
+        parts = {part for text in texts for part in _parts(text)}
         return not parts.isdisjoint(_longest(self.words))
 
 
@@ -105,8 +105,8 @@ def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
 
 def _leads_to(name: str, references: Iterable[str]) -> bool:
     return any(
-        reference_ == name or reference_.startswith((f"{name}.", f"{name}["))
-        for reference_ in references
+        reference == name or reference.startswith((f"{name}.", f"{name}["))
+        for reference in references
     )
 
 

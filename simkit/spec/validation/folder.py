@@ -59,7 +59,7 @@ def check_folder(
 
 def yaml_files(folder: str) -> list[str]:
     """Returns the YAML files below a folder, sorted, without those in hidden ones."""
-    return sorted(str(path_) for path_ in _visible(folder, "*.y*ml"))
+    return sorted(str(path) for path in _visible(folder, "*.y*ml"))
 
 
 def _check_orphan(file: str, library: Library, problems: Problems) -> None:
@@ -102,7 +102,7 @@ def _first(file: str, keys: frozenset[str], library: Library) -> Document | None
         documents = library.documents(file)
     except SourceError:
         return None
-    return next((document_ for document_ in documents if keys <= _keys(document_.data)), None)
+    return next((document for document in documents if keys <= _keys(document.data)), None)
 
 
 def _keys(data: Any) -> frozenset[str]:
@@ -120,7 +120,7 @@ def _code_in(folder: str) -> str:
 
 def _visible(folder: str, pattern: str) -> Iterator[Path]:
     place = Path(folder)
-    for path_ in place.rglob(pattern):
-        hidden = any(part.startswith(".") for part in path_.relative_to(place).parts)
-        if not hidden and path_.is_file():
-            yield path_
+    for path in place.rglob(pattern):
+        hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
+        if not hidden and path.is_file():
+            yield path

@@ -32,11 +32,9 @@ def missing_functions(pipeline: Pipeline) -> Iterator[Flaw]:
     """VAL-26: an agent, a tool or a reducer names a function that is not there."""
     agents, tools = pipeline.agents.items(), pipeline.tools.items()
     yield from _flaws(
-        (("agents", name, "function"), agent_.function or "") for name, agent_ in agents
+        (("agents", name, "function"), agent.function or "") for name, agent in agents
     )
-    yield from _flaws(
-        (("tools", name, "function"), agent_.function or "") for name, agent_ in tools
-    )
+    yield from _flaws((("tools", name, "function"), agent.function or "") for name, agent in tools)
     for name, channel in pipeline.channels.items():
         yield from _flaws([(("channels", name, "reducer"), channel.reducer_name)])
 
@@ -74,12 +72,12 @@ def _flaws(named: Iterable[Named]) -> Iterator[Flaw]:
 def _lack(name: str, folder: str) -> str:
     """Returns why a function is not there; empty if it is, or if nobody can tell."""
     module, _, function = name.partition(":")
-    file_ = _file(module, folder)
-    if file_ is None:
+    file = _file(module, folder)
+    if file is None:
         return f"there is no module {module!r}"
-    names = _names(file_) if file_.suffix == ".py" else _ANY
+    names = _names(file) if file.suffix == ".py" else _ANY
     if isinstance(names, SyntaxError):
-        return f"{file_.name}, line {names.lineno}, is no Python: {names.msg}"
+        return f"{file.name}, line {names.lineno}, is no Python: {names.msg}"
     if function in names or names & _ANY:
         return ""
     nearest = near(function, names)

@@ -122,9 +122,9 @@ class _Lines:
         self, agent: str, line: HandoffLine, at: SourcePath, speaks: bool
     ) -> Iterator[Flaw]:
         types = [
-            contract_.type
-            for contract_ in self._pipeline.contracts
-            if contract_.to == line.to and {agent, "*"} & set(contract_.from_)
+            contract.type
+            for contract in self._pipeline.contracts
+            if contract.to == line.to and {agent, "*"} & set(contract.from_)
         ]
         pair = f"from `{agent}` to `{line.to}`"
         if line.type is None:
@@ -150,8 +150,8 @@ def _speaks_in(turn: Turn) -> bool:
 def _speaks_of_refusals(expect: Expect) -> bool:
     """Says whether claims tell of an unregistered type, or of a handoff that is rejected."""
     if any(
-        isinstance(finding_, Mapping) and finding_.get("id") == UNREGISTERED
-        for finding_ in expect.findings or ()
+        isinstance(finding, Mapping) and finding.get("id") == UNREGISTERED
+        for finding in expect.findings or ()
     ):
         return True
     return _holds_pair(expect.handoffs, "outcome", "rejected") or _holds_pair(

@@ -37,9 +37,9 @@ def _started(pipeline: Pipeline) -> frozenset[str]:
             waiting += pipeline.of_agent(members[name], "handoffs")
             if hands_over(pipeline, members[name]):
                 waiting += (
-                    contract_.to
-                    for contract_ in pipeline.contracts
-                    if {name, "*"} & set(contract_.from_)
+                    contract.to
+                    for contract in pipeline.contracts
+                    if {name, "*"} & set(contract.from_)
                 )
     return frozenset(names_started)
 

@@ -227,7 +227,7 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counts = []
-    key_of, twin = duplicates.key_of, duplicates._Seen.twin
+    key_of, twin = duplicates.key_of, duplicates._StreamState.twin
     for turns in (1000, 2000):
         made_keys: list[int] = []
         asked: list[int] = []
@@ -235,7 +235,9 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
             duplicates, "key_of", lambda m, made=made_keys: (made.append(1), key_of(m))[1]
         )
         monkeypatch.setattr(
-            duplicates._Seen, "twin", lambda s, m, asked=asked: (asked.append(1), twin(s, m))[1]
+            duplicates._StreamState,
+            "twin",
+            lambda s, m, asked=asked: (asked.append(1), twin(s, m))[1],
         )
         run_lints(long_story(turns), [DuplicateMessage()])
         counts.append(len(made_keys) + len(asked))
