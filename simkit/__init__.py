@@ -83,15 +83,15 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            found: Any = version("agent-simkit")
+            value: Any = version("agent-simkit")
         except PackageNotFoundError:
-            found = "0+unknown"
+            value = "0+unknown"
     elif name in _HOMES:
-        found = getattr(import_module(_HOMES[name]), name)
+        value = getattr(import_module(_HOMES[name]), name)
     else:
         raise AttributeError(f"module 'simkit' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

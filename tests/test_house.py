@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -232,3 +234,65 @@ def test_simkit_has_fourteen_rooms_and_four_doors() -> None:
     names = {path.name for path in (ROOT / "simkit").iterdir() if not path.name.startswith("__")}
 
     assert names - {"py.typed"} == rooms | doors
+
+
+# Names
+
+NO_NAMES = {
+    *("one", "told", "heard", "asked", "said", "made", "found", "what", "there", "shown", "taken"),
+    *("sent", "seen", "held", "kept", "meant", "spoken", "wanted", "here", "beside", "elsewhere"),
+    *("whose", "who", "whom", "written", "gone", "came", "met", "begun"),
+}
+"""Participles and pronouns: such a name does not say which thing it is."""
+FIELDS_OF_FILES = {
+    # Fields of traces, which are files that users keep, and keys that they write.
+    "simkit/trace/events.py": {"what", "kept", "shown", "said", "Made", "Shown"},
+    "simkit/core/messages.py": {"what"},
+    # "what" is the text of an error, a finding or a note, beside its "where".
+    "simkit/core/errors.py": {"what"},
+    "simkit/checks/claims.py": {"what"},
+    "simkit/checks/endings.py": {"what"},
+    "simkit/checks/findings.py": {"what"},
+    "simkit/language/yaml/documents.py": {"what"},
+    "simkit/language/yaml/nodes.py": {"what"},
+    "simkit/spec/validation/problems.py": {"what"},
+    "simkit/update/proposals.py": {"what"},
+    # Printed: 3 held, 1 failed.
+    "simkit/report/results.py": {"held"},
+}
+"""Where one of these words is part of a format, or of the pair `where` and `what`."""
+
+
+def names_defined_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each variable, parameter, function, class and attribute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs) and node.name:
+            yield node.lineno, node.name
+
+
+def test_a_name_is_a_noun_a_verb_or_a_question() -> None:
+    files = sorted((ROOT / "simkit").rglob("*.py"))
+    names = [
+        (f"{path.relative_to(ROOT)}:{line}", name)
+        for path in files
+        for line, name in names_defined_in(ast.parse(path.read_text(encoding="utf-8")))
+        if name.strip("_").lower() in NO_NAMES
+        and name not in FIELDS_OF_FILES.get(str(path.relative_to(ROOT)), ())
+    ]
+
+    assert names == []
+
+
+def test_few_files_are_so_small_that_they_belong_to_another() -> None:
+    lines = {
+        path: len(path.read_text(encoding="utf-8").splitlines())
+        for path in (ROOT / "simkit").rglob("*.py")
+    }
+
+    assert len([path for path, count in lines.items() if count < 40]) <= 40

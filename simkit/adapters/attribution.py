@@ -20,7 +20,7 @@ from simkit.spec.scenario.writing import flow
 
 AGENT_HEADER: Final = "x-simkit-agent"
 """Names the agent where code can say no more than a header."""
-_SHOWN: Final = 200
+_SHOWN_MAX: Final = 200
 _PROPOSED: Final = 60
 _LEAST: Final = 4
 """Characters of a text that may say whose a call is."""
@@ -132,7 +132,7 @@ def _several(agents: list[str], model_request: ParsedRequest) -> str:
 def _prompt_lines(model_request: ParsedRequest) -> list[str]:
     prompts = [m for m in model_request.messages if m.role == "system"][:1]
     prompts += [m for m in model_request.messages if m.role == "user"][-1:]
-    return [f"  {m.role}: {_short(m.content, _SHOWN)}" for m in prompts]
+    return [f"  {m.role}: {_short(m.content, _SHOWN_MAX)}" for m in prompts]
 
 
 def rule_lines(

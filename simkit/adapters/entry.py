@@ -27,7 +27,7 @@ CLIENTS: Final = frozenset(
     ("aiohttp", "anthropic", "google", "httpx", "httpx2", "litellm", "openai", "requests")
 )
 """The top-level packages of client libraries."""
-_SHOWN: Final = 60
+_SHOWN_MAX: Final = 60
 """Characters of a value that an error shows."""
 GRACE_S: Final = 1.0
 """How long code that cannot go on may take to end by itself."""
@@ -113,7 +113,7 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
         subject_text = (
             "nothing"
             if result is None
-            else f"{short(repr(result), _SHOWN)}, a `{type(result).__name__}`"
+            else f"{short(repr(result), _SHOWN_MAX)}, a `{type(result).__name__}`"
         )
         raise FunctionMissing(
             f"`{entry}` takes no parameter, so it must return the pipeline: a function of the "

@@ -29,7 +29,7 @@ from simkit.spec.scenario.apps import App
 from simkit.trace.events import PipelineFacts
 
 GROUP: Final = "simkit.adapters"
-MADE: Final = "${instructions}"
+COMPUTED_PROMPT: Final = "${instructions}"
 """Stands for an agent's instructions where a function makes them."""
 
 

@@ -26,7 +26,7 @@ from simkit.trace.reducers import problem_of
 ROOT: Final = "/simkit/"
 NEXT: Final = f"{ROOT}next"
 """A POST to this path begins the next turn, and is told it; 204 says that there is none."""
-_SHOWN: Final = 60
+_SHOWN_MAX: Final = 60
 """Characters of a value that an error shows."""
 REPLY: Final = f"{ROOT}reply"
 """A POST to this path says the turn's ``reply``, or the ``error`` with which it ends."""
@@ -350,7 +350,7 @@ def _read(request: HttpRequest, kind: type[_Report]) -> _Report:
 
 
 def _value_text(value: JsonValue) -> str:
-    return short(msgspec.json.encode(value).decode(), _SHOWN)
+    return short(msgspec.json.encode(value).decode(), _SHOWN_MAX)
 
 
 def as_json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) -> HttpResponse:

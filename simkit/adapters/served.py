@@ -47,7 +47,7 @@ MIXED: Final = "SessionMixed"
 """The error of a run whose program goes on with another session than the scenario does."""
 _ADDRESS: Final = re.compile(r"^(https?://[^/?#]*)([^?#]*)(.*)$", re.DOTALL)
 _AGENT_PATH: Final = re.compile(r"^/agents/([^/]+)(/.*)$")
-_SHOWN: Final = 60
+_SHOWN_MAX: Final = 60
 
 
 class ServedRun:
@@ -284,7 +284,7 @@ class ServedRun:
                 "its own, or not read the environment."
             )
         text = " ".join(self._turns[place].text.split())
-        excerpt = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        excerpt = text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 1]}…"
         if self._is_led:
             return f"the program did not begin turn {place + 1} with a POST to {NEXT}"
         return (

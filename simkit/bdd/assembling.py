@@ -15,7 +15,7 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import Turn
 
-_SPOKEN: Final = ("user", "resume", "session", "project")
+_USER_KEYS: Final = ("user", "resume", "session", "project")
 """The keys of a turn to which later turns are held."""
 
 
@@ -54,7 +54,7 @@ class StoryParts(NamedTuple):
         before = sorted({0, opened} - {place})
         places = self.places.copy([*before, place])
         expect = self.claims.expect(place, places, len(before))
-        bare = [{key: turns[i][key] for key in _SPOKEN if key in turns[i]} for i in before]
+        bare = [{key: turns[i][key] for key in _USER_KEYS if key in turns[i]} for i in before]
         values = {**self.values, "turns": [*bare, _claimed(turns[place], expect)]}
         numbers = (*(i + 1 for i in before), place + 1, len(turns))
         return _claimed(values, self.claims.expect(WHOLE, places)), places, numbers

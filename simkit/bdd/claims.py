@@ -209,16 +209,16 @@ def _calls_below(story: Story, _: StepValues) -> Judgement:
     return story.claim(("tool_calls",), records)
 
 
-_MADE: Final = "{agent} handed off to {target:agent}[ as {type:name}][ asking {query:text}]"
+_HANDOFF: Final = "{agent} handed off to {target:agent}[ as {type:name}][ asking {query:text}]"
 
 MOVES: Final = (
-    Step(f"{_MADE}[ with {{matching}}]", _handoff, (), ("handoffs",)),
+    Step(f"{_HANDOFF}[ with {{matching}}]", _handoff, (), ("handoffs",)),
     Step(
-        f"{_MADE} with:", lambda s, x: _handoff(s, x, payload=pairs_below(s.below)), _TABLE,
+        f"{_HANDOFF} with:", lambda s, x: _handoff(s, x, payload=pairs_below(s.below)), _TABLE,
         ("handoffs",),
     ),
     Step(
-        f"{_MADE} with exactly:",
+        f"{_HANDOFF} with exactly:",
         lambda s, x: _handoff(s, x, payload={"$exact": pairs_below(s.below)}), _TABLE,
         ("handoffs",),
     ),

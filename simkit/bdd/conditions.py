@@ -102,93 +102,93 @@ def _spread(_: Below, values: Mapping[str, Any]) -> Any:
 
 
 CONDITIONS: Final = (
-    Words((), "(is|are) {value}", lambda _, said: said["value"]),
+    Words((), "(is|are) {value}", lambda _, values: values["value"]),
     Words((), "(is|are):", lambda below, _: _below(below), ("text", "table")),
-    Words((), "(is|are) the list {list}", lambda _, said: said["list"]),
+    Words((), "(is|are) the list {list}", lambda _, values: values["list"]),
     Words((), "(is|are) these items:", lambda below, _: records_below(below), _TABLE),
     Words(
         ("$len",), "(has|have) {amount} (items|item|characters|character)",
-        lambda _, said: {"$len": said["amount"]},
+        lambda _, values: {"$len": values["amount"]},
     ),
-    Words((), "(has|have) {matching}", lambda below, said: _holds(below, said["matching"])),
+    Words((), "(has|have) {matching}", lambda below, values: _holds(below, values["matching"])),
     Words((), "(has|have):", lambda below, _: pairs_below(below), _TABLE),
-    Words(("$eq",), "(equals|equal) {value}", lambda _, said: {"$eq": said["value"]}),
+    Words(("$eq",), "(equals|equal) {value}", lambda _, values: {"$eq": values["value"]}),
     Words(("$eq",), "(equals|equal):", lambda below, _: {"$eq": _eq(below)}, ("text", "table")),
-    Words(("$ne",), "(is|are) not {value}", lambda _, said: {"$ne": said["value"]}),
-    Words(("$in",), "(is|are) one of {list}", lambda _, said: {"$in": said["list"]}),
+    Words(("$ne",), "(is|are) not {value}", lambda _, values: {"$ne": values["value"]}),
+    Words(("$in",), "(is|are) one of {list}", lambda _, values: {"$in": values["list"]}),
     Words(
         ("$not", "$in"), "(is|are) none of {list}",
-        lambda _, said: {"$not": {"$in": said["list"]}},
+        lambda _, values: {"$not": {"$in": values["list"]}},
     ),
-    Words(("$type",), "(is|are) (a|an) {type}", lambda _, said: {"$type": said["type"]}),
+    Words(("$type",), "(is|are) (a|an) {type}", lambda _, values: {"$type": values["type"]}),
     Words(("$any",), "(is|are) there", lambda *_: {"$any": True}),
     Words(("$absent",), "(is|are) absent", lambda *_: {"$absent": True}),
     Words(
         ("$not",), "(does|do) not {condition}",
-        lambda below, said: {"$not": _holds(below, said["condition"])},
+        lambda below, values: {"$not": _holds(below, values["condition"])},
     ),
     Words(
         ("$not",), "(is|are) not {predicate}",
-        lambda below, said: {"$not": _holds(below, said["predicate"])},
+        lambda below, values: {"$not": _holds(below, values["predicate"])},
     ),
     Words(
         ("$either",), "{condition} or {other:condition}",
-        lambda below, said: {
-            "$either": [_holds(below, said["condition"]), _holds(below, said["other"])]
+        lambda below, values: {
+            "$either": [_holds(below, values["condition"]), _holds(below, values["other"])]
         },
     ),
     Words(
         ("$all",), "{condition} and {other:condition}",
-        lambda below, said: {
-            "$all": [_holds(below, said["condition"]), _holds(below, said["other"])]
+        lambda below, values: {
+            "$all": [_holds(below, values["condition"]), _holds(below, values["other"])]
         },
     ),
     Words(
         ("$schema",), "(fits|fit) the schema {word}",
-        lambda below, said: {"$schema": below.schema(said["word"])},
+        lambda below, values: {"$schema": below.schema(values["word"])},
     ),
-    Words(("$gt",), "(is|are) (more than|above) {number}", lambda _, said: {"$gt": said["number"]}),
-    Words(("$gte",), "(is|are) at least {number}", lambda _, said: {"$gte": said["number"]}),
+    Words(("$gt",), "(is|are) (more than|above) {number}", lambda _, x: {"$gt": x["number"]}),
+    Words(("$gte",), "(is|are) at least {number}", lambda _, values: {"$gte": values["number"]}),
     Words(
         ("$lt",), "(is|are) (less than|below|fewer than) {number}",
-        lambda _, said: {"$lt": said["number"]},
+        lambda _, values: {"$lt": values["number"]},
     ),
-    Words(("$lte",), "(is|are) at most {number}", lambda _, said: {"$lte": said["number"]}),
+    Words(("$lte",), "(is|are) at most {number}", lambda _, values: {"$lte": values["number"]}),
     Words(
         ("$gte", "$lte"), "(is|are) between {low:number} and {high:number}",
-        lambda _, said: {"$gte": said["low"], "$lte": said["high"]},
+        lambda _, values: {"$gte": values["low"], "$lte": values["high"]},
     ),
     Words(("$approx",), "(is|are) about {number}[ give or take {spread:number}]", _spread),
     Words(
         ("$approx",), "(is|are) within {percent} of {number}",
-        lambda _, said: {"$approx": {"value": said["number"], "rel": said["percent"]}},
+        lambda _, values: {"$approx": {"value": values["number"], "rel": values["percent"]}},
     ),
     Words(
         ("$contains",), "(contains|contain) {texts}",
-        lambda _, said: {"$contains": _one_or_all(said["texts"])},
+        lambda _, values: {"$contains": _one_or_all(values["texts"])},
     ),
     Words(
         ("$contains",), "(contains|contain):", lambda below, _: {"$contains": below.text}, _TEXT
     ),
-    Words(("$starts",), "(starts|start) with {text}", lambda _, said: {"$starts": said["text"]}),
-    Words(("$ends",), "(ends|end) with {text}", lambda _, said: {"$ends": said["text"]}),
-    Words(("$regex",), "(matches|match) {pattern}", lambda _, said: {"$regex": said["pattern"]}),
+    Words(("$starts",), "(starts|start) with {text}", lambda _, x: {"$starts": x["text"]}),
+    Words(("$ends",), "(ends|end) with {text}", lambda _, values: {"$ends": values["text"]}),
+    Words(("$regex",), "(matches|match) {pattern}", lambda _, x: {"$regex": x["pattern"]}),
     Words(("$len",), "(is|are) empty", lambda *_: {"$len": 0}),
     Words(
         ("$each",), "(has|have) only items that {condition}",
-        lambda below, said: {"$each": _holds(below, said["condition"])},
+        lambda below, values: {"$each": _holds(below, values["condition"])},
     ),
     Words(
         ("$each",), "(has|have) only items with {matching}",
-        lambda below, said: {"$each": _holds(below, said["matching"])},
+        lambda below, values: {"$each": _holds(below, values["matching"])},
     ),
     Words(
         ("$has",), "(has|have) an item that {condition}",
-        lambda below, said: {"$has": [_holds(below, said["condition"])]},
+        lambda below, values: {"$has": [_holds(below, values["condition"])]},
     ),
     Words(
         ("$has",), "(has|have) an item with {matching}",
-        lambda below, said: {"$has": [_holds(below, said["matching"])]},
+        lambda below, values: {"$has": [_holds(below, values["matching"])]},
     ),
     Words(
         ("$has",), "(has|have) among others:", lambda below, _: {"$has": records_below(below)},
@@ -200,7 +200,7 @@ CONDITIONS: Final = (
     ),
     Words(
         ("$in_order",), "(has|have) {list} in this order, among others",
-        lambda _, said: {"$in_order": said["list"]},
+        lambda _, values: {"$in_order": values["list"]},
     ),
     Words(
         ("$unordered",), "(has|have) in any order:",
@@ -208,16 +208,16 @@ CONDITIONS: Final = (
     ),
     Words(
         ("$unordered",), "(has|have) {list} in any order",
-        lambda _, said: {"$unordered": said["list"]},
+        lambda _, values: {"$unordered": values["list"]},
     ),
     Words(
         ("$exact",), "(has|have) exactly {matching}",
-        lambda below, said: {"$exact": _holds(below, said["matching"])},
+        lambda below, values: {"$exact": _holds(below, values["matching"])},
     ),
     Words(
         ("$exact",), "(has|have) exactly:", lambda below, _: {"$exact": pairs_below(below)}, _TABLE
     ),
-    Words(("$keys",), "(has|have) the keys {names}", lambda _, said: {"$keys": said["names"]}),
+    Words(("$keys",), "(has|have) the keys {names}", lambda _, values: {"$keys": values["names"]}),
 )  # fmt: skip
 """Every way to say a condition. Where two fit, the first one is meant."""
 

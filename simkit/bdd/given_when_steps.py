@@ -66,10 +66,12 @@ def _made_up(story: Story, values: StepValues) -> None:
 
 
 BACKGROUND: Final = (
-    Step("the pipeline {name:text}", lambda story, said: story.pipeline(said["name"])),
-    Step("the seed {number}", lambda story, said: story.give(("seed",), said["number"])),
-    Step("the cassette {name:text}", lambda story, said: story.give(("cassette",), said["name"])),
-    Step("the time is {time}", lambda story, said: story.give(("start",), said["time"])),
+    Step("the pipeline {name:text}", lambda story, values: story.pipeline(values["name"])),
+    Step("the seed {number}", lambda story, values: story.give(("seed",), values["number"])),
+    Step(
+        "the cassette {name:text}", lambda story, values: story.give(("cassette",), values["name"])
+    ),
+    Step("the time is {time}", lambda story, values: story.give(("start",), values["time"])),
     Step("what {text} says", _uses),
     Step("{text} is installed", _needs),
     Step("a made-up {who:word}[ from {locale:word}]", _made_up),
@@ -79,21 +81,21 @@ BACKGROUND: Final = (
     Step("the state has {values}", _state_of),
     Step(
         "the state has these {channel}:",
-        lambda story, said: story.state(said["channel"], _records(story)),
+        lambda story, values: story.state(values["channel"], _records(story)),
         _TABLE,
     ),
     Step(
         "the state has this {channel}:",
-        lambda story, said: story.state(said["channel"], _text_or_pairs(story)),
+        lambda story, values: story.state(values["channel"], _text_or_pairs(story)),
         _EITHER,
     ),
     Step(
         "the state has the {channel} {list}",
-        lambda story, said: story.state(said["channel"], said["list"]),
+        lambda story, values: story.state(values["channel"], values["list"]),
     ),
     Step(
         "at most {count} {limit}",
-        lambda story, said: story.give(("limits", said["limit"]), said["count"]),
+        lambda story, values: story.give(("limits", values["limit"]), values["count"]),
     ),
     Step("the lint {lint} is off[ at {place:text}] because {text}", _lint_off),
 )
@@ -125,8 +127,8 @@ SPEAKING: Final = (
     Step(f"the user says{_WHERE}:", _user_says_below, _TEXT),
     Step(f"the user sends {{values}}{_WHERE}", _user_sends),
     Step(f"the user sends{_WHERE}:", _user_sends, _TABLE),
-    Step("the user answers {value}", lambda story, said: story.resume(said["value"])),
-    Step("the user answers with {values}", lambda story, said: story.resume(said["values"])),
+    Step("the user answers {value}", lambda story, values: story.resume(values["value"])),
+    Step("the user answers with {values}", lambda story, values: story.resume(values["values"])),
     Step("the user answers:", lambda story, _: story.resume(_text_or_pairs(story)), _EITHER),
     Step("a new process takes over", lambda story, _: story.restart()),
 )
@@ -134,7 +136,7 @@ SPEAKING: Final = (
 
 
 def _around(answer: dict[str, Any], values: StepValues) -> dict[str, Any]:
-    """A reply line with what is said around it."""
+    """A reply line with what stands around it."""
     if "delay" in values:
         answer["latency_ms"] = values["delay"]
     if "shown" in values:
@@ -177,7 +179,7 @@ Line: TypeAlias = Callable[[Story, StepValues, dict[str, Any]], None]
 
 
 def _answers(coming: bool) -> tuple[Step, ...]:
-    """What is answered: to what the user says next, or to what was just said."""
+    """What is answered: to what the user says next, or to the last message."""
 
     def line(story: Story, values: StepValues, answer: dict[str, Any]) -> None:
         story.reply(values["agent"], _around(answer, values), coming=coming)

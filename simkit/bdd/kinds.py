@@ -23,7 +23,7 @@ NAMES: Final = rf"{NAME}(?:[ -]\w+)*?"
 AGENT: Final = rf"(?:[Tt]he )?{NAMES}"
 AND: Final = r"(?:, and |, | and )"
 OR: Final = r"(?:, or |, | or )"
-BESIDE: Final = " beside "
+GROUP_WORD: Final = " beside "
 FIRST_WORDS: Final = ("first", "second", "third", "fourth", "fifth")
 COUNT_WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 MEASURES: Final[Mapping[str, str]] = {
@@ -84,7 +84,7 @@ def _groups(text: str) -> list[Any]:
     """Agents in order; those beside each other are a list of their own."""
     groups: list[Any] = []
     for item in re.split(AND, text):
-        group = [agent_of(name) for name in item.split(BESIDE)]
+        group = [agent_of(name) for name in item.split(GROUP_WORD)]
         groups.append(group if len(group) > 1 else group[0])
     return groups
 
@@ -164,7 +164,7 @@ def _time(text: str) -> str:
 KINDS: Final[Mapping[str, Kind]] = {
     "agent": Kind(AGENT, agent_of, "nutrition", "an agent: `workout_coach`, the workout coach"),
     "agents": Kind(
-        rf"{AGENT}(?:(?:{AND}|{BESIDE}){AGENT})*", _groups, "router and nutrition",
+        rf"{AGENT}(?:(?:{AND}|{GROUP_WORD}){AGENT})*", _groups, "router and nutrition",
         "agents, one after the other; `a beside b` ran side by side",
     ),
     "channel": Kind(NAMES, str, "notes", "a channel of the pipeline, underscores spoken or not"),
@@ -182,7 +182,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "list": Kind(
         rf"{VALUE}(?:(?:{AND}|{OR}){VALUE})*",
-        lambda text: [typed(one) for one in _list(text, f"{AND}|{OR}")],
+        lambda text: [typed(item) for item in _list(text, f"{AND}|{OR}")],
         '"pizza" and "pasta"', "values",
     ),
     "name": Kind(NAMES, str, "analysis delegation", "a name, underscores spoken or not"),
@@ -199,7 +199,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "text": Kind(TEXT, typed, '"pizza"', "a text in quotes"),
     "texts": Kind(
-        rf"{TEXT}(?:{AND}{TEXT})*", lambda text: [typed(one) for one in _list(text, AND)],
+        rf"{TEXT}(?:{AND}{TEXT})*", lambda text: [typed(item) for item in _list(text, AND)],
         '"pizza" and "lunch"', "texts in quotes",
     ),
     "time": Kind(_TIME, _time, "2026-01-05 09:00", "a time; without a zone it is UTC"),

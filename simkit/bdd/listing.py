@@ -36,11 +36,11 @@ def tables() -> Iterator[tuple[str, list[str]]]:
 
 def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yields every title with its phrases, each with an example and what stands below it."""
-    given, when, then = VOCABULARIES
-    answers = {phrase.text for _, phrase in given.phrases} & {
+    given_steps, when, then = VOCABULARIES
+    answers = {phrase.text for _, phrase in given_steps.phrases} & {
         phrase.text for _, phrase in when.phrases
     }
-    yield "Given", _rows(given, answers, False)
+    yield "Given", _rows(given_steps, answers, False)
     yield "When", _rows(when, answers, False)
     yield "Given or When", _rows(when, answers, True)
     yield "Then", _rows(then, set(), False)

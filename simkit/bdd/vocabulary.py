@@ -15,7 +15,7 @@ from simkit.bdd.phrases import Phrase
 from simkit.bdd.steps import Step
 from simkit.language.yaml import near
 
-WHOSE: Final = re.compile(r"(?:(?:at the end|in the whole conversation)|in turn (\d+)), ")
+TURN_PREFIX: Final = re.compile(r"(?:(?:at the end|in the whole conversation)|in turn (\d+)), ")
 """What a Then may begin with, to speak of another turn than the last or of the whole run."""
 
 _OPTIONAL: Final = re.compile(r"\[[^\]]*\]")
@@ -50,7 +50,7 @@ class Vocabulary:
     def readings(self, text: str) -> Iterator[Line]:
         """Yields every way to understand a line; the first one is meant."""
         owner = None
-        begins = WHOSE.match(text) if self.keyword == "Then" else None
+        begins = TURN_PREFIX.match(text) if self.keyword == "Then" else None
         if begins is not None:
             owner = WHOLE if begins[1] is None else int(begins[1]) - 1
             text = text[begins.end() :]
@@ -64,7 +64,7 @@ class Vocabulary:
 
         Words alone are compared: what stands in quotes, numbers and lists are anybody's.
         """
-        begins = WHOSE.match(line_text) if self.keyword == "Then" else None
+        begins = TURN_PREFIX.match(line_text) if self.keyword == "Then" else None
         line = _words(line_text[begins.end() :] if begins else line_text)
         examples = {_words(example): (text, example) for example, text in self._examples()}
         return examples.get(near(line, examples), ("", ""))

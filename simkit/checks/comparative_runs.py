@@ -77,8 +77,8 @@ def reached_by_others(view: View) -> set[str]:
     }
 
 
-def _words(parting: Parting, left: str, there: str) -> str:
-    return f"{parting.at} is {parting.left} {left}, {parting.right} {there}"
+def _words(parting: Parting, left: str, right_name: str) -> str:
+    return f"{parting.at} is {parting.left} {left}, {parting.right} {right_name}"
 
 
 def _data(parting: Parting) -> dict[str, str]:

@@ -191,7 +191,7 @@ def _distance(claim: Claim[CallView], writer: Writer) -> float:
 
 
 def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
-    if claim.item.context.hidden and claim.name not in _SENT:
+    if claim.item.context.hidden and claim.name not in _SENT_WITH_MESSAGES:
         yield from _check_half(claim, writer)
     elif claim.name == "includes":
         yield from _check_includes(claim, writer)
@@ -205,7 +205,7 @@ def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
             yield from _compared(claim, value, writer)
 
 
-_SENT: Final = ("tools", "handoffs", "settings")
+_SENT_WITH_MESSAGES: Final = ("tools", "handoffs", "settings")
 """What a request itself says, whatever of its messages the provider keeps."""
 
 

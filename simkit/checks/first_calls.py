@@ -19,9 +19,9 @@ def claims_unheld_elsewhere(
     nobody takes a claim on the first call for one on all.
     """
     writer = Writer(document)
-    held: dict[str, list[str]] = {}
+    unheld: dict[str, list[str]] = {}
     for place, turn in enumerate(scenario.turns[: len(view.turns)]):
         scope = scope_of_turn(view.turns[place], place, turn.expect, view)
         for call, claim in unheld_elsewhere(scope, writer):
-            held.setdefault(call, []).append(claim)
-    return held
+            unheld.setdefault(call, []).append(claim)
+    return unheld

@@ -25,7 +25,7 @@ from simkit.trace.views import View
 _ELEMENTS: Final = ("$has", "$each", "$in_order", "$unordered")
 _SAME: Final = ("$either", "$all", "$in", "$eq", "$exact")
 _PLACE: Final = re.compile(r"\[-?\d+\]\.?")
-_SPOKEN: Final = ("messages", "includes", "excludes")
+_MESSAGE_CLAIMS: Final = ("messages", "includes", "excludes")
 _ALL_KEYS: Final = ("*",)
 
 
@@ -51,7 +51,7 @@ def kind_of(path: Path) -> Kind | None:
         return _KINDS.get((head,))
     name = str(path[2])
     is_section = head == "context" and name not in CONTEXT_CLAIMS
-    return _MESSAGES if is_section or name in _SPOKEN else _KINDS.get((head, name))
+    return _MESSAGES if is_section or name in _MESSAGE_CLAIMS else _KINDS.get((head, name))
 
 
 class Occurring:

@@ -49,7 +49,7 @@ _TOLD_BY_SPANS: Final[Mapping[str, str]] = {
 }
 """Frameworks whose agents are told by the spans that they emit."""
 
-SEEN: Final = ("contexts", "runs", "handoffs", "state", "filters")
+ASPECTS: Final = ("contexts", "runs", "handoffs", "state", "filters")
 """What may be seen of a framework; a claim on what is not is "not observable"."""
 _NAMED: Final = "if `pipeline` names an agent"
 _SEEN_BY_ADAPTER: Final[Mapping[str, tuple[str, ...]]] = {
@@ -92,7 +92,7 @@ def environment_text() -> str:
         ("", ("simkit", "version"), [("agent-simkit", __version__)]),
         ("Clients", ("library", "version", "seen", "replaced while a scenario runs"), clients()),
         ("Providers", ("library", "version", "sends through"), providers()),
-        ("Frameworks", ("library", "version", "its agents are told by", *SEEN), frameworks()),
+        ("Frameworks", ("library", "version", "its agents are told by", *ASPECTS), frameworks()),
         ("Variables", ("variable", "value", "what it does"), variables(os.environ)),
         ("pytest", ("plugin", "version", "beside simkit"), plugins()),
     )

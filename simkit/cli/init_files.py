@@ -106,7 +106,7 @@ ASSOCIATION: Final = f"""\
 """What makes the YAML language server of an editor know the files."""
 IGNORED: Final = f"{FOLDER}/"
 """The line for git: what a run leaves behind."""
-_THERE: Final = "there already, left as it is"
+_EXISTS: Final = "there already, left as it is"
 
 
 def first_project() -> dict[str, str]:
@@ -135,10 +135,10 @@ def started(folder: str) -> Iterator[str]:
         if _write_new(file, text):
             yield f"{file}: written"
         elif name == SETTINGS_FILE and SCHEMA_FILE.encode() not in read_bytes(str(file)):
-            yield f"{file}: {_THERE}; for completion in the editor, add to it:"
+            yield f"{file}: {_EXISTS}; for completion in the editor, add to it:"
             yield ASSOCIATION.rstrip("\n")
         else:
-            yield f"{file}: {_THERE}"
+            yield f"{file}: {_EXISTS}"
     yield _ignoring(root / ".gitignore")
 
 
@@ -167,7 +167,7 @@ def _ignoring(file: Path) -> str:
     before = read_bytes(str(file))
     # With and without slashes, and below any folder, the line says the same here.
     if any(line.strip().strip(b"*/") == FOLDER.encode() for line in before.splitlines()):
-        return f"{file}: {_THERE}"
+        return f"{file}: {_EXISTS}"
     end = b"\r\n" if b"\r\n" in before else b"\n"
     parting = b"" if not before or before.endswith(b"\n") else end
     write(FileChange(str(file), before, before + parting + IGNORED.encode() + end))

@@ -224,7 +224,7 @@ REASONING: Final = "reasoning"
 """The key under which the ``data`` of an assistant's message has its thinking."""
 
 
-_BESIDE: Final = frozenset((REASONING, "parts", "items", "refusal", "is_error"))
+_EXTRA_KEYS: Final = frozenset((REASONING, "parts", "items", "refusal", "is_error"))
 """Keys under which ``data`` has what is beside the text (`simkit.providers.attachments`)."""
 
 
@@ -257,7 +257,11 @@ def without_thinking(message: Message) -> Message:
 def value_said(message: Message) -> JsonValue:
     """Returns the value that an assistant's text was made from, or None: nothing beside it."""
     data = message.data
-    if message.role != "assistant" or not isinstance(data, Mapping) or not _BESIDE & data.keys():
+    if (
+        message.role != "assistant"
+        or not isinstance(data, Mapping)
+        or not _EXTRA_KEYS & data.keys()
+    ):
         return data
     return as_json(message.content)
 

@@ -13,16 +13,16 @@ from simkit.report.events import event_line
 from simkit.report.wording import WIDTH, Paint, call_text, plain, value_text, wrapped
 from simkit.trace import events as e
 from simkit.trace.diff import (
+    Added,
     CallDiff,
-    Came,
     Changed,
     Edit,
     ItemEdit,
     MessageEdit,
+    Removed,
     Same,
     TraceDiff,
     TurnDiff,
-    Went,
     aligned,
 )
 
@@ -159,7 +159,7 @@ def _call_lines(
         yield from wrapped(again_text(call), "  ", width=WIDTH - 2)
 
 
-def _essence(edit: Came | Went | Changed) -> tuple[Any, ...]:
+def _essence(edit: Added | Removed | Changed) -> tuple[Any, ...]:
     """What changed, whatever its place."""
     if isinstance(edit, Changed):
         return "~", *_said_lines(edit.left), "→", *_said_lines(edit.right)
@@ -173,7 +173,7 @@ def _message_lines(edit: MessageEdit, paint: Paint) -> Iterator[str]:
         yield f"  ~ [{edit.at}] {_origin(edit.right)}"
         yield from indented(_changed_lines(edit.left, edit.right, paint), 6)
     else:
-        sign, verb = ("-", "now") if isinstance(edit, Went) else ("+", "was")
+        sign, verb = ("-", "now") if isinstance(edit, Removed) else ("+", "was")
         why = f" · {verb} dropped by {edit.dropped_by}" if edit.dropped_by else ""
         yield f"  {signed(sign, paint)} [{edit.at}] {_origin(edit.message)}{why}"
         yield from indented(_clipped(_said_lines(edit.message)), 6)
@@ -281,8 +281,8 @@ def _value(value: Any) -> str:
 
 def _answer_text(answer: dict[str, Any]) -> str:
     """A message that a channel holds, as it is spoken."""
-    asked = (pair for call in answer.get("calls", ()) for pair in call.items())
-    calls = [f"{name}({value_text(args)})" for name, args in asked]
+    call_pairs = (pair for call in answer.get("calls", ()) for pair in call.items())
+    calls = [f"{name}({value_text(args)})" for name, args in call_pairs]
     by = f" {answer['agent']}" if answer.get("agent") else ""
     return f"{answer['role']}{by}: {' '.join([str(answer['content']), *calls])}"
 

@@ -38,15 +38,15 @@ from simkit.report.diff_lines import (
 from simkit.report.github import annotation
 from simkit.report.wording import Paint, plain, wrapped
 from simkit.trace.diff import (
+    Added,
     CallDiff,
-    Came,
     Changed,
     Edit,
     FirstDifference,
     ItemEdit,
+    Removed,
     TraceDiff,
     TurnDiff,
-    Went,
 )
 
 ANNOTATED_MAX: Final = 40
@@ -247,7 +247,7 @@ def _context_rows(pair: Compared, sides: Sides) -> Iterator[str]:
         changes = list(call.changes)
         counts = (
             (sum(isinstance(change, kind) for change in changes), word)
-            for kind, word in ((Came, "came"), (Went, "went"), (Changed, "changed"))
+            for kind, word in ((Added, "came"), (Removed, "went"), (Changed, "changed"))
         )
         counts_text = [f"{count} {word}" for count, word in counts if count]
         counts_text += [again_text(call)] if call.again else []

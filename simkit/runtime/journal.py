@@ -20,7 +20,7 @@ from simkit.trace import events as e
 from simkit.trace.reducers import DECLARED_RESET, is_reset
 from simkit.trace.views import View
 
-KEPT: Final = (
+RESTORED_EVENTS: Final = (
     e.RunStarted, e.SessionStarted, e.TurnStarted, e.TurnResumed, e.AgentStarted, e.MessageAdded,
     e.StateUpdated, e.HistorySummarised, e.TurnInterrupted, e.TurnFinished,
 )  # fmt: skip
@@ -41,7 +41,7 @@ class Journal:
     def emit(self, event: e.AnyEvent) -> None:
         """Takes one event."""
         self._sink.emit(event)
-        if isinstance(event, KEPT):
+        if isinstance(event, RESTORED_EVENTS):
             self._pending.append(_encode(event))
         if isinstance(event, (e.AgentFinished, e.TurnFinished)):
             self._save(event)

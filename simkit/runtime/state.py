@@ -83,7 +83,7 @@ def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Chann
     return channels
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
+class WriteResult(msgspec.Struct, frozen=True, gc=False):
     """What a write left, as the event tells it."""
 
     update: dict[str, Any]
@@ -170,7 +170,7 @@ class State:
         session: str,
         update: Mapping[str, Any],
         logged: Callable[[Any], Message],
-    ) -> Written:
+    ) -> WriteResult:
         """Applies an update; ``logged`` turns what is no message yet into one of the log."""
         values = self._sessions[session]
         recorded: dict[str, Any] = {}
@@ -208,7 +208,7 @@ class State:
             if self._channels[name].is_shared:
                 self._share(session, self._channels[name], new)
         self._commit(messages_written)
-        return Written(recorded, computed, impure, deltas, replaced)
+        return WriteResult(recorded, computed, impure, deltas, replaced)
 
     def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
         """Returns a channel's new value, and what its reducer did wrong."""

@@ -38,7 +38,7 @@ _KNOWN: Final[dict[type, tuple[str, ...]]] = {}
 """A model's keys, looked up for every mapping that is read."""
 
 
-class Written(BaseModel):
+class YamlModel(BaseModel):
     """The base of everything that a user writes: frozen, and strict about keys.
 
     Keys that start with ``x-`` are the author's and are not looked at.
@@ -95,7 +95,7 @@ class Written(BaseModel):
         return schema
 
 
-class Choice(Written):
+class Choice(YamlModel):
     """What has exactly one of its keys; ``one_key`` holds it to that."""
 
     @classmethod

@@ -41,7 +41,7 @@ class Setting(msgspec.Struct, frozen=True):
         return f"is_nearest_recording{self.suffix}"
 
 
-_MADE: Final[dict[str, Setting]] = {}
+_SETTINGS: Final[dict[str, Setting]] = {}
 """All that `register` makes known, by suffix."""
 
 
@@ -83,7 +83,7 @@ def register(vcr: Recorder) -> Recorder:
     simkit's plugin for pytest does it.
     """
     known: Any = vcr
-    for hooks in _MADE.values():
+    for hooks in _SETTINGS.values():
         known.register_matcher(hooks.matcher, hooks.matching.matches_model_request)
         known.register_matcher(hooks.nearest, hooks.matching.is_nearest_recording)
     return vcr
@@ -100,7 +100,7 @@ def setting(
             raise ValueError(f"personal: {word!r} is not known; known: {', '.join(PERSONAL)}")
     hidden = {os.environ.get(name, "") for name in options["secrets"]}
     hooks = _build_setting(**options, hidden=frozenset(hidden.union(secrets_of(os.environ))))
-    _MADE[hooks.suffix] = hooks
+    _SETTINGS[hooks.suffix] = hooks
     return hooks
 
 

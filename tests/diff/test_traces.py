@@ -10,7 +10,7 @@ import pytest
 
 from simkit.core.messages import ABSENT
 from simkit.trace import events as e
-from simkit.trace.diff import Changed, Edit, Same, TraceDiff, TurnDiff, Went, trace_diff
+from simkit.trace.diff import Changed, Edit, Removed, Same, TraceDiff, TurnDiff, trace_diff
 from simkit.trace.store import decoded
 from simkit.trace.views import view_of
 from tests.building import trace_yaml
@@ -51,7 +51,7 @@ def told(found: TraceDiff) -> list[tuple[Any, ...]]:
             elif isinstance(edit, Changed):
                 edits.append((edit.at, edit.left.content, edit.right.content))
             else:
-                sign = "-" if isinstance(edit, Went) else "+"
+                sign = "-" if isinstance(edit, Removed) else "+"
                 edits.append((edit.at, sign + edit.message.content))
         rows.append((call.agent, call.turn, call.call, edits, list(call.again)))
     return rows

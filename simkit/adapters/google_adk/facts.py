@@ -9,7 +9,7 @@ from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
 from google.adk.tools import BaseTool
 from google.adk.tools.agent_tool import AgentTool
 
-from simkit.adapters.framework_driver import MADE
+from simkit.adapters.framework_driver import COMPUTED_PROMPT
 from simkit.adapters.google_adk.state import scope_of
 from simkit.trace import events as e
 
@@ -46,7 +46,7 @@ def _facts_of(agent: Any) -> e.AgentFacts:
     instruction = agent.instruction
     tools = (_name_of(tool) for tool in agent.tools)
     return e.AgentFacts(
-        instructions=instruction if isinstance(instruction, str) else MADE,
+        instructions=instruction if isinstance(instruction, str) else COMPUTED_PROMPT,
         tools=tuple(name for name in tools if name),
         handoffs=tuple(dict.fromkeys(target.name for target in _targets_of(agent))),
     )

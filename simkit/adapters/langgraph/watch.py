@@ -30,7 +30,7 @@ from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.stream_observers import End, Hear, namespace_now
 from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
-from simkit.adapters.langgraph.whole import WHOLE, Held
+from simkit.adapters.langgraph.whole import WHOLE, ChannelValues
 from simkit.adapters.pools import follow
 from simkit.trace import events as e
 
@@ -177,7 +177,11 @@ class Watch(Moves):
                 root.steps.clear()
 
     def _holds(
-        self, root: Root, path: tuple[str, ...], place: tuple[object, tuple[str, ...]], values: Held
+        self,
+        root: Root,
+        path: tuple[str, ...],
+        place: tuple[object, tuple[str, ...]],
+        values: ChannelValues,
     ) -> None:
         """A call of a graph begins, or a step of one is over."""
         outer = self._tasks.get(path[-1]) if path else None

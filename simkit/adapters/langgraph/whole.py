@@ -17,7 +17,7 @@ WHOLE: Final = "simkit"
 """A stream's mode that nobody else asks for."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class ChannelValues(msgspec.Struct, frozen=True):
     """What the channels of one call of a graph hold."""
 
     channels: Mapping[str, Any]
@@ -51,7 +51,7 @@ def _stepped(before: Replacement) -> Replacement:
 def _tell(loop: Any, is_first: bool) -> None:
     if loop.stream is not None and WHOLE in loop.stream.modes:
         names = [name for name in loop.channels if is_state(name)]
-        state = Held(loop.specs, read_channels(loop.channels, names), is_first)
+        state = ChannelValues(loop.specs, read_channels(loop.channels, names), is_first)
         loop.stream((loop.checkpoint_ns, WHOLE, state))
 
 

@@ -15,7 +15,7 @@ from agents.exceptions import AgentsException
 from agents.result import RunResultBase
 
 from simkit.adapters.activations import Run
-from simkit.adapters.framework_driver import MADE, AdapterContext, FrameworkDriver
+from simkit.adapters.framework_driver import COMPUTED_PROMPT, AdapterContext, FrameworkDriver
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.openai_agents.agent_runs import AgentRunLog
 from simkit.adapters.openai_agents.names import Names, reachable
@@ -156,7 +156,7 @@ async def _streamed(talk: _Talk, input: Any) -> Any:
 def _facts_of(agent: Any, names: Names) -> e.AgentFacts:
     instructions = agent.instructions
     return e.AgentFacts(
-        instructions=MADE if callable(instructions) else instructions or "",
+        instructions=COMPUTED_PROMPT if callable(instructions) else instructions or "",
         tools=tuple(tool.name for tool in agent.tools),
         handoffs=tuple(names.handoffs_of(agent).values()),
     )

@@ -28,7 +28,7 @@ from simkit.trace import events as e
 OUTPUT: Final = "output"
 """The guardrail that refuses output: the agent's output type, and its validators."""
 
-Held: TypeAlias = tuple[tuple[Any, str], ...]
+StateHolders: TypeAlias = tuple[tuple[Any, str], ...]
 """Objects whose fields are state, each with the channel's name if it has no fields."""
 
 
@@ -42,7 +42,7 @@ class AgentRun:
         parent: AgentRun | None,
         name: str,
         input: JsonValue,
-        holder: Held,
+        holder: StateHolders,
         leaves: Leaving | None,
     ) -> None:
         """``leaves`` is the output of another agent's that this agent_run takes over from."""
@@ -102,7 +102,7 @@ class AgentRunLog:
         parent: AgentRun | None,
         name: str,
         input: JsonValue,
-        holder: Held,
+        holder: StateHolders,
         leaving: Leaving | None = None,
     ) -> AgentRun:
         """An agent is run, or a step is taken, by the code of another one or the pipeline's own."""

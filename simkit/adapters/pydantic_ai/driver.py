@@ -25,7 +25,7 @@ from pydantic_ai.exceptions import (
 )
 
 from simkit.adapters.activations import Run
-from simkit.adapters.framework_driver import MADE, AdapterContext, FrameworkDriver
+from simkit.adapters.framework_driver import COMPUTED_PROMPT, AdapterContext, FrameworkDriver
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.plain_values import NotPlain, plain
@@ -201,5 +201,5 @@ _RUNS: Final = {"run_stream": _streamed, "run_stream_events": _events, "iter": _
 
 def _facts_of(agent: Any) -> e.AgentFacts:
     texts, functions = instructions_of(agent)
-    aspects = [MADE] if functions else []
+    aspects = [COMPUTED_PROMPT] if functions else []
     return e.AgentFacts(instructions="\n\n".join([*texts, *aspects]), tools=tuple(tools_of(agent)))

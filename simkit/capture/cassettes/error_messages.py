@@ -10,7 +10,7 @@ from simkit.capture.cassettes.values import Interaction, place
 from simkit.core.messages import ABSENT, Message
 from simkit.core.text import counted
 from simkit.language.paths import as_text
-from simkit.trace.diff import Changed, Edit, MessageEdit, Same, Went, aligned
+from simkit.trace.diff import Changed, Edit, MessageEdit, Removed, Same, aligned
 
 WIDTH: Final = 96
 """Characters that a line shows of a text."""
@@ -103,7 +103,7 @@ def _message_lines(edit: MessageEdit) -> Iterator[str]:
             _changed_lines(_words_of_message(edit.left), _words_of_message(edit.right))
         )
     else:
-        is_gone = isinstance(edit, Went)
+        is_gone = isinstance(edit, Removed)
         sign, when = ("-", "recorded, not asked now") if is_gone else ("+", "not recorded")
         yield f"{sign} messages[{edit.at}] {edit.message.role}, {when}"
         yield from _indented(_clipped(_cut(line, 0) for line in _words_of_message(edit.message)))

@@ -17,7 +17,7 @@ from simkit.core.messages import Message
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import ParsedRequest
-from simkit.trace.diff import Came, Changed, Edit, MessageEdit, Same, Went, aligned
+from simkit.trace.diff import Added, Changed, Edit, MessageEdit, Removed, Same, aligned
 from simkit.trace.diff.values import edits, key_of, message_fields
 
 
@@ -142,8 +142,8 @@ def _message_edits(left: Sequence[Message], right: Sequence[Message]) -> Iterato
                     yield Changed(place, old, right[place])
                 continue
             for dropped in range(part.lo, part.hi):
-                yield Went(span.lo + dropped, mine[dropped])
-            yield from (Came(place, right[place]) for place in places)
+                yield Removed(span.lo + dropped, mine[dropped])
+            yield from (Added(place, right[place]) for place in places)
 
 
 def _print(message: Message) -> bytes:

@@ -58,9 +58,9 @@ class ProviderClients:
         protocol = protocol_of(request)
         assert protocol is not None
         client = _CLIENTS[protocol.name]
-        hearing = _Hearing()
+        observer = _Hearing()
         problem: Exception | None = None
-        with intercepting(), passing_through(hearing):
+        with intercepting(), passing_through(observer):
             try:
                 client_ = self._client(protocol.name)
                 client.send(client_, request, msgspec.json.decode(request.body))
@@ -74,7 +74,7 @@ class ProviderClients:
             except Exception as raised:
                 # What the provider answered tells more than what its client makes of it.
                 problem = raised
-        if hearing.exchange is None:
+        if observer.exchange is None:
             # Azure's key is for a client that is not used here.
             keys = " or ".join(k for k in protocol.keys if not k.startswith("AZURE_"))
             why = str(problem).strip().partition("\n")[0] if problem is not None else ""
@@ -82,7 +82,7 @@ class ProviderClients:
                 f"the client of {client.distribution} sends nothing: {why}\n"
                 f"Set its key and address in the environment: {keys}."
             ) from problem
-        return hearing.exchange
+        return observer.exchange
 
     def _client(self, protocol: str) -> Any:
         if protocol not in self._clients:

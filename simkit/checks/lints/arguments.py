@@ -13,7 +13,7 @@ from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.views import View
 
-_SHOWN: Final = 60
+_SHOWN_MAX: Final = 60
 
 
 class ArgumentLost:
@@ -47,5 +47,7 @@ class ArgumentLost:
 
 def _words(key: str, request_args: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:
     value_received = as_text(args[key]) if key in args else "nothing"
-    requested_text, value_received = short_both(as_text(request_args[key]), value_received, _SHOWN)
+    requested_text, value_received = short_both(
+        as_text(request_args[key]), value_received, _SHOWN_MAX
+    )
     return f"{key}: {requested_text} → {value_received}"

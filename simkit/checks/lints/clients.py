@@ -20,7 +20,7 @@ ATTEMPTS_MOST: Final = 5
 """More than the clients of OpenAI, Anthropic and Google make by themselves."""
 ROUNDED_MS: Final = 10
 """What a wait may be short of, as each of its parts is rounded to a millisecond."""
-_SHOWN: Final = 60
+_SHOWN_MAX: Final = 60
 
 
 class _Again:
@@ -170,7 +170,7 @@ class CutReplyTaken:
         return hits
 
     def _hit(self, failed: e.ModelFailed, turn: int, where: str, view: View) -> Hit:
-        text = short(failed.partial.strip(), _SHOWN)
+        text = short(failed.partial.strip(), _SHOWN_MAX)
         problem = (
             f"what came of call {failed.call} of agent {failed.agent!r} in turn {failed.turn} "
             f"before {failed.error}, {text!r}, {where}"

@@ -11,7 +11,7 @@ from simkit.trace.views import ShownPart, View
 IDS_MAX = 5
 """Messages that a finding names; it holds all of them as data."""
 
-Gone = tuple[str, int]
+DroppedMessage = tuple[str, int]
 """The filter, and the turn in which it took a message out."""
 
 
@@ -21,7 +21,7 @@ class _StreamState:
     __slots__ = ("cut", "cuts_read", "dropped", "filters", "read", "stream")
 
     def __init__(self) -> None:
-        self.dropped: dict[int, Gone] = {}
+        self.dropped: dict[int, DroppedMessage] = {}
         self.begin(None)
 
     def begin(self, stream: object) -> None:
@@ -54,7 +54,7 @@ class FilteredComesBack:
         if "sections" in view.pipeline.observes:
             return ()
         context = view.calls[event.call].context
-        back: dict[Gone, list[int]] = {}
+        back: dict[DroppedMessage, list[int]] = {}
         for part in context.parts:
             if type(part) is ShownPart:
                 stream_state = self._streams.setdefault(part.stream.id, _StreamState())
@@ -65,7 +65,7 @@ class FilteredComesBack:
         return [self._hit(event, index, dropped, numbers) for dropped, numbers in back.items()]
 
     def _hit(
-        self, event: e.ContextBuilt, index: int, dropped_message: Gone, numbers: list[int]
+        self, event: e.ContextBuilt, index: int, dropped_message: DroppedMessage, numbers: list[int]
     ) -> Hit:
         by, turn = dropped_message
         ids = [f"m{number}" for number in numbers]
@@ -80,7 +80,7 @@ class FilteredComesBack:
         )
 
 
-def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, Gone]]:
+def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, DroppedMessage]]:
     """Yields what the part shows anew though a filter that is not at work took it out before."""
     stream = part.stream
     if stream_state.stream is not stream:

@@ -19,7 +19,7 @@ _TELLING_MIN: Final = 4
 """Characters of a result that tell it from other values that code may write."""
 
 
-class _Shown(NamedTuple):
+class _ResultMessage(NamedTuple):
     """A result as a history has it, where it is not what its call returned."""
 
     message: Message
@@ -45,7 +45,7 @@ class ResultsSwapped:
         """Call to the calls of its message, where there are several."""
         self._returned: dict[str, JsonValue] = {}
         """What they returned."""
-        self._odd: dict[str, _Shown] = {}
+        self._odd: dict[str, _ResultMessage] = {}
         self._swapped: list[tuple[str, ...]] = []
         """Calls whose results took each other's places, and that no context showed so far."""
 
@@ -71,7 +71,7 @@ class ResultsSwapped:
         self._odd.pop(call, None)
         if message.content == result or (message.data is not None and message.data == result):
             return
-        result_shown = _Shown(message, tuple(_readings(message)))
+        result_shown = _ResultMessage(message, tuple(_readings(message)))
         if _is_of(result_shown, result):
             return
         self._odd[call] = result_shown
@@ -160,7 +160,7 @@ def _readings(message: Message) -> Iterator[Any]:
             yield from value.values()
 
 
-def _is_of(result_shown: _Shown, result: JsonValue) -> bool:
+def _is_of(result_shown: _ResultMessage, result: JsonValue) -> bool:
     """Whether a message shows a result."""
     plain = result.strip() if isinstance(result, str) else result
     return any(type(value) is not tuple and value == plain for value in result_shown.values)

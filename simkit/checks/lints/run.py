@@ -12,7 +12,7 @@ from simkit.core.text import counted
 from simkit.trace import events as e
 from simkit.trace.views import TurnView, View
 
-_SHOWN: Final = 5
+_SHOWN_MAX: Final = 5
 
 
 class ScriptMismatch:
@@ -218,6 +218,6 @@ class Unread:
 
 
 def _listed(lines: Sequence[str]) -> str:
-    lines_shown = [f"\n{line}" for line in lines[:_SHOWN]]
-    more = len(lines) - _SHOWN
+    lines_shown = [f"\n{line}" for line in lines[:_SHOWN_MAX]]
+    more = len(lines) - _SHOWN_MAX
     return "".join(lines_shown) + (f"\n… {more} more" if more > 0 else "")

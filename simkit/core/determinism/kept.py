@@ -23,7 +23,7 @@ from simkit.core.determinism.redirecting import Recoded
 from simkit.core.determinism.worlds import World, current_world
 
 
-class _Kept(Protocol):
+class _Record(Protocol):
     """Something that is kept once a process."""
 
     kind: str
@@ -130,7 +130,7 @@ _zones: Final[list[list[Any]]] = []
 
 # Not LangGraph's last checkpoint: a checkpointer that outlives a scenario takes the highest id for
 # the latest, and the next scenario's must be higher still. Nothing shows these ids.
-_ALL: Final[tuple[_Kept, ...]] = (
+_ALL: Final[tuple[_Record, ...]] = (
     _NumpyGenerator(),
     _LogStart(),
     _ZONE,
@@ -157,7 +157,7 @@ _stack: Final[list[World]] = []
 """The worlds at work, the last one in place."""
 _placed: Final[list[World | None]] = [None]
 """Whose is in place: the last one's, but where that of another one is swapped in for a moment."""
-_outside: Final[dict[_Kept, Any]] = {}
+_outside: Final[dict[_Record, Any]] = {}
 """What is kept while no world is at work."""
 
 
@@ -282,7 +282,7 @@ def _place(world: World | None) -> None:
             _give(record, world)
 
 
-def _give(record: _Kept, world: World) -> None:
+def _give(record: _Record, world: World) -> None:
     if record.kind in world.real:
         return
     if world.records.get(record) is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from simkit.language.matching.aligning import aligned
 from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, prefixed
 from simkit.language.matching.nearness import distance
-from simkit.language.matching.operands import Wanted, matchers
+from simkit.language.matching.operands import WantedElement, matchers
 from simkit.language.matching.rendering import NOTHING, Phrase
 from simkit.language.matching.values import is_list, structure_of
 
@@ -39,7 +39,7 @@ def whole(operand: list[Any], at: Path, build: Build) -> Misses:
     return misses
 
 
-def _uneven(elements: list[Wanted], value: Sequence[Any], at: Path) -> Iterator[Miss]:
+def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:
     """Yields what differs once as many elements as possible are laid on those that match."""
     pairs = dict(aligned(elements, value, _differs, _ALIGNED_MAX))
     if not pairs:
@@ -73,7 +73,7 @@ def _surplus(
             yield Miss((index,), at, "", NOTHING, value[index], note)
 
 
-def _differs(element: Wanted, value: Any) -> bool:
+def _differs(element: WantedElement, value: Any) -> bool:
     return not fits(element.misses, value)
 
 
@@ -98,7 +98,7 @@ def has(operand: Any, at: Path, build: Build) -> Misses:
     if isinstance(operand, (list, tuple)):
         elements = matchers(operand, at, build)
     else:
-        elements = [Wanted(build(operand, at), operand, at)]
+        elements = [WantedElement(build(operand, at), operand, at)]
 
     def misses(value: Any) -> Iterator[Miss]:
         value = structure_of(value)
@@ -156,7 +156,7 @@ def in_order(operand: Any, at: Path, build: Build) -> Misses:
     return misses
 
 
-def _out_of_order(element: Wanted, number: int, before: int, value: Sequence[Any]) -> Miss:
+def _out_of_order(element: WantedElement, number: int, before: int, value: Sequence[Any]) -> Miss:
     if before < 0:
         return Miss((), element.at, "$in_order", element.source, value, _why_not(element, value))
 
@@ -170,7 +170,7 @@ def _out_of_order(element: Wanted, number: int, before: int, value: Sequence[Any
     return Miss((), element.at, "$in_order", element.source, phrase, note)
 
 
-def _paired(elements: list[Wanted], value: Sequence[Any]) -> dict[int, int]:
+def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, int]:
     """Returns the largest pairing, index of the value's element → index of the one wanted."""
     pairing: dict[int, int] = {}
     known: dict[tuple[int, int], bool] = {}
@@ -195,7 +195,7 @@ def _paired(elements: list[Wanted], value: Sequence[Any]) -> dict[int, int]:
     return pairing
 
 
-def _why_not(element: Wanted, value: Sequence[Any]) -> Callable[[], str]:
+def _why_not(element: WantedElement, value: Sequence[Any]) -> Callable[[], str]:
     """Returns the words for the element that comes nearest to the one wanted."""
 
     def note() -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from simkit.language.matching.patterns import texts_in
 from simkit.language.matching.rendering import LINE_MAX, Phrase, differing, end_of, line, near
-from simkit.language.matching.values import SPOKEN, searched_text, source_text, text_of
+from simkit.language.matching.values import TEXT_KINDS, searched_text, source_text, text_of
 
 _SEARCHED: Final = ("$contains", "$regex", "$not", "$either", "$in")
 """Operators for which a long text is shown where it is nearest to what they name."""
@@ -51,7 +51,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         if self.operator:
             return line(Phrase(f"{self.operator}: {line(self.operand)}")), self._place()
         operand, value = self.operand, self.actual
-        if isinstance(value, SPOKEN) and not isinstance(operand, (dict, list)):
+        if isinstance(value, TEXT_KINDS) and not isinstance(operand, (dict, list)):
             operand = operand if isinstance(operand, Phrase) else source_text(operand)
             value = value if isinstance(operand, Phrase) else text_of(value)
         plain = not isinstance(operand, Phrase) and not isinstance(value, Phrase)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from simkit.language.matching.misses import Miss
 from simkit.language.matching.rendering import common_block
-from simkit.language.matching.values import SPOKEN, searched_text, source_text, text_of
+from simkit.language.matching.values import TEXT_KINDS, searched_text, source_text, text_of
 
 FAR: Final = 0.75
 """From here on a value has too little in common with what is wanted to be shown as near."""
@@ -36,7 +36,7 @@ def _distance(miss: Miss) -> float:
         if searched is None:
             return 1.0
         return 1.0 - common_block(searched, expected)[1] / len(expected)
-    actual = text_of(miss.actual) if isinstance(miss.actual, SPOKEN) else _text(miss.actual)
+    actual = text_of(miss.actual) if isinstance(miss.actual, TEXT_KINDS) else _text(miss.actual)
     return 1.0 if actual is None else 1.0 - _likeness(expected, actual)
 
 

@@ -36,7 +36,7 @@ def number_operand(operand: Any, at: Path) -> int | float:
     return number
 
 
-class Wanted(NamedTuple):
+class WantedElement(NamedTuple):
     """One of the matchers that an operator or a list holds."""
 
     misses: Misses
@@ -44,14 +44,14 @@ class Wanted(NamedTuple):
     at: Path
 
 
-def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[Wanted]:
+def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[WantedElement]:
     """Returns a list of at least ``least`` matchers, compiled."""
     if not isinstance(operand, (list, tuple)):
         raise refused(at, "a list", operand)
     if len(operand) < least:
         raise refused(at, "a list that is not empty", operand)
     return [
-        Wanted(build(matcher, (*at, index)), matcher, (*at, index))
+        WantedElement(build(matcher, (*at, index)), matcher, (*at, index))
         for index, matcher in enumerate(operand)
     ]
 

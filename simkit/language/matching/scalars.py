@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from simkit.language.matching.misses import Miss, Misses, Path
-from simkit.language.matching.values import SPOKEN, source_text, text_of
+from simkit.language.matching.values import TEXT_KINDS, source_text, text_of
 
 
 def scalar(expected: Any, at: Path) -> Misses:
@@ -17,7 +17,7 @@ def scalar(expected: Any, at: Path) -> Misses:
     def misses(value: Any) -> Iterable[Miss]:
         if value == expected and (value.__class__ is bool) is is_bool:
             return ()
-        if isinstance(value, SPOKEN) and text_of(value) == source:
+        if isinstance(value, TEXT_KINDS) and text_of(value) == source:
             return ()
         return (Miss((), at, "", expected, value),)
 

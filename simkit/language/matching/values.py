@@ -29,7 +29,7 @@ class Content(NamedTuple):
         return self.text
 
 
-SPOKEN: Final = (Message, Dropped, Content, ToolCall)
+TEXT_KINDS: Final = (Message, Dropped, Content, ToolCall)
 """What is no text itself but has one that scalars and text operators apply to."""
 
 

@@ -33,7 +33,7 @@ _KINDS: Final = {
     "request_too_large": "invalid_request",
     "timeout_error": "unavailable",
 }
-_SAID: Final = {
+_ERROR_KINDS: Final = {
     "prompt is too long": "context_overflow",
     "exceed context limit": "context_overflow",
     "content filtering policy": "content_filter",
@@ -131,7 +131,7 @@ def _error(record: Record, status: int) -> Fails:
 
 
 def _fails(type: str, message: str, status: int) -> Fails:
-    for words, kind in _SAID.items():
+    for words, kind in _ERROR_KINDS.items():
         if words in message and type in ("invalid_request_error", "rate_limit_error"):
             return Fails(kind, status, message)
     if type in ("", "api_error"):

@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "UNAUTHENTICATED": "authentication",
     "UNAVAILABLE": "unavailable",
 }
-_SAID: Final[Mapping[str, str]] = {
+_ERROR_KINDS: Final[Mapping[str, str]] = {
     "API key not valid": "authentication",
     "current quota": "quota_exceeded",
     "is overloaded": "overloaded",
@@ -184,7 +184,7 @@ def _error(body: Record, status: int) -> Fails:
     message = need(error, "message", str, "error")
     word = maybe(error, "status", "", "error")
     kind = _KINDS.get(word, word or failing.kind_of_status(status))
-    kind = next((kind_ for words, kind_ in _SAID.items() if words in message), kind)
+    kind = next((kind_ for words, kind_ in _ERROR_KINDS.items() if words in message), kind)
     return Fails(kind, status, message, _delay(error))
 
 

@@ -273,7 +273,7 @@ class _HistoryEntry:
         slice_read = sources.history(self._place, omits)
         if slice_read is None:
             return NO_PART
-        shown, tokens = slice_read.shown_part, slice_read.tokens
+        history_part, tokens = slice_read.shown_part, slice_read.tokens
         summary, summary_tokens = None, 0
         if self._options.summary is not None:
             summary = sources.summarised(self._options.summary, self._place, slice_read)
@@ -283,10 +283,10 @@ class _HistoryEntry:
         rendered, rendered_tokens = self._rendered(slice_read, summary, root)
         if rendered is not None:
             tokens = rendered_tokens
-        part = shown
+        part = history_part
         if summary is not None or rendered is not None:
             part = msgspec.structs.replace(
-                shown,
+                history_part,
                 summary=summary,
                 summary_tokens=summary_tokens,
                 rendered=rendered,

@@ -173,7 +173,7 @@ class HistoryReader:
         tokens = stream.sums[-1] - stream.sums[lo] if lo <= size else 0
         if after:
             tokens += sum([size for _, size in after])
-        shown = Shown(
+        history_part = Shown(
             self._section,
             stream.id,
             lo,
@@ -183,7 +183,7 @@ class HistoryReader:
             tuple(tail_cuts),
             stream.restarts,
         )
-        return Slice(shown, tokens, stream, tail)
+        return Slice(history_part, tokens, stream, tail)
 
     def _keep_new(
         self,

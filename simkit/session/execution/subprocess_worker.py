@@ -118,7 +118,7 @@ class NewProcess:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
         )
         try:
-            elsewhere_driver = _Elsewhere() if task.provider is not None else None
+            elsewhere_driver = _ParentTransport() if task.provider is not None else None
             self._ask(msgspec.structs.replace(task, provider=elsewhere_driver))
         except BaseException:
             self.close()
@@ -193,7 +193,7 @@ class NewProcess:
             ) from None
 
 
-class _Elsewhere:
+class _ParentTransport:
     """Who answers in the new process: the one that started it, which has the cassette."""
 
     def __init__(self, stdin: BinaryIO | None = None, out: BinaryIO | None = None) -> None:
@@ -220,7 +220,7 @@ def serve() -> None:
     busy.now = True
     task: ProcessSetup = pickle.load(stdin)
     if task.provider is not None:
-        task = msgspec.structs.replace(task, provider=_Elsewhere(stdin, out))
+        task = msgspec.structs.replace(task, provider=_ParentTransport(stdin, out))
     place = ("turns", len(task.before), "restart")
     workers: list[InProcessWorker] = []
     answer = _came_of(lambda: workers.append(InProcessWorker(task, trace)), trace, place)

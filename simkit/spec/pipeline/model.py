@@ -27,7 +27,7 @@ from simkit.spec.fields import (
     SchemaValue,
     Template,
     TextValue,
-    Written,
+    YamlModel,
     is_function_name,
     matcher_of,
     one_key,
@@ -41,7 +41,7 @@ REDUCERS: Final = ("replace", "append", "merge", "add", "union", "by_id")
 BUILT_IN_COUNTER: Final = "chars/4"
 
 
-class AppendOptions(Written):
+class AppendOptions(YamlModel):
     """How much an appending channel keeps."""
 
     last: Positive
@@ -84,7 +84,7 @@ ReducerValue = Annotated[
 ]
 
 
-class Channel(Written):
+class Channel(YamlModel):
     """One named piece of state."""
 
     reducer: ReducerValue = "replace"
@@ -110,7 +110,7 @@ class Channel(Written):
         return spec.append.last if isinstance(spec, ReducerSpec) and spec.append else 0
 
 
-class Rule(Written):
+class Rule(YamlModel):
     """Writes that happen if something holds."""
 
     when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
@@ -119,7 +119,7 @@ class Rule(Written):
     """Channel to what is written."""
 
 
-class Agent(Written):
+class Agent(YamlModel):
     """A named participant with instructions, tools and allowed handoffs."""
 
     instructions: TextValue = ""
@@ -155,7 +155,7 @@ class Agent(Written):
     """The first rule that holds writes after the run."""
 
 
-class Defaults(Written):
+class Defaults(YamlModel):
     """What agents have that do not say otherwise."""
 
     context: Recipe | None = None
@@ -178,7 +178,7 @@ class Defaults(Written):
     """What a run returns."""
 
 
-class Tool(Written):
+class Tool(YamlModel):
     """Something an agent may call."""
 
     description: TextValue | None = None
@@ -194,7 +194,7 @@ class Tool(Written):
     there, in the state that the run sees."""
 
 
-class Query(Written):
+class Query(YamlModel):
     """What a handoff's query may be."""
 
     max_chars: Positive
@@ -212,7 +212,7 @@ HistoryPolicy = Annotated[
 ]
 
 
-class Contract(Written):
+class Contract(YamlModel):
     """The schema and rules of one handoff type between agents."""
 
     from_: Annotated[
@@ -250,7 +250,7 @@ class Contract(Written):
     """The most handoffs in a chain that may lead to the target."""
 
 
-class RouterFlow(Written):
+class RouterFlow(YamlModel):
     """One agent decides who runs."""
 
     decide: str
@@ -259,7 +259,7 @@ class RouterFlow(Written):
     """A reference to a name, a list of names in order, or `{parallel: [...]}`."""
 
 
-class Node(Written):
+class Node(YamlModel):
     """A place in a graph."""
 
     agent: str | None = None
@@ -272,7 +272,7 @@ class Node(Written):
     """The turn may end here."""
 
 
-class Edge(Written):
+class Edge(YamlModel):
     """A way between two nodes."""
 
     from_: str = Field(alias="from")
@@ -283,7 +283,7 @@ class Edge(Written):
     """What a decision must say for it."""
 
 
-class RouteBy(Written):
+class RouteBy(YamlModel):
     """How a decision is compared with labels."""
 
     equals: Template = None
@@ -292,7 +292,7 @@ class RouteBy(Written):
     """The label occurs in this value."""
 
 
-class GraphFlow(Written):
+class GraphFlow(YamlModel):
     """Nodes and labelled edges."""
 
     nodes: dict[str, Node]
@@ -303,7 +303,7 @@ class GraphFlow(Written):
     """How decisions choose an edge."""
 
 
-class Goal(Written):
+class Goal(YamlModel):
     """An ordered list of agents and their tasks."""
 
     description: TextValue = ""
@@ -312,14 +312,14 @@ class Goal(Written):
     """Agent to task, in order."""
 
 
-class SupervisorFlow(Written):
+class SupervisorFlow(YamlModel):
     """Goals that a supervisor works off."""
 
     goals: dict[str, Goal]
     """The goals by id."""
 
 
-class HandoffsFlow(Written):
+class HandoffsFlow(YamlModel):
     """Agents pass control to each other."""
 
     start: Template
@@ -354,7 +354,7 @@ class Flow(Choice):
         return next(kind for kind in FLOWS if getattr(self, kind) is not None)
 
 
-class Limits(Written):
+class Limits(YamlModel):
     """The most of everything that repeats; reaching one is a finding, never a hang."""
 
     agent_runs_per_turn: Positive = 20
@@ -373,7 +373,7 @@ class Limits(Written):
     """The most tokens of one context (lint CTX-10)."""
 
 
-class Tokens(Written):
+class Tokens(YamlModel):
     """How tokens are counted."""
 
     count: str = BUILT_IN_COUNTER
@@ -397,7 +397,7 @@ Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})
 Remembered = TypeVar("Remembered")
 
 
-class Pipeline(Written):
+class Pipeline(YamlModel):
     """The system under test: agents and how control moves between them."""
 
     version: Version

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from simkit.spec.fields import Flag, OrText, Written, refuse
+from simkit.spec.fields import Flag, OrText, YamlModel, refuse
 
 PROVIDERS: Final[Mapping[str, str]] = {
     "openai": "openai-chat",
@@ -18,7 +18,7 @@ PROVIDERS: Final[Mapping[str, str]] = {
 """How a provider is named in a pipeline, and the protocol in which its models are asked."""
 DEFAULT: Final = "default"
 """The key for agents that have no model of their own."""
-_WRITTEN: Final = frozenset(
+_RESERVED_SETTINGS: Final = frozenset(
     ("contents", "input", "instructions", "messages", "model", "response_format", "responseSchema",
      "responseJsonSchema", "responseMimeType", "stream", "system", "systemInstruction", "tools")
 )  # fmt: skip
@@ -40,7 +40,7 @@ def _model_name(value: Any) -> Any:
 
 def _settings(value: Any) -> Any:
     for key in value if isinstance(value, Mapping) else ():
-        if key in _WRITTEN:
+        if key in _RESERVED_SETTINGS:
             raise refuse(
                 f"`{key}` is no setting: simkit writes it",
                 advice="Settings are what requests say beside the pipeline: `temperature: 0`.",
@@ -55,7 +55,7 @@ ModelName = Annotated[
 ]
 
 
-class ModelOptions(Written):
+class ModelOptions(YamlModel):
     """The model that answers for an agent, and how it is asked."""
 
     noun: ClassVar[str] = "option of a model"

@@ -26,7 +26,7 @@ from simkit.spec.fields import (
     Positive,
     Template,
     TextValue,
-    Written,
+    YamlModel,
     is_function_name,
     matcher_of,
     one_key,
@@ -40,15 +40,15 @@ RESERVED: Final = (
 """Claims on a context that are no sections; so no section may have these names."""
 
 FILTERS: Final = ("tool_messages", "tool_calls", "intermediate_ai", "handoffs")
-_WRITTEN: Final = {
+_HOW_TO_WRITE: Final = {
     "agents": "Write `agents: {only: [coach]}` or `agents: {not: [coach]}`.",
     "drop": "Write which messages: `drop: {role: tool}`.",
     "older_than": "Write how much is newer: `older_than: {rounds: 2}`.",
 }
-FILTERS_WITH_OPTIONS: Final = tuple(_WRITTEN)
+FILTERS_WITH_OPTIONS: Final = tuple(_HOW_TO_WRITE)
 
 
-class Section(Written):
+class Section(YamlModel):
     """What every section takes."""
 
     noun: ClassVar[str] = "option"
@@ -75,7 +75,7 @@ class Instructions(Section):
     """The agent's instructions."""
 
 
-class AgentFilter(Written):
+class AgentFilter(YamlModel):
     """Keeps or drops messages by the agent that said them."""
 
     only: tuple[str, ...] | None = None
@@ -84,7 +84,7 @@ class AgentFilter(Written):
     """Messages of these agents are dropped."""
 
 
-class Span(Written):
+class Span(YamlModel):
     """The newest part of a history, by the largest of what is given."""
 
     rounds: Positive | None = None
@@ -130,7 +130,7 @@ class FilterSpec(Choice):
 
 def _filter(value: Any) -> Any:
     if value in FILTERS_WITH_OPTIONS:
-        raise refuse(f"`{value}` says not of what", advice=_WRITTEN[value])
+        raise refuse(f"`{value}` says not of what", advice=_HOW_TO_WRITE[value])
     if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
         raise refuse(
             f"unknown filter `{value}`",
@@ -157,7 +157,7 @@ OlderThan.model_rebuild()
 FilterSpec.model_rebuild()
 
 
-class Window(Written):
+class Window(YamlModel):
     """The newest part of a history; 0 is unlimited."""
 
     rounds: Count | None = None
@@ -309,7 +309,7 @@ KINDS: Final[dict[str, type[Section]]] = {
 }
 
 
-class Item(Written):
+class Item(YamlModel):
     """One section of a recipe: its kind and its options."""
 
     noun: ClassVar[str] = "section"

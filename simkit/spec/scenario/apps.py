@@ -21,14 +21,14 @@ from simkit.spec.fields import (
     OrText,
     Positive,
     TextValue,
-    Written,
+    YamlModel,
     matcher_of,
     refuse,
 )
 from simkit.spec.pipeline.model import Channel, Version
 
 
-class StoreChannel(Written):
+class StoreChannel(YamlModel):
     """A channel that a graph keeps in its long-term store."""
 
     noun: ClassVar[str] = "key of a channel in a store"
@@ -75,7 +75,7 @@ StoreChannelValue = Annotated[
 ]
 
 
-class AppOptions(Written):
+class AppOptions(YamlModel):
     """How the pipeline's code is built and run."""
 
     noun: ClassVar[str] = "option of an app"
@@ -128,7 +128,7 @@ def _words(value: Any) -> Any:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
-class HandoffTool(Written):
+class HandoffTool(YamlModel):
     """A tool that passes control."""
 
     noun: ClassVar[str] = "key of a handoff tool"
@@ -176,7 +176,7 @@ _ABOUT_ITS_RUNS: Final = {"handoff", "input", "node", "output", "routes", "secti
 """What of a rule says nothing of requests."""
 
 
-class AgentRule(Written):
+class AgentRule(YamlModel):
     """Which model calls are an agent's: all that is said here must hold of the request."""
 
     noun: ClassVar[str] = "key of an attribution rule"
@@ -228,7 +228,7 @@ def _rule(value: Any) -> Any:
 Rules = dict[str, Annotated[AgentRule, BeforeValidator(_rule), OrText]]
 
 
-class CassetteOptions(Written):
+class CassetteOptions(YamlModel):
     """Recorded traffic, and how strictly it is held against what is sent."""
 
     noun: ClassVar[str] = "option of a cassette"
@@ -245,7 +245,7 @@ CassetteValue = Annotated[
 ]
 
 
-class RecordOptions(Written):
+class RecordOptions(YamlModel):
     """What of the recorded traffic may differ from what is sent."""
 
     noun: ClassVar[str] = "option of recording"
@@ -265,7 +265,7 @@ class RecordOptions(Written):
         return Redactor(environ, self.secrets, self.personal, literals)
 
 
-class Implements(Written):
+class Implements(YamlModel):
     """The declared pipelines that code carries out: their scenarios hold on it too."""
 
     noun: ClassVar[str] = "key of what is implemented"
@@ -281,7 +281,7 @@ class Implements(Written):
     """What the code does not show, each with the reason: claims that need it are passed over."""
 
 
-class CodePipeline(Written):
+class CodePipeline(YamlModel):
     """A pipeline that is code, in a file of its own, for all scenarios that are about it."""
 
     version: Version
@@ -300,7 +300,7 @@ class CodePipeline(Written):
     """The declared pipelines whose scenarios hold on it too."""
 
 
-class ProgramPipeline(Written):
+class ProgramPipeline(YamlModel):
     """A pipeline that is a program in a process of its own, in whatever language."""
 
     version: Version

@@ -10,21 +10,21 @@ import msgspec
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from simkit.core import messages as m
-from simkit.spec.fields import Count, OrText, TextValue, Written, refuse
+from simkit.spec.fields import Count, OrText, TextValue, YamlModel, refuse
 from simkit.trace.store import canonical
 
-BESIDE: Final = ("thinking", "logprobs", "citations", "raw")
-_SAID: Final = ("text", "json", "calls", "handoff")
+EXTRA_WORDS: Final = ("thinking", "logprobs", "citations", "raw")
+_ANSWER_WORDS: Final = ("text", "json", "calls", "handoff")
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "thinking": _SAID,
+    "thinking": _ANSWER_WORDS,
     "logprobs": ("text", "json"),
     "citations": ("text",),
-    "raw": _SAID,
+    "raw": _ANSWER_WORDS,
 }
 """Beside which answers each may stand."""
 
 
-class UsageLine(Written):
+class UsageLine(YamlModel):
     """Tokens that the provider reports."""
 
     input_tokens: Count | None = None
@@ -70,7 +70,7 @@ def _usage(value: Any) -> Any:
 UsageValue = Annotated[UsageLine, BeforeValidator(_usage)]
 
 
-class ThinkingLine(Written):
+class ThinkingLine(YamlModel):
     """What the model thinks before it answers."""
 
     text: TextValue | None = None
@@ -90,7 +90,7 @@ def _thinking(value: Any) -> Any:
 ThinkingValue = Annotated[ThinkingLine, BeforeValidator(_thinking), OrText]
 
 
-class CitationLine(Written):
+class CitationLine(YamlModel):
     """A page that a tool of the provider's own found, and where the reply cites it."""
 
     noun: ClassVar[str] = "key of a citation"
@@ -150,7 +150,7 @@ RawValue = Annotated[
 ]
 
 
-class BesideLine(Written):
+class BesideLine(YamlModel):
     """What stands beside the answer of a reply line, as a provider would send it."""
 
     thinking: ThinkingValue | None = None
@@ -162,7 +162,7 @@ class BesideLine(Written):
     raw: RawValue = None
     """Merged into the provider's response, for what has no word here."""
 
-    def beside(self) -> m.ResponseExtras:
+    def extras(self) -> m.ResponseExtras:
         """What stands beside, as a value."""
         line = self.thinking
         return m.ResponseExtras(

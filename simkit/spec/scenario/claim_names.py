@@ -21,7 +21,7 @@ from simkit.spec.scenario.selecting import (
     FORMS,
     RUN_FORMS,
     RUN_SPOKEN,
-    SPOKEN,
+    SELECTOR_PHRASES,
     claimed_polarity,
     malformed,
     selected,
@@ -234,7 +234,7 @@ class ClaimNames:
         is_run = at[-2] == "runs"
         if self._document.file.endswith(FEATURE_SUFFIX):
             forms, noun = (
-                (SPOKEN,) if is_run else (SPOKEN, RUN_SPOKEN),
+                (SELECTOR_PHRASES,) if is_run else (SELECTOR_PHRASES, RUN_SPOKEN),
                 "run" if is_run else "context",
             )
         else:

@@ -13,7 +13,7 @@ from simkit.spec.fields import (
     Count,
     FunctionName,
     MatcherValue,
-    Written,
+    YamlModel,
     matcher_of,
     refuse,
 )
@@ -40,7 +40,7 @@ CONTEXT_CLAIMS: Final = RESERVED
 """What is claimed of a context beside its sections."""
 
 
-class ContextClaims(Written):
+class ContextClaims(YamlModel):
     """What an agent's model calls received; every section's name is a key too.
 
     What denies or bounds is of every call, what affirms of the first in the turn.
@@ -89,7 +89,7 @@ class ContextClaims(Written):
         return {**own, **(self.model_extra or {})}
 
 
-class RunClaims(Written):
+class RunClaims(YamlModel):
     """What an agent's activations got and gave.
 
     What denies is of every one, what affirms of the first in the turn.
@@ -153,7 +153,7 @@ _AGENTS_SCHEMA = {
 }
 
 
-class Expect(Written):
+class Expect(YamlModel):
     """Claims of a turn; at the top level of a scenario, of the whole run."""
 
     noun: ClassVar[str] = "claim"

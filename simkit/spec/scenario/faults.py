@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import BeforeValidator, WithJsonSchema
 
 from simkit.core import messages as m
-from simkit.spec.fields import Positive, TextValue, Written, refuse, shown_value
+from simkit.spec.fields import Positive, TextValue, YamlModel, refuse, shown_value
 from simkit.spec.scenario.replies import ErrorValue, failure_of
 
 
@@ -25,7 +25,7 @@ Share = Annotated[
 _PLACED: Final = ("call", "times")
 
 
-class Fault(Written):
+class Fault(YamlModel):
     """One planned misbehaviour: model calls that fail, whatever would have answered them."""
 
     noun: ClassVar[str] = "key of a fault"

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from simkit.spec.fields import Positive, TextValue, Written, refuse, shown_value
+from simkit.spec.fields import Positive, TextValue, YamlModel, refuse, shown_value
 
 MOST: Final = 1_000
 """How many of one name there may be."""
 
 
-class Fake(Written):
+class Fake(YamlModel):
     """Somebody or something that is made up; `customer.email` and the like refer to it.
 
     A number alone is `count`, a text alone `locale`.

@@ -85,7 +85,7 @@ def known_in(subject: Subject) -> KnownNames:
 
 
 _LISTED: Final = ("append", "union", "by_id")
-_HELD: Final[Mapping[str, Kind]] = {
+_KIND_BY_TYPE: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(_LISTED, kinds.list_of(None, "a channel that is a list")),
     "add": kinds.NUMBER._replace(noun="a channel that is a number"),
     "merge": kinds.mapping_of(None, "a channel that is a mapping"),
@@ -101,8 +101,8 @@ def _kinds_of_channels(pipeline: Pipeline) -> Iterator[tuple[str, Kind]]:
         reducer = "append" if channel is None else channel.reducer_name
         if name in text_kinds and reducer in _LISTED:
             yield name, kinds.MESSAGES._replace(noun="a channel of messages")
-        elif reducer in _HELD:
-            yield name, _HELD[reducer]
+        elif reducer in _KIND_BY_TYPE:
+            yield name, _KIND_BY_TYPE[reducer]
 
 
 def _recalled(pipeline: Pipeline) -> Iterator[str]:

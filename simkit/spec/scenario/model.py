@@ -14,7 +14,7 @@ from simkit.spec.fields import (
     OrText,
     Positive,
     TextValue,
-    Written,
+    YamlModel,
     one_key,
     refuse,
     shown_value,
@@ -64,7 +64,7 @@ def _user(value: Any) -> Any:
 UserValue = Annotated[UserMessage, BeforeValidator(_user), OrText]
 
 
-class Turn(Written):
+class Turn(YamlModel):
     """One user message, and what must come of it."""
 
     user: UserValue | None = None
@@ -89,7 +89,7 @@ class Turn(Written):
     """Claims on this turn."""
 
 
-class Given(Written):
+class Given(YamlModel):
     """What is so before the first turn."""
 
     fakes: dict[str, FakeValue] = Field(default_factory=dict)
@@ -98,7 +98,7 @@ class Given(Written):
     """Channel to its value."""
 
 
-class XFail(Written):
+class XFail(YamlModel):
     """The scenario is known to fail."""
 
     reason: TextValue
@@ -129,7 +129,7 @@ StartTime = Annotated[
 ]
 
 
-class ScenarioLimits(Written):
+class ScenarioLimits(YamlModel):
     """Limits that replace the pipeline's."""
 
     agent_runs_per_turn: Positive | None = None
@@ -148,7 +148,7 @@ class ScenarioLimits(Written):
     """The most tokens of one context (lint CTX-10)."""
 
 
-class Scenario(Written):
+class Scenario(YamlModel):
     """One test, its conversation, and what must be so."""
 
     version: Version
@@ -207,7 +207,7 @@ class Scenario(Written):
         return any(expect.has("logs") for expect in (self.expect, *(t.expect for t in self.turns)))
 
 
-class Shared(Written):
+class Shared(YamlModel):
     """A file named under `use`."""
 
     version: Version = 1

@@ -27,14 +27,14 @@ from simkit.spec.fields import (
     Number,
     Positive,
     TextValue,
-    Written,
+    YamlModel,
     matcher_of,
     one_key,
     refuse,
     validated_inside,
 )
 from simkit.spec.scenario.beside import (
-    BESIDE,
+    EXTRA_WORDS,
     BesideLine,
     UsageValue,
     check_beside,
@@ -45,12 +45,12 @@ from simkit.spec.scenario.beside import (
 from simkit.trace.store import canonical
 
 ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
-AROUND: Final = ("when", "usage", "latency_ms", "chunks", *BESIDE)
+AROUND: Final = ("when", "usage", "latency_ms", "chunks", *EXTRA_WORDS)
 ContextMatcher = Annotated[Any, matcher_of(kinds.CONTEXT), AS_MATCHER]
 ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
 
 
-class HandoffLine(Written):
+class HandoffLine(YamlModel):
     """The model passes control."""
 
     to: str
@@ -63,7 +63,7 @@ class HandoffLine(Written):
     """The data that travels."""
 
 
-class ErrorLine(Written):
+class ErrorLine(YamlModel):
     """A provider's failure in detail."""
 
     status: Count | None = None
@@ -181,7 +181,7 @@ class ReplyLine(BesideLine):
         """The answer with what stands around it."""
         usage = self.usage and self.usage.usage()
         return m.Answer(
-            self.reply(), usage or None, self.latency_ms, self.chunks, extras=self.beside()
+            self.reply(), usage or None, self.latency_ms, self.chunks, extras=self.extras()
         )
 
 
@@ -221,7 +221,7 @@ def _line(value: Any) -> Any:
 def _checked_line(line: ReplyLine) -> ReplyLine:
     if line.logprobs or line.citations:
         is_text = line.text is not None
-        check_words(line.beside(), line.text or "" if is_text else json_said(line.json_))
+        check_words(line.extras(), line.text or "" if is_text else json_said(line.json_))
     return line
 
 
@@ -289,7 +289,7 @@ class ToolAnswers(msgspec.Struct, frozen=True):
     """It was told for every turn: a turn that calls the tool less leaves nothing over."""
 
 
-class ToolLine(Written):
+class ToolLine(YamlModel):
     """One scripted answer of a tool, where it is more than the value that it returns.
 
     A mapping with any other key is itself that value, unless the key is a misspelt one of these

@@ -21,7 +21,7 @@ AFFIRMING: Final = ("includes",)
 """Claims on contexts that affirm, whatever stands there."""
 FORMS: Final = "`{0}[0]` is the first, `{0}[-1]` the last, `{0}[*]` every one, `{0}[any]` some one"
 RUN_FORMS: Final = "`{0}[run 1][0]` the first call of its second run"
-SPOKEN: Final = (
+SELECTOR_PHRASES: Final = (
     "`the first {1} of {0}`, `the last {1} of {0}`, `every {1} of {0}`, `some {1} of {0}`"
 )
 RUN_SPOKEN: Final = "`the first {1} of {0} in its second run`"

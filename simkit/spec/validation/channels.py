@@ -38,7 +38,7 @@ class ChannelUse(msgspec.Struct, frozen=True):
 
     reads: tuple[Read, ...]
     read: frozenset[str]
-    written: frozenset[str]
+    writes: frozenset[str]
     sees_all: bool
     """Something gets the whole state: a function, or ``${state}``."""
     writes_any: bool

@@ -55,7 +55,7 @@ def unused_channels(
         return
     carried = {name for contract in pipeline.contracts for name in contract.carries or ()}
     for name in pipeline.channels:
-        if not any(name in names for names in (use.read, use.written, carried, mentioned)):
+        if not any(name in names for names in (use.read, use.writes, carried, mentioned)):
             problem = f"nothing reads or writes channel `{name}`, and no scenario mentions it"
             yield Flaw("VAL-14", ("channels", name), problem, key=True)
 

@@ -6,26 +6,26 @@ numbers of everything after it, and changes nothing else.
 
 from simkit.trace.diff.aligning import Span, aligned
 from simkit.trace.diff.allowing import KINDS, without
-from simkit.trace.diff.calls import CallDiff, Came, Changed, MessageEdit, Same, Went
+from simkit.trace.diff.calls import Added, CallDiff, Changed, MessageEdit, Removed, Same
 from simkit.trace.diff.parting import Parting, first_parting
 from simkit.trace.diff.traces import FirstDifference, TraceDiff, TurnDiff, trace_diff
 from simkit.trace.diff.values import Edit, ItemEdit
 
 __all__ = [
     "KINDS",
+    "Added",
     "CallDiff",
-    "Came",
     "Changed",
     "Edit",
     "FirstDifference",
     "ItemEdit",
     "MessageEdit",
     "Parting",
+    "Removed",
     "Same",
     "Span",
     "TraceDiff",
     "TurnDiff",
-    "Went",
     "aligned",
     "first_parting",
     "trace_diff",

@@ -28,7 +28,7 @@ class Same(msgspec.Struct, frozen=True, gc=False, tag="same", tag_field="what"):
     count: int
 
 
-class Came(msgspec.Struct, frozen=True, gc=False, tag="came", tag_field="what"):
+class Added(msgspec.Struct, frozen=True, gc=False, tag="came", tag_field="what"):
     """A message that only the second context holds."""
 
     at: int
@@ -38,7 +38,7 @@ class Came(msgspec.Struct, frozen=True, gc=False, tag="came", tag_field="what"):
     """The filter, or ``window``, that took it out of the other context."""
 
 
-class Went(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what"):
+class Removed(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what"):
     """A message that only the first context holds."""
 
     at: int
@@ -54,7 +54,7 @@ class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed", tag_field="w
     right: Message
 
 
-MessageEdit: TypeAlias = Same | Came | Went | Changed
+MessageEdit: TypeAlias = Same | Added | Removed | Changed
 
 
 class CallDiff(msgspec.Struct, frozen=True, gc=False):
@@ -75,7 +75,7 @@ class CallDiff(msgspec.Struct, frozen=True, gc=False):
     """Later calls of the agent with the same changes: turn and call."""
 
     @property
-    def changes(self) -> Iterator[Came | Went | Changed]:
+    def changes(self) -> Iterator[Added | Removed | Changed]:
         """The messages that came, went or changed."""
         return (edit for edit in self.messages if not isinstance(edit, Same))
 
@@ -216,19 +216,19 @@ def _edited(left: _Stretch, right: _Stretch) -> Iterator[MessageEdit]:
                 for place, old in zip(places, mine[part.lo : part.hi], strict=True):
                     yield Changed(other_at + place, old, its[place])
                 continue
-            yield from (Went(at + place, mine[place]) for place in range(part.lo, part.hi))
-            yield from (Came(other_at + place, its[place]) for place in places)
+            yield from (Removed(at + place, mine[place]) for place in range(part.lo, part.hi))
+            yield from (Added(other_at + place, its[place]) for place in places)
 
 
 def _explained(
     edits: Sequence[MessageEdit], left: ContextView, right: ContextView
 ) -> Iterator[MessageEdit]:
     """Yields the same changes; of a message that one context lacks, with what dropped it there."""
-    has_cause = any(isinstance(edit, Came | Went) for edit in edits)
+    has_cause = any(isinstance(edit, Added | Removed) for edit in edits)
     by_print, by_other_print = (_dropped(view) if has_cause else {} for view in (left, right))
     for edit in edits:
-        if isinstance(edit, Came | Went):
-            lacking = by_print if isinstance(edit, Came) else by_other_print
+        if isinstance(edit, Added | Removed):
+            lacking = by_print if isinstance(edit, Added) else by_other_print
             yield msgspec.structs.replace(
                 edit, dropped_by=lacking.get(fingerprint(edit.message), "")
             )
