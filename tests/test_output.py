@@ -275,7 +275,7 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
         [], ["--format", "json"], ["--format", "markdown"], ["--format", "github"])],
     "doctor": [["doctor"], ["doctor", "scenarios/a.scenario.yaml"]],
     "expect": [["expect", "scenarios/a.scenario.yaml"]],
-    "init": [["init", "--from", LINE]],
+    "init": [["init", LINE]],
     "judge": [["judge"], ["judge", "--format", "json"], ["judge", "--format", "github"],
               ["judge", LINE]],
     "record": [["record", "scenarios/a.scenario.yaml"], ["record", LINE]],

@@ -129,7 +129,7 @@ def test_a_damaged_trace_is_never_equal_and_one_clear_error(
     [[command, LONG] for command in (
         "cassettes", "doctor", "expect", "init", "judge", "record", "replay", "serve", "validate",
     )] + [
-        ["cassettes", "scan", LONG], ["diff", LONG, "good.jsonl"], ["init", "--from", LONG],
+        ["cassettes", "scan", LONG], ["diff", LONG, "good.jsonl"], ["init", LONG],
         ["replay", f"scenarios/good.scenario.yaml::{LONG}"], ["replay", "--base", LONG],
         ["schema", "-o", LONG], ["judge", "good.jsonl", "--scenario", LONG],
     ],

@@ -322,13 +322,6 @@ this is not a folder, and nothing is overwritten
     [
         (["notes.txt"], f"notes.txt: {NO_FOLDER}"),
         (["notes.txt/inside"], "notes.txt/inside: the folder cannot be made: Not a directory\n"),
-        (["--name", "x"], "simkit init: `--name` needs `--from DIR`\n"),
-        (["--output", "x.pipeline.yaml"], "simkit init: `--output` needs `--from DIR`\n"),
-        (
-            ["here", "--from", "config"],
-            "simkit init: `--from` writes one file, so 'here' says nothing\n"
-            "  `--output FILE` says where it is written.\n",
-        ),
     ],
 )
 def test_a_wrong_call_writes_nothing(simkit: Call, arguments: list[str], error: str) -> None:

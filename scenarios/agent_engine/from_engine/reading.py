@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.cli.from_engine.parts import Part, entries
+from scenarios.agent_engine.from_engine.parts import Part, entries
 from simkit.core.errors import SimkitError, SourceError
 from simkit.language.yaml import Document, load
 
@@ -112,7 +112,7 @@ def _paths(folder: str) -> dict[str, Path | None]:
     if not place.exists():
         raise SourceError(folder, "there is no such folder")
     if not place.is_dir():
-        advice = f"Name the folder that holds it: `--from {place.parent}`."
+        advice = f"Name the folder that holds it: `{place.parent}`."
         raise SourceError(folder, "this is a file, not a folder", advice=advice)
     found = {
         stem: next((path for end in _ENDINGS if (path := place / f"{stem}{end}").exists()), None)

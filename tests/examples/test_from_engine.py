@@ -1,4 +1,4 @@
-"""``simkit init --from``: reference system 2's files become a pipeline file that runs."""
+"""The example converter: reference system 2's files become a pipeline file that runs."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ RECALL = """\
 """
 
 
-def test_the_example_workflow_becomes_a_pipeline(simkit: Call) -> None:
+def test_the_example_workflow_becomes_a_pipeline(convert: Call) -> None:
     write("config/workflow.yaml", block(WHOLE))
 
-    assert simkit("init", "--from", "config") == Done(
+    assert convert("config") == Done(
         0,
         "config.pipeline.yaml: 5 nodes, 4 edges, 5 agents, 2 tools\n"
         "`simkit validate config.pipeline.yaml` says what it lacks.\n",
         "",
     )
     assert written() == (
-        "# Made by `simkit init --from` of workflow.yaml.\n"
+        "# Made by from_engine of workflow.yaml.\n"
         "version: 1\n"
         "pipeline: config\n"
         + CHANNELS
@@ -138,11 +138,11 @@ turns:
 """
 
 
-def test_the_converted_workflow_is_valid_and_runs(simkit: Call) -> None:
+def test_the_converted_workflow_is_valid_and_runs(convert: Call, simkit: Call) -> None:
     write("config/workflow.yaml", block(WHOLE))
     write("module.scenario.yaml", SCENARIO)
 
-    simkit("init", "--from", "config")
+    convert("config")
 
     assert simkit("validate", "config.pipeline.yaml") == Done(0, "1 file, 0 scenarios: fine\n", "")
     assert simkit("replay", "-q", "module.scenario.yaml") == Done(
@@ -181,13 +181,13 @@ AGENTS = """\
 """
 
 
-def test_tools_and_agents_come_from_their_files_and_what_is_left_out_is_told(simkit: Call) -> None:
+def test_tools_and_agents_come_from_their_files_and_what_is_left_out_is_told(convert: Call) -> None:
     write("config/workflow.yml", block(WHOLE))
     write("config/tools.yaml", TOOLS)
     write("config/agents.yaml", AGENTS)
     write("config/memory.yaml", "memory: {}\n")
 
-    done = simkit("init", "--from", "config", "--name", "assistant")
+    done = convert("config", "--name", "assistant")
 
     assert done.out == (
         "assistant.pipeline.yaml: 5 nodes, 4 edges, 5 agents, 2 tools\n"
@@ -206,7 +206,7 @@ config/memory.yaml: not read: only workflow.yaml, tools.yaml and agents.yaml are
     )
     text = written("assistant.pipeline.yaml")
     assert text.startswith(
-        "# Made by `simkit init --from` of workflow.yml, tools.yaml, agents.yaml.\n"
+        "# Made by from_engine of workflow.yml, tools.yaml, agents.yaml.\n"
         "version: 1\npipeline: assistant\n"
     )
     assert text[text.index("agents:\n") : text.index("flow:")] == (
@@ -246,12 +246,12 @@ edges:
 """
 
 
-def test_nodes_share_an_agent_only_if_they_do_the_same_with_it(simkit: Call) -> None:
+def test_nodes_share_an_agent_only_if_they_do_the_same_with_it(convert: Call) -> None:
     write("config/workflow.yaml", NODES)
     write("config/tools.yaml", "tools: {t: }\n")
     write("config/agents.yaml", "agents: {worker: {prompt: Work.}, twin: {tools: [t]}}\n")
 
-    done = simkit("init", "--from", "config")
+    done = convert("config")
 
     assert (
         done.err
@@ -420,11 +420,13 @@ config.pipeline.yaml:29:3: VAL-04: the graph is not whole
 
 
 @pytest.mark.parametrize("number", FRAGMENTS)
-def test_a_fragment_is_converted_and_validate_says_what_it_lacks(simkit: Call, number: int) -> None:
+def test_a_fragment_is_converted_and_validate_says_what_it_lacks(
+    convert: Call, simkit: Call, number: int
+) -> None:
     holds, graph, lacks = FRAGMENTS[number]
     write("config/workflow.yaml", block(number))
 
-    done = simkit("init", "--from", "config")
+    done = convert("config")
 
     assert (done.code, done.out.splitlines()[0]) == (0, f"config.pipeline.yaml: {holds}")
     assert written().endswith(f"flow:\n  graph:\n{graph}")
@@ -441,22 +443,22 @@ def test_a_node_that_passes_on_returns_its_input() -> None:
 # Where it is written
 
 
-def test_the_file_to_write_can_be_named(simkit: Call) -> None:
+def test_the_file_to_write_can_be_named(convert: Call) -> None:
     write("config/workflow.yaml", block(WHOLE))
     Path("designs").mkdir()
 
-    done = simkit("init", "--from", "config", "--output", "designs/x.pipeline.yaml")
+    done = convert("config", "--output", "designs/x.pipeline.yaml")
 
     assert done.code == 0
     assert "pipeline: config\n" in written("designs/x.pipeline.yaml")
     assert os.listdir("designs") == ["x.pipeline.yaml"]
 
 
-def test_nothing_is_overwritten(simkit: Call) -> None:
+def test_nothing_is_overwritten(convert: Call) -> None:
     write("config/workflow.yaml", block(WHOLE))
     write("config.pipeline.yaml", "mine\n")
 
-    assert simkit("init", "--from", "config") == Done(
+    assert convert("config") == Done(
         2,
         "",
         "config.pipeline.yaml: the file is there already, and nothing is overwritten\n"
@@ -466,7 +468,7 @@ def test_nothing_is_overwritten(simkit: Call) -> None:
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(
-    simkit: Call, monkeypatch: pytest.MonkeyPatch
+    convert: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("config/workflow.yaml", block(WHOLE))
     link = os.link
@@ -477,7 +479,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
 
     monkeypatch.setattr("os.link", late)
 
-    done = simkit("init", "--from", "config")
+    done = convert("config")
 
     assert done.err.startswith("config.pipeline.yaml: the file is there already")
     assert written() == "mine\n"
@@ -488,35 +490,35 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
     ("arguments", "error"),
     [
         (
-            ["--from", "config", "--output", "x.yaml"],
+            ["config", "--output", "x.yaml"],
             "x.yaml: the name of a pipeline file must end with `.pipeline.yaml`\n"
             "  Write `--output x.pipeline.yaml`.\n",
         ),
         (
-            ["--from", "config", "--output", "nowhere/x.pipeline.yaml"],
+            ["config", "--output", "nowhere/x.pipeline.yaml"],
             "nowhere/x.pipeline.yaml: it cannot be written: No such file or directory\n",
         ),
         (
-            ["--from", "config", "--name", "a/b"],
+            ["config", "--name", "a/b"],
             "--name a/b: a name is no path\n  `--output FILE` says where the file is written.\n",
         ),
-        (["--from", "nowhere"], "nowhere: there is no such folder\n"),
+        (["nowhere"], "nowhere: there is no such folder\n"),
         (
-            ["--from", "config/workflow.yaml"],
+            ["config/workflow.yaml"],
             "config/workflow.yaml: this is a file, not a folder\n"
-            "  Name the folder that holds it: `--from config`.\n",
+            "  Name the folder that holds it: `config`.\n",
         ),
         (
-            ["--from", "scenarios"],
+            ["scenarios"],
             "scenarios: there is no workflow.yaml in this folder\n"
             "  It holds: good.scenario.yaml.\n",
         ),
     ],
 )
-def test_a_wrong_call_writes_nothing(simkit: Call, arguments: list[str], error: str) -> None:
+def test_a_wrong_call_writes_nothing(convert: Call, arguments: list[str], error: str) -> None:
     write("config/workflow.yaml", block(WHOLE))
 
-    assert simkit("init", *arguments) == Done(2, "", error)
+    assert convert(*arguments) == Done(2, "", error)
     assert sorted(os.listdir()) == ["config", "scenarios"]
 
 
@@ -602,13 +604,13 @@ KIND = "  - {id: a, kind: robot}\n"
     ],
 )
 def test_what_is_wrong_in_the_workflow_is_told_where_it_stands(
-    simkit: Call, text: str, error: str
+    convert: Call, text: str, error: str
 ) -> None:
     write("config/workflow.yaml", text)
     write("config/tools.yaml", "- id: search\n- id: t\n")
     write("config/agents.yaml", "agents: [{id: worker}]\n")
 
-    assert simkit("init", "--from", "config") == Done(2, "", f"config/workflow.yaml{error}")
+    assert convert("config") == Done(2, "", f"config/workflow.yaml{error}")
     assert not Path("config.pipeline.yaml").exists()
 
 
@@ -627,9 +629,9 @@ def test_what_is_wrong_in_the_workflow_is_told_where_it_stands(
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_the_other_files_is_told_where_it_stands(
-    simkit: Call, file: str, text: str, error: str
+    convert: Call, file: str, text: str, error: str
 ) -> None:
     write("config/workflow.yaml", block(WHOLE))
     write(f"config/{file}.yaml", text)
 
-    assert simkit("init", "--from", "config") == Done(2, "", f"config/{file}.yaml{error}")
+    assert convert("config") == Done(2, "", f"config/{file}.yaml{error}")

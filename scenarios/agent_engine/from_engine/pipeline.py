@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from simkit.cli.from_engine.reading import TIERS, Agent, Engine, Node, Tool
+from scenarios.agent_engine.from_engine.reading import TIERS, Agent, Engine, Node, Tool
 
 PASSES_ON: Final = "simkit:same"
 """What a deterministic node does that names no function."""
@@ -45,7 +45,7 @@ def pipeline_of(engine: Engine, name: str) -> dict[str, Any]:
 def comments_of(engine: Engine) -> dict[str, str]:
     """Returns what is worth saying above the keys of the file."""
     comments = {
-        "": f"Made by `simkit init --from` of {', '.join(engine.files)}.",
+        "": f"Made by from_engine of {', '.join(engine.files)}.",
         "channels": "What the last node put out, and the three tiers of memory.",
     }
     stems = {file.partition(".")[0] for file in engine.files}

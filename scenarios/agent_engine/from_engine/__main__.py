@@ -1,16 +1,23 @@
-"""What ``simkit init --from`` does: reads a folder, writes one new pipeline file."""
+"""Convert the YAML files of an agent engine into a pipeline file.
+
+``python -m scenarios.agent_engine.from_engine DIR [--name NAME] [--output FILE]``, from the
+project's top. An example of a converter: it reads the engine's words, and says with file and line
+what has no counterpart.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from simkit.cli.from_engine.pipeline import comments_of, pipeline_of
-from simkit.cli.from_engine.reading import engine_in
+from scenarios.agent_engine.from_engine.pipeline import comments_of, pipeline_of
+from scenarios.agent_engine.from_engine.reading import engine_in
 from simkit.cli.new_files import write_new
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
@@ -99,3 +106,26 @@ def _already_there(file: str) -> SourceError:
         "the file is there already, and nothing is overwritten",
         advice="Name another with `--output`, or move this one away.",
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Convert one folder; return 0, or 2 for what cannot be read or written."""
+    parser = argparse.ArgumentParser(prog="from_engine", description="Convert an engine's files.")
+    parser.add_argument("folder", help="the folder with workflow.yaml")
+    parser.add_argument("--name", default="", help="the pipeline's name (default: the folder's)")
+    parser.add_argument("--output", default="", help="the file to write")
+    options = parser.parse_args(arguments)
+    try:
+        done = convert(options.folder, options.name, options.output)
+    except SimkitError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    for line in done.left_out:
+        print(line, file=sys.stderr)
+    print(f"{done.file}: {done.summary}")
+    print(f"`simkit validate {done.file}` says what it lacks.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
