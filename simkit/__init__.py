@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simkit.adapters.annotations import agent, handoff, state
     from simkit.core.errors import SimkitError, SourceError
     from simkit.core.messages import Handoff, Message
-    from simkit.runtime.nodes import same
+    from simkit.runtime.functions import same
     from simkit.session.simulate import Outcome, simulate
     from simkit.session.simulation import Simulation, fakes
     from simkit.spec.scenario.files import Prepared
@@ -62,7 +62,7 @@ _HOMES: Final = {
     "fakes": "simkit.session.simulation",
     "handoff": "simkit.adapters.annotations",
     "read_trace": "simkit.trace.store",
-    "same": "simkit.runtime.nodes",
+    "same": "simkit.runtime.functions",
     "simulate": "simkit.session.simulate",
     "state": "simkit.adapters.annotations",
     "view_of": "simkit.trace.views",

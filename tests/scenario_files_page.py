@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from simkit.cli.schemas import schemas
 from simkit.language.matching.operators import OPERATORS
 from simkit.spec.fields import FUNCTION_SCHEMA, json_schema_of
 from simkit.spec.pipeline.recipe import KINDS, Section
 from simkit.spec.scenario.model import LATER, Shared
 from simkit.spec.scenario.replies import ToolLine
-from simkit.spec.scenario.schema import schemas
 
 Schema = Mapping[str, Any]
 

@@ -4,13 +4,12 @@ Whatever is named here stays; everything else below ``simkit.adapters`` is simki
 """
 
 from simkit.adapters.activations import Run, ToolRequest
-from simkit.adapters.context_listeners import ContextListeners
 from simkit.adapters.entry import found_as
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, Restartable, UseTool
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain
-from simkit.adapters.serial_executor import keep_in_step
-from simkit.adapters.sync_loops import Loops
+from simkit.adapters.scoping import ContextListeners
+from simkit.adapters.serial_executor import Loops, keep_in_step
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.installing import Installation
 from simkit.core.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported

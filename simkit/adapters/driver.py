@@ -18,6 +18,7 @@ from simkit.adapters import thread_turns
 from simkit.adapters.activations import Run
 from simkit.adapters.annotations import current_mark, heard_by
 from simkit.adapters.app_facts import COUNTER, facts_of, sectioned
+from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.entry import (
     Caller,
@@ -29,7 +30,6 @@ from simkit.adapters.entry import (
 from simkit.adapters.environment import surroundings
 from simkit.adapters.failures import failure_of, name_of, raised_by
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, pilot_for
-from simkit.adapters.initial_state import gifts_of
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor

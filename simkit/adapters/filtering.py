@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -49,3 +51,23 @@ def _changed(message: Message, fresh: deque[Message], by: str) -> Cut:
     if becomes.content == message.content and message.calls:
         return Cut(message.number, by, "tool_calls", becomes=becomes)
     return Cut(message.number, by, "content", becomes=replace(becomes, id=message.id))
+
+
+def name_of(function: Any) -> str:
+    """Returns a function's name; of an object that is called, its class's."""
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name
+
+
+def observed(returned: Any, tell: Callable[[Any], None]) -> Any:
+    """Returns what a function returned, of which ``tell`` hears as soon as it is there."""
+    if inspect.isawaitable(returned):
+        return _awaited(returned, tell)
+    tell(returned)
+    return returned
+
+
+async def _awaited(returned: Any, tell: Callable[[Any], None]) -> Any:
+    result = await returned
+    tell(result)
+    return result

@@ -18,7 +18,6 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from simkit.adapters.activations import Run
-from simkit.adapters.context_listeners import turn_of_its_own
 from simkit.adapters.framework_driver import (
     AdapterContext,
     FrameworkDriver,
@@ -27,6 +26,7 @@ from simkit.adapters.framework_driver import (
     loaded_adapters,
 )
 from simkit.adapters.late_imports import watching_imports
+from simkit.adapters.scoping import turn_of_its_own
 from simkit.capture.http.suspects import imports_by_text, is_among, reached_by
 from simkit.core.errors import PipelineError, Unsupported
 from simkit.runtime.ports import UserTurn

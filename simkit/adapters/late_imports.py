@@ -18,7 +18,7 @@ from threading import RLock, local
 from types import ModuleType
 from typing import Any, Final
 
-from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.scoping import ContextListeners
 from simkit.capture.http.places import is_library
 
 Imported = Callable[[str], None]

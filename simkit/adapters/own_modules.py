@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from simkit.adapters.entry import home_of
-from simkit.core.determinism.libraries import is_library
+from simkit.core.determinism.imports import is_library
 from simkit.spec.scenario.apps import App
 
 _NEVER: Final = frozenset(("__main__", "conftest"))

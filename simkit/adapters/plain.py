@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from simkit.adapters.app_options import give, object_behind
 from simkit.adapters.entry import Talk, build
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
-from simkit.adapters.initial_state import give, object_behind
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 

@@ -187,3 +187,11 @@ class Snapshots:
             if known is None or longer is not None or _encode(known.value) != _encode(now):
                 changed[name] = now
         return changed, is_new
+
+
+def plain_or_text(value: Any) -> JsonValue:
+    """Returns a value as plain data; what is none, as a text."""
+    try:
+        return plain(value)
+    except NotPlain:
+        return str(value)

@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.scoping import ContextListeners
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.capture.http.guards import serves_many, watched_thread
 from simkit.capture.http.installing import Installation, Replacement, Row

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from simkit.adapters.app_facts import facts_of, sectioned
 from simkit.adapters.driver import Script
+from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.model_interceptor import Answerer
-from simkit.adapters.pointing import variables_for
 from simkit.adapters.reception import opened
 from simkit.adapters.reports import NEXT, REPLY, as_json, reply_in, turn_told
 from simkit.adapters.served import addressed
@@ -32,10 +32,29 @@ from simkit.core.errors import (
 )
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpResponse, path_of
+from simkit.providers.protocols import PROTOCOLS
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.ports import Sink, UserTurn
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
+
+QUIET: Final = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
+"""What keeps clients from reporting to their provider by another way than the model's."""
+_PROXIES: Final = frozenset(("http_proxy", "https_proxy", "all_proxy"))
+
+
+def variables_for(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment that points every known client at an address."""
+    variables: dict[str, str] = {}
+    for protocol in PROTOCOLS.values():
+        for name, value in protocol.variables.items():
+            variables[name] = value.format(url=url)
+        variables.update(dict.fromkeys(protocol.keys, DUMMY_KEY))
+    if any(name.lower() in _PROXIES for name in environment):
+        for name in ("NO_PROXY", "no_proxy"):
+            variables[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1")))
+    return {**variables, **QUIET}
+
 
 URL: Final = "SIMKIT_URL"
 """The environment variable that holds the server's address."""

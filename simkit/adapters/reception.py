@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.driver import Script, run_started
-from simkit.adapters.initial_state import gifts_of
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.reports import Reports
 from simkit.adapters.rules import handoff_tools_of

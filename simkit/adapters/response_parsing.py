@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from simkit.adapters.activations import Run
-from simkit.adapters.chains import Chains
+from simkit.adapters.sessions import Chains
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.cassettes.encodings import NotDecodable, decoded
 from simkit.core.errors import WireInvalid

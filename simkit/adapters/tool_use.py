@@ -13,7 +13,6 @@ import msgspec
 from simkit.adapters.activations import ToolRequest
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
-from simkit.adapters.tool_args import received
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.core.messages import JsonValue
@@ -22,6 +21,22 @@ from simkit.language.json_schema.coercion import is_same
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import Tools
 from simkit.trace.store import canonical
+
+
+def received(
+    args: Mapping[str, Any], request_args: JsonValue, schema: JsonValue
+) -> Mapping[str, Any]:
+    """Returns a call's arguments without those that a framework injects: state, a context object.
+
+    Injected is what the schema, with which the model was offered the tool, does not name and the
+    model did not say. A function that takes the model's arguments under other names, or whole, has
+    no such schema: all of its arguments count.
+    """
+    values = request_args if isinstance(request_args, Mapping) else {}
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or not {*values} <= {*args}:
+        return args
+    return {name: value for name, value in args.items() if name in properties or name in values}
 
 
 class ToolFailure(Exception):

@@ -32,8 +32,8 @@ from simkit.providers.attachments import is_failed
 from simkit.providers.values import Offer
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.runtime.initial_values import Gifts
 from simkit.runtime.ports import Sink
+from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import as_message
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.pipeline.written_messages import message_from

@@ -12,8 +12,7 @@ from simkit.bdd.claiming import WHOLE, claims_in
 from simkit.bdd.conditions import pairs_below, records_below
 from simkit.bdd.contexts import CONTEXTS
 from simkit.bdd.given_when_steps import yaml_below
-from simkit.bdd.steps import Step, StepValues
-from simkit.bdd.story import Story
+from simkit.bdd.story import Step, StepValues, Story
 from simkit.bdd.subjects import SUBJECTS, by_channel, path_of
 from simkit.checks.judge import Judgement
 from simkit.spec.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from simkit.bdd.cells import TableInvalid, items_of, pairs_of, with_nested
-from simkit.bdd.steps import Step, StepValues
-from simkit.bdd.story import Story
+from simkit.bdd.story import Step, StepValues, Story
 from simkit.language.yaml import load_text
 
 _TABLE: Final = ("table",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -386,3 +386,20 @@ class Story:
 
     def _where(self) -> str:
         return self._places.position(self.lines[0])
+
+
+StepValues = Mapping[str, Any]
+"""What stood in the holes of a phrase."""
+
+
+class Step(NamedTuple):
+    """One line that a feature may say."""
+
+    text: str
+    """The phrase; with a colon at its end it needs what it takes below it."""
+    tell: Callable[[Story, StepValues], Judgement | None]
+    """Adds it to the story; a claim returns what does not hold."""
+    takes: tuple[str, ...] = ()
+    """What must stand below: `table`, `text`, or one of both."""
+    claims: tuple[str, ...] = ()
+    """The claims of the registry that it makes: `reply`, `context.tokens`."""

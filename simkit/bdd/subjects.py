@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from simkit.bdd.kinds import Chosen
-from simkit.bdd.steps import Step, StepValues
-from simkit.bdd.story import Story
+from simkit.bdd.story import Step, StepValues, Story
 from simkit.checks.judge import Judgement
 
 NOUNS: Final = {

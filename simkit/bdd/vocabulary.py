@@ -12,7 +12,7 @@ from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Condition, Words
 from simkit.bdd.given_when_steps import GIVEN, WHEN
 from simkit.bdd.kinds import VALUE
 from simkit.bdd.phrases import Phrase
-from simkit.bdd.steps import Step
+from simkit.bdd.story import Step
 from simkit.language.yaml import near
 
 TURN_PREFIX: Final = re.compile(r"(?:(?:at the end|in the whole conversation)|in turn (\d+)), ")

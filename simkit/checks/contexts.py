@@ -13,11 +13,11 @@ from simkit.checks.choosing import (
     calls_of_run,
     check_chosen,
     looked_at,
+    meant_agent,
     which_words,
 )
 from simkit.checks.claims import Writer, listed, no_place
 from simkit.checks.findings import Finding
-from simkit.checks.misspelt import meant_agent
 from simkit.checks.observing import not_observable, unobservable_in_context
 from simkit.checks.provenance import (
     around,
@@ -35,12 +35,14 @@ from simkit.checks.provenance import (
     unshown_texts,
     wanted_but_left_out,
 )
-from simkit.checks.scope import Scope
+from simkit.checks.scope import Scope, scope_of_turn
 from simkit.core.messages import UNMADE, NoShare
 from simkit.core.text import counted
+from simkit.language.yaml import Document
 from simkit.spec.pipeline.agents import RUN_SECTION
 from simkit.spec.pipeline.root_names import keys_in
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS
+from simkit.spec.scenario.model import Scenario
 from simkit.spec.scenario.selecting import (
     ALL_AGENTS,
     EVERY,
@@ -49,7 +51,7 @@ from simkit.spec.scenario.selecting import (
     claimed_polarity,
     selected,
 )
-from simkit.trace.views import CallView
+from simkit.trace.views import CallView, View
 
 
 def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
@@ -382,3 +384,20 @@ def _keep_out(claim: Claim[CallView], section: str, role: str) -> str:
 
 
 _CALLS: Final[Check[CallView]] = Check(claimed_polarity, _holds, _check, _distance)
+
+
+def claims_unheld_elsewhere(
+    scenario: Scenario, document: Document, view: View
+) -> dict[str, list[str]]:
+    """Returns model call to the claims that were held against the first call, and not it.
+
+    They are those that would not hold of it. A report shows them beside its context, so that
+    nobody takes a claim on the first call for one on all.
+    """
+    writer = Writer(document)
+    unheld: dict[str, list[str]] = {}
+    for place, turn in enumerate(scenario.turns[: len(view.turns)]):
+        scope = scope_of_turn(view.turns[place], place, turn.expect, view)
+        for call, claim in unheld_elsewhere(scope, writer):
+            unheld.setdefault(call, []).append(claim)
+    return unheld

@@ -14,11 +14,11 @@ from simkit.checks.choosing import (
     Group,
     check_chosen,
     looked_at,
+    meant_agent,
     which_words,
 )
 from simkit.checks.claims import Writer, differences, first_lines, listed, no_place
 from simkit.checks.findings import Finding
-from simkit.checks.misspelt import meant_agent
 from simkit.checks.observing import claims_of, not_observable, unobservable_in_run, untold_of_run
 from simkit.checks.scope import Scope
 from simkit.core.messages import value_said

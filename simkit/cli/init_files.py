@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from simkit.cli.new_files import write_new
 from simkit.cli.schemas import schema_text
 from simkit.core.errors import SimkitError
 from simkit.report.last_run import FOLDER
 from simkit.update.files import FileChange, read_bytes, write
+
+
+def write_new(file: Path, text: str) -> bool:
+    """Writes a file where nothing is, and says whether it did; raises SimkitError if it cannot."""
+    if os.path.lexists(file):
+        return False
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        try:
+            draft.write_text(text, encoding="utf-8", newline="\n")
+            # Unlike a renaming, a link never takes the place of what appeared meanwhile.
+            os.link(draft, file)
+        finally:
+            draft.unlink(missing_ok=True)
+    except FileExistsError:
+        return False
+    except OSError as problem:
+        raise SimkitError(f"{file}: it cannot be written: {problem.strerror}") from None
+    return True
+
 
 PIPELINE: Final = """\
 # Triage looks the order up and hands the customer over to refunds.

@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from simkit.checks.first_calls import claims_unheld_elsewhere
+from simkit.checks.contexts import claims_unheld_elsewhere
 from simkit.checks.judge import strictly
 from simkit.cli import bug_text
 from simkit.cli.console import INDENT, paint_for

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.adapters.pointing import variables_for
+from simkit.adapters.program import variables_for
 from simkit.adapters.served import ServedRun
 from simkit.capture.http.request_router import Decision
 from simkit.checks.judge import judge

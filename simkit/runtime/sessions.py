@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from simkit.core.errors import ScriptBroken, WriteInvalid
-from simkit.core.messages import Message
+from simkit.core.messages import JsonValue, Message
 from simkit.runtime.chain import chain
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers, Summary
 from simkit.runtime.flows import Flow
-from simkit.runtime.initial_values import Gifts
 from simkit.runtime.journal import Recovered, Saved
 from simkit.runtime.ports import Schedule, Sink, Tools, TurnModel
 from simkit.runtime.scheduler import Scheduler
@@ -22,6 +21,37 @@ from simkit.runtime.state import State, channels_of
 from simkit.runtime.turn import Turn
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
+
+
+class Gifts:
+    """Every session begins with what is given; longer-lived channels get it once."""
+
+    def __init__(
+        self,
+        initial_state: Mapping[str, JsonValue],
+        scope_of: Callable[[str], str],
+        project: str | None = None,
+    ) -> None:
+        """``project`` is the one that has what is given to one; else the first session's is."""
+        self._initial_state, self._scope_of, self._project = initial_state, scope_of, project
+        self._owners: set[str] = set()
+
+    def had(self, project: str) -> None:
+        """A session of a project has had its part already."""
+        self._owners |= {"", project}
+
+    def for_session(self, project: str) -> dict[str, JsonValue]:
+        """Returns what a new session of a project begins with."""
+        if self._project is None:
+            self._project = project
+        values = {}
+        for name, value in self._initial_state.items():
+            owner = {"global": "", "project": project}.get(self._scope_of(name))
+            is_others = bool(owner) and owner != self._project
+            if owner is None or not (owner in self._owners or is_others):
+                values[name] = value
+        self.had(project)
+        return values
 
 
 class Doors(msgspec.Struct, frozen=True):

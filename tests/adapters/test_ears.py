@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 
-from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.scoping import ContextListeners
 
 
 def test_each_context_has_its_own_listener() -> None:

@@ -6,7 +6,7 @@ from asyncio import CancelledError
 
 import pytest
 
-from simkit.adapters.endings import ending
+from simkit.adapters.activations import ending
 
 
 class Stopped(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.plain_values import plain_or_text
 
 
 @dataclass

@@ -22,7 +22,7 @@ from pydantic_ai.models.test import TestModel  # noqa: E402
 from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
 from pydantic_graph import Step  # noqa: E402
 
-from simkit.adapters import parallel_groups  # noqa: E402
+from simkit.adapters import scoping  # noqa: E402
 from simkit.adapters.pydantic_ai import capability, filters, graphs, runner  # noqa: E402
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog  # noqa: E402
 from simkit.adapters.pydantic_ai.capability import ObservingCapability  # noqa: E402
@@ -205,7 +205,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "hooks on requests": (filters, "WAYS", ("before_model_request",), "desk: a hook hides"),
     "dependencies": (AgentRunLog, "look", _nothing, "desk: an agent asks"),
     "parallel runs": (TraceRecorder, "begin_group", lambda self: "", "desk: three agents"),
-    "time to begin": (parallel_groups, "TICKS", 0, "desk: two tools"),
+    "time to begin": (scoping, "TICKS", 0, "desk: two tools"),
     "failures": (AgentRunLog, "failed", _nothing, "desk: an agent that is given up"),
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from simkit.adapters.tool_args import received
+from simkit.adapters.tool_use import received
 from simkit.checks.lints.arguments import ArgumentLost
 from simkit.core.errors import SourceError
 from simkit.language.json_schema.coercion import is_same, lost_in

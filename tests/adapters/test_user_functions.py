@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import Any
 
-from simkit.adapters.user_functions import name_of, observed
+from simkit.adapters.filtering import name_of, observed
 
 
 def trim(messages: list[str]) -> list[str]:

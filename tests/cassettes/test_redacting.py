@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.capture.cassettes.chunks import with_body
+from simkit.capture.cassettes.encodings import with_body
 from simkit.capture.cassettes.redacting import redacted, redacted_response
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpResponse

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from simkit.spec.scenario.schema import schemas
+from simkit.cli.schemas import schemas
 from tests.cli.projects import Done
 
 Call = Callable[..., Done]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.runtime.nodes import same
+from simkit.runtime.functions import same
 from tests.cli.projects import Done, write
 
 Call = Callable[..., Done]

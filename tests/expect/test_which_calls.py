@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simkit.checks.first_calls import claims_unheld_elsewhere
+from simkit.checks.contexts import claims_unheld_elsewhere
 from simkit.core.errors import SourceError
 from simkit.report.contexts import context_lines
 from simkit.session.simulate import run

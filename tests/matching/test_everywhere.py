@@ -16,6 +16,7 @@ import yaml
 from simkit.bdd.claiming import WHOLE
 from simkit.bdd.places import Places
 from simkit.bdd.story import Story
+from simkit.cli.schemas import schemas
 from simkit.core.errors import SourceError
 from simkit.language.yaml import path_text
 from simkit.matchers import (
@@ -36,7 +37,6 @@ from simkit.spec.scenario.apps import CodePipeline
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, items_in
 from simkit.spec.scenario.model import Shared
-from simkit.spec.scenario.schema import schemas
 
 FILE: Final = "t.scenario.yaml"
 Template = tuple[str | int, ...]

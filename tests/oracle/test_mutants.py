@@ -12,7 +12,7 @@ from simkit.runtime.activation import Activation
 from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context import filters, history, items, recall
-from simkit.runtime.initial_values import Gifts
+from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import State
 from simkit.runtime.tool_use import ToolUse
 from simkit.runtime.turn import Turn

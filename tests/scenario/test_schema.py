@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
+from simkit.cli.schemas import schemas
 from simkit.language.yaml import Document, load, load_text
-from simkit.spec.scenario.schema import schemas
 from tests.refusals import Case, parametrized, table
 
 SCENARIOS: Final = Path(__file__).resolve().parents[2] / "scenarios"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.genai import types
 
-from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.plain_values import plain_or_text
 from simkit.core.messages import JsonValue
 
 CONFIRM: Final = "adk_request_confirmation"

@@ -25,6 +25,7 @@ from google.genai import types
 from google.genai.errors import APIError
 
 from simkit.adapters.activations import Run
+from simkit.adapters.app_options import options_of, way_of
 from simkit.adapters.entry import found_as, home_of
 from simkit.adapters.environment import forget_modules
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
@@ -36,7 +37,6 @@ from simkit.adapters.google_adk.quiet import quiet
 from simkit.adapters.google_adk.running import WAYS, Running
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.plain import PlainPilot
-from simkit.adapters.run_options import options_of, way_of
 from simkit.core.errors import FrameworkFailed, PipelineError, ScriptMisfit
 from simkit.core.messages import JsonValue
 from simkit.runtime.ports import UserTurn

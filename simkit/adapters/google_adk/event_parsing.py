@@ -20,8 +20,6 @@ from google.adk.plugins.plugin_manager import PluginManager
 from google.adk.runners import Runner
 
 from simkit.adapters.activations import Run
-from simkit.adapters.context_listeners import ContextListeners
-from simkit.adapters.google_adk.credentials import nobodys
 from simkit.adapters.google_adk.filters import (
     heard_callbacks,
     heard_plugins,
@@ -30,8 +28,9 @@ from simkit.adapters.google_adk.filters import (
 )
 from simkit.adapters.google_adk.log import OUTPUT_TOOLS, ROUTERS, AdkLog
 from simkit.adapters.google_adk.places import Place, inside, place_now, steps
+from simkit.adapters.google_adk.quiet import nobodys
 from simkit.adapters.google_adk.tools import answered
-from simkit.adapters.parallel_groups import others_begin
+from simkit.adapters.scoping import ContextListeners, others_begin
 from simkit.adapters.serial_executor import keep_in_step
 from simkit.capture.http.installing import Installation, Replacement, Row
 

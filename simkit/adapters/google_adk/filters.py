@@ -17,7 +17,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 
 from simkit.adapters.activations import Run
-from simkit.adapters.user_functions import name_of, observed
+from simkit.adapters.filtering import name_of, observed
 from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
 from simkit.providers.gemini.generate import PROTOCOL

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from simkit.adapters.activations import Run
-from simkit.adapters.context_scope import ContextScope
+from simkit.adapters.scoping import ContextScope
 
 open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", default=(0, ""))
 """The tool that is being carried out here, by identity, and the id of its call."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
+import google.auth
+from google.oauth2.credentials import Credentials
+
+from simkit.adapters.environment import DUMMY_KEY
+from simkit.capture.http.installing import Replacement, Row
 from simkit.core.errors import RunHalted
 
 _LOGGERS: Final = ("google_adk", "google_genai")
@@ -43,3 +50,23 @@ def quiet() -> Iterator[None]:
         tasks.removeFilter(halts)
         for logger in loggers:
             logger.removeHandler(nobody)
+
+
+_credentials: Final[Any] = Credentials
+_KEY: Final = "GOOGLE_API_KEY"
+_PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
+
+
+def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
+    """Yields what stands for the machine's credentials, where its keys are dummies as well."""
+
+    def wrapper(before: Replacement) -> Replacement:
+        @functools.wraps(before)
+        def default(*args: Any, **kwargs: Any) -> Any:
+            if not is_heard() or os.environ.get(_KEY) != DUMMY_KEY:
+                return before(*args, **kwargs)
+            return _credentials(DUMMY_KEY), os.environ.get(_PROJECT) or DUMMY_KEY
+
+        return default
+
+    yield google.auth, "default", wrapper

@@ -10,12 +10,11 @@ from typing import Any, Final
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
+from simkit.adapters.app_options import give, way_of
 from simkit.adapters.entry import Caller
-from simkit.adapters.initial_state import give
 from simkit.adapters.langgraph.input import answer_to, given_to, reply_of
 from simkit.adapters.langgraph.names import graphs_in, tools_in
 from simkit.adapters.plain_values import NotPlain, plain
-from simkit.adapters.run_options import way_of
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import FunctionMissing, ScriptMisfit
 from simkit.language.references import compile as compile_references

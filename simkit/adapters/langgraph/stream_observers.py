@@ -27,7 +27,6 @@ from langgraph.pregel._loop import DuplexStream
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.runtime import DEFAULT_RUNTIME
 
-from simkit.adapters.context_listeners import ContextListeners
 from simkit.adapters.langgraph.breakpoints import Stopped
 from simkit.adapters.langgraph.breakpoints import rows_for as rows_for_breakpoints
 from simkit.adapters.langgraph.dropped import Spared
@@ -37,6 +36,7 @@ from simkit.adapters.langgraph.routes import routed
 from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
 from simkit.adapters.langgraph.whole import ROWS as ROWS_FOR_STATE
 from simkit.adapters.langgraph.whole import WHOLE
+from simkit.adapters.scoping import ContextListeners
 from simkit.capture.http.installing import Installation, Replacement
 
 MODES: Final = frozenset(("tasks", "checkpoints", "values", WHOLE))

@@ -13,8 +13,7 @@ from typing import Any, Final
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 
-from simkit.adapters.activations import Run
-from simkit.adapters.endings import ending
+from simkit.adapters.activations import Run, ending
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.langgraph.filters import Filters, wrapping
 from simkit.adapters.langgraph.names import (

@@ -15,16 +15,15 @@ from agents.exceptions import (
     ToolOutputGuardrailTripwireTriggered,
 )
 
-from simkit.adapters.activations import Run, ToolRequest
-from simkit.adapters.endings import ending
+from simkit.adapters.activations import Run, ToolRequest, ending
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.held_state import HeldState
 from simkit.adapters.openai_agents.names import Names, taken_by
-from simkit.adapters.parallel_groups import ParallelGroups
-from simkit.adapters.plain_texts import plain_or_text
-from simkit.adapters.plain_values import fields_of
-from simkit.adapters.sync_loops import Loops
+from simkit.adapters.plain_values import fields_of, plain_or_text
+from simkit.adapters.scoping import ContextListeners, ContextScope, ParallelGroups
+from simkit.adapters.serial_executor import Loops
+from simkit.capture.http.installing import Installation
 from simkit.core.messages import JsonValue, Message
 from simkit.providers.openai.parts import arguments_of
 from simkit.trace import events as e
@@ -282,3 +281,12 @@ def _approval(item: Any) -> JsonValue:
     """Returns a tool call that waits for somebody's approval."""
     args = arguments_of(item.arguments or "")
     return {"tool": item.tool_name, "args": args, "agent": item.agent.name}
+
+
+_current_run: Final = ContextScope[AgentRun]("simkit_agent_run")
+flight_now, inside = _current_run.now, _current_run.inside
+_ears: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
+current_log, told_to = _ears.current, _ears.activate
+
+installation: Final = Installation()
+"""What is replaced in the SDK for as long as a turn of some scenario lasts."""

@@ -15,14 +15,13 @@ from agents.exceptions import AgentsException
 from agents.result import RunResultBase
 
 from simkit.adapters.activations import Run
+from simkit.adapters.app_options import options_of, way_of
 from simkit.adapters.framework_driver import COMPUTED_PROMPT, AdapterContext, FrameworkDriver
 from simkit.adapters.instrumentation import Instrumentation
-from simkit.adapters.openai_agents.agent_runs import AgentRunLog
+from simkit.adapters.openai_agents.agent_runs import AgentRunLog, flight_now
 from simkit.adapters.openai_agents.names import Names, reachable
 from simkit.adapters.openai_agents.runner import listening, silence
-from simkit.adapters.openai_agents.where import flight_now
-from simkit.adapters.plain_texts import plain_or_text
-from simkit.adapters.run_options import options_of, way_of
+from simkit.adapters.plain_values import plain_or_text
 from simkit.core.errors import FrameworkFailed, PipelineError
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App

@@ -9,9 +9,14 @@ from typing import Any, Final
 
 from agents import Handoff, HandoffInputData, RunConfig
 
-from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
-from simkit.adapters.openai_agents.where import current_log, flight_now, installation
-from simkit.adapters.user_functions import name_of, observed
+from simkit.adapters.filtering import name_of, observed
+from simkit.adapters.openai_agents.agent_runs import (
+    AgentRun,
+    AgentRunLog,
+    current_log,
+    flight_now,
+    installation,
+)
 from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
 from simkit.providers.openai.items import messages_of

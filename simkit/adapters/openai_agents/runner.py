@@ -16,16 +16,17 @@ import agents.run
 from agents.lifecycle import RunHooksBase
 from agents.tracing.processors import BatchTraceProcessor
 
-from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
-from simkit.adapters.openai_agents.filters import hear_filters, rows_for_nesting
-from simkit.adapters.openai_agents.hooks import FlightHooks
-from simkit.adapters.openai_agents.where import (
+from simkit.adapters.openai_agents.agent_runs import (
+    AgentRun,
+    AgentRunLog,
     current_log,
     flight_now,
     inside,
     installation,
     told_to,
 )
+from simkit.adapters.openai_agents.filters import hear_filters, rows_for_nesting
+from simkit.adapters.openai_agents.hooks import FlightHooks
 from simkit.adapters.serial_executor import keep_in_step
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_gated

@@ -10,9 +10,13 @@ import msgspec
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
-from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
-from simkit.adapters.openai_agents.where import current_log, installation
-from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.openai_agents.agent_runs import (
+    AgentRun,
+    AgentRunLog,
+    current_log,
+    installation,
+)
+from simkit.adapters.plain_values import plain_or_text
 from simkit.capture.http.installing import Replacement, Row
 from simkit.runtime.models.returned import returned_by
 

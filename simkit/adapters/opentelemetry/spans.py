@@ -17,7 +17,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
-from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.scoping import ContextListeners
 from simkit.capture.http.installing import Installation, Replacement, Row
 
 

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from opentelemetry import trace
 
-from simkit.adapters.activations import Run
+from simkit.adapters.activations import STOPS, Run
 from simkit.adapters.annotations import current_mark
-from simkit.adapters.endings import STOPS
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.opentelemetry.exporters import nothing_exported
 from simkit.adapters.opentelemetry.sights import Sight, activation, naming

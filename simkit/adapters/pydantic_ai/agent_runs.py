@@ -9,17 +9,16 @@ from pydantic_ai import DeferredToolRequests, ToolDefinition
 from pydantic_ai import messages as m
 from pydantic_ai.exceptions import RunCancelled
 
-from simkit.adapters.activations import Run
-from simkit.adapters.endings import ending
+from simkit.adapters.activations import Run, ending
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.held_state import HeldState
-from simkit.adapters.parallel_groups import ParallelGroups
-from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.plain_values import plain_or_text
 from simkit.adapters.pydantic_ai.messages import args_of, as_message, reason_of, result_of
 from simkit.adapters.pydantic_ai.names import Names
-from simkit.adapters.serial_executor import InStep
-from simkit.adapters.sync_loops import Loops
+from simkit.adapters.scoping import ContextListeners, ContextScope, ParallelGroups
+from simkit.adapters.serial_executor import InStep, Loops
+from simkit.capture.http.installing import Installation
 from simkit.core.errors import RunHalted
 from simkit.core.messages import JsonValue, Message, Usage
 from simkit.providers.values import Offer
@@ -324,3 +323,26 @@ def _question(call: m.ToolCallPart, agent_run: AgentRun) -> JsonValue:
         "args": plain_or_text(args_of(call.args)),
         "agent": agent_run.name,
     }
+
+
+_agent_run: Final = ContextScope[AgentRun]("simkit_pydantic_ai_agent_run")
+inside = _agent_run.inside
+_output: Final = ContextScope[Leaving]("simkit_pydantic_ai_output")
+leaving_now, leaving = _output.now, _output.inside
+"""What is handed to an output function: the first agent that is run inside takes over from it."""
+_ears: Final = ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")
+current_log, told_to = _ears.current, _ears.activate
+
+installation: Final = Installation()
+"""What is replaced in the framework for as long as a turn of some scenario lasts."""
+
+
+def flight_now() -> AgentRun | None:
+    """Returns the agent_run inside which this code runs.
+
+    One that was left open, by a stream that nobody closed, may be over by then.
+    """
+    agent_run = _agent_run.now()
+    while agent_run is not None and agent_run.is_over:
+        agent_run = agent_run.parent
+    return agent_run

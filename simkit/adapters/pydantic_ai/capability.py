@@ -8,13 +8,18 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from simkit.adapters.parallel_groups import others_begin
-from simkit.adapters.plain_texts import plain_or_text
-from simkit.adapters.pydantic_ai.agent_runs import AgentRun, AgentRunLog, Leaving
+from simkit.adapters.plain_values import plain_or_text
+from simkit.adapters.pydantic_ai.agent_runs import (
+    AgentRun,
+    AgentRunLog,
+    Leaving,
+    installation,
+    leaving,
+)
 from simkit.adapters.pydantic_ai.filters import rows_for
 from simkit.adapters.pydantic_ai.messages import args_of, sent_by
 from simkit.adapters.pydantic_ai.tools import HeardToolset
-from simkit.adapters.pydantic_ai.where import installation, leaving
+from simkit.adapters.scoping import others_begin
 from simkit.adapters.serial_executor import keep_in_step
 
 

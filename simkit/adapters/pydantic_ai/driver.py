@@ -25,15 +25,13 @@ from pydantic_ai.exceptions import (
 )
 
 from simkit.adapters.activations import Run
+from simkit.adapters.app_options import options_of, way_of
 from simkit.adapters.framework_driver import COMPUTED_PROMPT, AdapterContext, FrameworkDriver
 from simkit.adapters.instrumentation import Instrumentation
-from simkit.adapters.plain_texts import plain_or_text
-from simkit.adapters.plain_values import NotPlain, plain
-from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog
+from simkit.adapters.plain_values import NotPlain, plain, plain_or_text
+from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, flight_now
 from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
 from simkit.adapters.pydantic_ai.runner import listening
-from simkit.adapters.pydantic_ai.where import flight_now
-from simkit.adapters.run_options import options_of, way_of
 from simkit.core.errors import FrameworkFailed, PipelineError
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App

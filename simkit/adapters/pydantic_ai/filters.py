@@ -14,9 +14,9 @@ from pydantic_ai.capabilities import (
     WrapperCapability,
 )
 
+from simkit.adapters.filtering import name_of
+from simkit.adapters.pydantic_ai.agent_runs import current_log, flight_now
 from simkit.adapters.pydantic_ai.messages import as_messages
-from simkit.adapters.pydantic_ai.where import current_log, flight_now
-from simkit.adapters.user_functions import name_of
 from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
 

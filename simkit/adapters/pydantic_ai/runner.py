@@ -16,10 +16,9 @@ from pydantic_ai import Agent
 from pydantic_graph import Step
 
 from simkit.adapters.pydantic_ai import graphs
-from simkit.adapters.pydantic_ai.agent_runs import AgentRun, AgentRunLog
-from simkit.adapters.pydantic_ai.capability import ObservingCapability
-from simkit.adapters.pydantic_ai.messages import text_of
-from simkit.adapters.pydantic_ai.where import (
+from simkit.adapters.pydantic_ai.agent_runs import (
+    AgentRun,
+    AgentRunLog,
     current_log,
     flight_now,
     inside,
@@ -27,6 +26,8 @@ from simkit.adapters.pydantic_ai.where import (
     leaving_now,
     told_to,
 )
+from simkit.adapters.pydantic_ai.capability import ObservingCapability
+from simkit.adapters.pydantic_ai.messages import text_of
 from simkit.capture.http.installing import Replacement, Row
 
 

@@ -11,9 +11,9 @@ from simkit.capture.cassettes.error_messages import miss_text
 from simkit.capture.cassettes.format import encoded
 from simkit.capture.cassettes.hygiene import OverAge, cassettes_in, orphans, over_age
 from simkit.capture.cassettes.keys import Keying, Question
-from simkit.capture.cassettes.loading import absent, load, loads
 from simkit.capture.cassettes.lookup import Drift, Player
 from simkit.capture.cassettes.missing import Miss
+from simkit.capture.cassettes.reading import absent, load, loads
 from simkit.capture.cassettes.reasons import POLICIES, Policy
 from simkit.capture.cassettes.recording import Recorder
 from simkit.capture.cassettes.saving import save

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from simkit.capture.cassettes.chunks import with_body
+from simkit.capture.cassettes.encodings import with_body
 from simkit.capture.cassettes.keys import Question
 from simkit.providers.http import HttpResponse
 

@@ -26,6 +26,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 from yaml.resolver import Resolver
 
+from simkit.capture.cassettes.dialects import Misfit, interactions_of
+from simkit.capture.cassettes.values import Cassette
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.language.yaml.nodes import child
 from simkit.language.yaml.syntax import rephrased
@@ -348,3 +350,25 @@ def _unzipped(content: bytes) -> bytes:
     if len(plain_content) > FILE_BYTES_MAX:
         raise zlib.error(f"it holds more than {FILE_BYTES_MAX:,} bytes")
     return plain_content
+
+
+def load(path: str | Path) -> Cassette:
+    """Returns the cassette at ``path``; raises CassetteInvalid for whatever is wrong with it.
+
+    YAML, or JSON by the file's extension; either may be compressed (``.yaml.gz``).
+    """
+    return loads(read(Path(path)), path)
+
+
+def loads(content: bytes, path: str | Path) -> Cassette:
+    """Returns the cassette that a file's bytes stand for; ``path`` tells how to read them."""
+    text = Text(Path(path), content)
+    try:
+        return Cassette(text.path, tuple(interactions_of(text.tree())))
+    except Misfit as misfit:
+        raise text.invalid(misfit.at, misfit.problem) from None
+
+
+def absent(path: str | Path) -> Cassette:
+    """Returns the cassette of a file that is not there yet: nothing is recorded in it."""
+    return Cassette(Path(path), (), is_there=False)

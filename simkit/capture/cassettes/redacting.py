@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from simkit.capture.cassettes.chunks import with_body
 from simkit.capture.cassettes.dialects import FRAMING
+from simkit.capture.cassettes.encodings import with_body
 from simkit.capture.cassettes.streams import redacted_events, redacted_lines
 from simkit.capture.cassettes.values import Interaction
 from simkit.core.redact import Redactor

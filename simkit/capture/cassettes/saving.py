@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from simkit.capture.cassettes.format import encoded
 from simkit.capture.cassettes.keys import Keying
-from simkit.capture.cassettes.loading import absent, load, loads
+from simkit.capture.cassettes.reading import absent, load, loads
 from simkit.capture.cassettes.redacting import redacted
 from simkit.capture.cassettes.values import Cassette, Interaction, place
 from simkit.capture.cassettes.vcrpy import played

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-from simkit.core.determinism.libraries import OURS, is_library
+from simkit.core.determinism.imports import OURS, is_library
 
 __all__ = ["is_library", "is_standard", "place", "raised_at", "stack", "user_frame"]
 

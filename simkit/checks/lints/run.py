@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from simkit.checks.choosing import meant_agent, meant_tool
 from simkit.checks.findings import Hit
-from simkit.checks.misspelt import meant_agent, meant_tool
 from simkit.core.errors import ScriptMisfit
 from simkit.core.text import counted
 from simkit.trace import events as e

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib import machinery
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from simkit.core.determinism import kept
-from simkit.core.determinism.libraries import is_library
 from simkit.core.determinism.worlds import current_world, world_of_import
+
+OURS: Final = str(Path(__file__).parent.parent.parent)
+_STANDARD: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+
+
+@lru_cache(maxsize=4096)
+def is_library(file: str) -> bool:
+    """Whether a file is the standard library's, an installed package's or simkit's own."""
+    if file.startswith("<frozen "):
+        return True
+    folders = Path(file).parts
+    return (
+        "site-packages" in folders
+        or "dist-packages" in folders
+        or any(Path(file).is_relative_to(folder) for folder in (OURS, *_STANDARD))
+    )
+
 
 _LOADERS: Final = (
     ("importlib.machinery", "SourceFileLoader"),

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simkit.core.errors import MatcherError
+from simkit.language.matching.general import scalar
 from simkit.language.matching.lists import whole
 from simkit.language.matching.mappings import exactly, keyed
 from simkit.language.matching.misses import Miss, Misses, Path
 from simkit.language.matching.operators import OPERATORS
-from simkit.language.matching.scalars import scalar
 
 
 def build(matcher: Any, at: Path) -> Misses:

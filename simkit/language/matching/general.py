@@ -11,9 +11,23 @@ from simkit.language.json_schema import TYPES, compile_schema, equal
 from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, leaf
 from simkit.language.matching.operands import matchers, only_true, refused
 from simkit.language.matching.rendering import Phrase
-from simkit.language.matching.scalars import scalar
-from simkit.language.matching.values import Content, structure_of, text_of
+from simkit.language.matching.values import TEXT_KINDS, Content, source_text, structure_of, text_of
 from simkit.language.paths import follow
+
+
+def scalar(expected: Any, at: Path) -> Misses:
+    """Returns the matcher that holds of what is equal: ``1`` is ``1.0``, ``true`` is not ``1``."""
+    is_bool = isinstance(expected, bool)
+    source = source_text(expected)
+
+    def misses(value: Any) -> Iterable[Miss]:
+        if value == expected and (value.__class__ is bool) is is_bool:
+            return ()
+        if isinstance(value, TEXT_KINDS) and text_of(value) == source:
+            return ()
+        return (Miss((), at, "", expected, value),)
+
+    return misses
 
 
 def eq(operand: Any, at: Path, _: Build) -> Misses:

@@ -9,17 +9,17 @@ From the ground up: ``nodes``, ``nearest``, ``syntax``, ``parsing``, ``values``,
 ``shelf``.
 """
 
-from simkit.language.yaml.document_cache import DocumentCache
+from simkit.core.text import Open, near
 from simkit.language.yaml.documents import (
     HEAD_KEYS,
     Document,
+    DocumentCache,
     Head,
     flow_accident,
     heads,
     load,
     load_text,
 )
-from simkit.language.yaml.nearest import Open, near
 from simkit.language.yaml.nodes import SourcePath, path_text
 from simkit.language.yaml.parsing import FILE_BYTES_MAX, NESTING_MAX, NODES_MAX
 from simkit.language.yaml.values import SourceFloat, SourceInt, text_of

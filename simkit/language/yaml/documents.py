@@ -14,7 +14,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from simkit.core.errors import SourceError
 from simkit.core.gc_pause import gc_paused
-from simkit.language.yaml.nearest import near
+from simkit.core.text import near
 from simkit.language.yaml.nodes import (
     LINE_END,
     Fault,
@@ -325,3 +325,28 @@ def flow_accident(document: Document, path: SourcePath) -> str:
 
 def _comma_advice(inside: str, word: str, role: str) -> str:
     return f"inside {inside} a comma ends a text, so `{word}` became {role} of its own: {QUOTE}"
+
+
+class DocumentCache:
+    """Keeps what was read: collecting wants heads, running wants documents, both cost the same.
+
+    A file that has a fault below its heads is read again, so that it is told of when it is run.
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[str, list[Head]] = {}
+        self._documents: dict[str, list[Document]] = {}
+
+    def heads(self, file: str) -> list[Head]:
+        """Returns the head of each document of a file; raises SourceError."""
+        if file not in self._heads:
+            self._heads[file], documents = heads_and_documents(file)
+            if documents:
+                self._documents[file] = documents
+        return self._heads[file]
+
+    def documents(self, file: str) -> list[Document]:
+        """Returns the documents of a file; raises SourceError."""
+        if file not in self._documents:
+            self._documents[file] = load(file)
+        return self._documents[file]

@@ -21,7 +21,7 @@ from yaml.tokens import (
 )
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml.nearest import near
+from simkit.core.text import near
 from simkit.language.yaml.nodes import LINE_END, where
 
 QUOTE: Final = "quote the text, or write it in block style"

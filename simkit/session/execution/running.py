@@ -11,8 +11,11 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from simkit.adapters.traffic import GatedTraffic
-from simkit.core.errors import LimitExceeded, ScriptMisfit
-from simkit.session.execution.answering import Answering
+from simkit.capture.cassettes.traffic import Traffic
+from simkit.capture.http.providers import ProviderClients
+from simkit.core.errors import LimitExceeded, ProviderUnreached, ScriptBroken, ScriptMisfit
+from simkit.providers.http import HttpAnswer
+from simkit.runtime.models.recorded import Outgoing
 from simkit.session.execution.processes import (
     InProcessWorker,
     Process,
@@ -26,6 +29,31 @@ from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
 from simkit.trace.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
 from simkit.trace.store import Trace
+
+
+class Answering:
+    """Answers a scenario's model calls from its cassette, and sends what is really to be sent."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic, self._clients = traffic, ProviderClients()
+
+    def answer(self, call: Outgoing) -> HttpAnswer:
+        """Returns the answer; raises CassetteMissed, and ScriptBroken where nothing can be sent."""
+        traffic = self._traffic
+        exchange = traffic.ask(call.agent, call.turn, call.session, call.request)
+        if exchange.answer is not None:
+            return exchange.answer
+        traffic.wait_for(exchange)
+        try:
+            response = self._clients.send(call.request)
+        except ProviderUnreached as problem:
+            raise ScriptBroken(str(problem), ("cassette",)) from problem
+        traffic.answered(exchange, response.answer, response.request)
+        return response.answer
+
+    def close(self) -> None:
+        """Lets go of connections to providers."""
+        self._clients.close()
 
 
 class Execution:

@@ -14,6 +14,7 @@ from simkit.core.redact import Redactor
 from simkit.language.matching import kinds
 from simkit.language.paths import head_of
 from simkit.language.references import compile as compile_references
+from simkit.language.yaml import Document
 from simkit.spec.fields import (
     AS_MATCHER,
     Flag,
@@ -338,3 +339,22 @@ class App(msgspec.Struct, frozen=True):
     """What such a program tells of its state."""
     is_apart: bool = False
     """It runs beside a run of its own: its modules are imported anew, at the time of that one."""
+
+
+_ADVICE: Final = {
+    "tools": "The program asks for a scripted result itself: `POST /simkit/tool`.",
+    "given": "The program is told `given: {state: …}` with a session's first turn.",
+    "path": "`program` is started in the folder of its file.",
+}
+
+
+def check_program(document: Document, options: AppOptions) -> None:
+    """Raises SourceError for the first option of an app that speaks of code in this process."""
+    for key in AppOptions.model_fields:
+        if key in options.model_fields_set and key != "env":
+            raise document.error(
+                ("app", key),
+                f"`{key}` is about code that runs in simkit's own process, and this is a program",
+                advice=_ADVICE.get(key, "Of `app`, a program has `env` alone."),
+                key=True,
+            )

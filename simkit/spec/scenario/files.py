@@ -15,7 +15,7 @@ from simkit.language.yaml import Document, DocumentCache, near, text_of
 from simkit.spec.fields import FUNCTION_NAME, validated, validated_at
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.names import check_pipeline
-from simkit.spec.scenario.apps import App, CodePipeline, ProgramPipeline
+from simkit.spec.scenario.apps import App, CodePipeline, ProgramPipeline, check_program
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.filling import Filling, used_files
 from simkit.spec.scenario.implementing import check_implements
@@ -31,7 +31,6 @@ from simkit.spec.scenario.model import Scenario, Shared, Turn
 from simkit.spec.scenario.modules import meant_by, names_in
 from simkit.spec.scenario.names import check_scenario, check_shared
 from simkit.spec.scenario.needs import unmet
-from simkit.spec.scenario.programs import check_program
 from simkit.spec.scenario.turns import WHOLE, answered
 
 RUNNABLE: Final = ("router", "handoffs")

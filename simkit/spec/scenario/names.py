@@ -12,17 +12,37 @@ from simkit.spec.fields import ANYTHING, require
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.root_names import keys_in, leads_to
-from simkit.spec.scenario.apps import App
+from simkit.spec.pipeline.written_messages import MessageInvalid, message_of
+from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.faults import Fault
-from simkit.spec.scenario.given_messages import check_messages
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import LATER, Scenario, Shared, Turn
-from simkit.spec.scenario.programs import check_program
 from simkit.spec.scenario.replies import lines_of
 from simkit.spec.scenario.scores import check_scores
 from simkit.spec.scenario.wire_only import check_shown
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
+
+
+def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
+    """Raise SourceError for the first message in a channel of which something would be lost."""
+    is_list = isinstance(messages, (list, tuple))
+    if messages is None or (isinstance(messages, dict) and "$set" in messages):
+        return
+    for place, message in enumerate(messages if is_list else [messages]):
+        path = (*at, place) if is_list else at
+        try:
+            message_of(message)
+        except MessageInvalid as problem:
+            raise document.error(
+                (*path, *problem.path),
+                problem.problem,
+                word=problem.word,
+                known=problem.known,
+                advice=problem.advice,
+                key=bool(problem.path),
+            ) from None
+
 
 CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
 """What a reply line's ``when`` sees of a context, beside its sections."""
