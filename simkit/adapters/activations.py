@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -65,15 +63,3 @@ class ToolRequest(msgspec.Struct):
     is_told: bool = False
     """ToolCalled has been emitted."""
     is_answered: bool = False
-
-
-STOPS: Final = (CancelledError, GeneratorExit)
-"""What stops whoever is at work: a task is cancelled, or a stream is left before its end."""
-
-
-def ending(problem: BaseException | None, *stops: type[BaseException]) -> str:
-    """Returns the status of a run that a problem ended; ``stops`` are a framework's own ways to
-    stop an agent."""
-    if problem is None:
-        return "done"
-    return "cancelled" if isinstance(problem, (*STOPS, *stops)) else "failed"

@@ -13,7 +13,6 @@ from simkit.adapters.annotations import Mark, current_mark
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.response_parsing import ModelCall, record_answer
 from simkit.adapters.scripted import ScriptedAnswers
-from simkit.adapters.sessions import Chains
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.adapters.unhandled_requests import refusal_of, sent_at
 from simkit.capture.http.request_router import Decision, Forward, Later, Pauses
@@ -30,6 +29,7 @@ from simkit.core.errors import (
     unanswered_as,
 )
 from simkit.core.messages import JsonValue
+from simkit.providers.chains import Chains
 from simkit.providers.counting import counted
 from simkit.providers.failing import is_clients_own_attempt, patience_ms
 from simkit.providers.failures import BROKEN_OFF

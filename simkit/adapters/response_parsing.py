@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from simkit.adapters.activations import Run
-from simkit.adapters.sessions import Chains
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.cassettes.encodings import NotDecodable, decoded
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, as_json
+from simkit.providers.chains import Chains
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpAnswer, HttpRequest, NoResponse, header
 from simkit.providers.values import ParsedRequest, Protocol

@@ -7,8 +7,10 @@ ranges over it.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -512,3 +514,15 @@ def _given_message(value: JsonValue) -> Message:
         return as_message(value, None)
     except WriteInvalid:
         return message_from(value["role"], value.get("content", ""), value.get("agent"))
+
+
+STOPS: Final = (CancelledError, GeneratorExit)
+"""What stops a running agent: a task is cancelled, or a stream is left before its end."""
+
+
+def ending(problem: BaseException | None, *stops: type[BaseException]) -> str:
+    """Returns the status of a run that a problem ended; ``stops`` are a framework's own ways to
+    stop an agent."""
+    if problem is None:
+        return "done"
+    return "cancelled" if isinstance(problem, (*STOPS, *stops)) else "failed"

@@ -15,7 +15,8 @@ import msgspec
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message
 from simkit.providers.attachments import ITEMS, REASONING, parts_in
-from simkit.providers.values import ParsedRequest
+from simkit.providers.http import HttpResponse
+from simkit.providers.values import ParsedRequest, Protocol
 
 Earlier: TypeAlias = Mapping[str, Sequence[Message]]
 """By the id of a response, or of a conversation: the whole context, and last the reply to it."""
@@ -103,3 +104,31 @@ def _with_item(now: Message, reply: Message, match: re.Match[str], item_id: str)
         return msgspec.structs.replace(now, calls=(*now.calls, reply.calls[place]))
     thoughts = [*parts_in(now, REASONING), items[place]]
     return msgspec.structs.replace(now, data={REASONING: thoughts})
+
+
+class Chains:
+    """The contexts behind the responses and conversations of one scenario, by their ids."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Message, ...]] = {}
+
+    def followed(self, model_request: ParsedRequest) -> ParsedRequest:
+        """Returns a request with the whole context that it goes on from; raises WireInvalid."""
+        return chained(model_request, self._known)
+
+    def remember(
+        self,
+        protocol: Protocol,
+        served: HttpResponse,
+        model_request: ParsedRequest,
+        message: Message,
+    ) -> None:
+        """Keeps what a later request may go on from."""
+        if not protocol.keeps_conversations:
+            return
+        whole = (*model_request.messages, message)
+        identity = protocol.parse_response(served, model_request).id
+        if identity:
+            self._known[identity] = whole
+        if is_conversation(model_request.previous):
+            self._known[model_request.previous] = whole

@@ -6,7 +6,7 @@ from asyncio import CancelledError
 
 import pytest
 
-from simkit.adapters.activations import ending
+from simkit.adapters.trace_recorder import ending
 
 
 class Stopped(Exception):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli import doctor_checks
-from simkit.cli.doctor_checks import clients, frameworks, plugins, providers, variables
+from simkit.cli.doctor import checks as doctor_checks
+from simkit.cli.doctor.checks import clients, frameworks, plugins, providers, variables
 from tests.cli.projects import Done, write
 
 ROOT = Path(__file__).resolve().parents[2]

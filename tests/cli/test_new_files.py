@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.init_files import write_new
+from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
-from simkit.cli.schemas import schemas
+from simkit.cli.schema.schemas import schemas
 from simkit.language.yaml import Document, load, load_text
 from tests.refusals import Case, parametrized, table
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.providers.chunks import pieces
+from simkit.providers.sse import pieces
 
 
 @pytest.mark.parametrize(

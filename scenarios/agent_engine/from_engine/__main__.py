@@ -18,7 +18,7 @@ import msgspec
 
 from scenarios.agent_engine.from_engine.pipeline import comments_of, pipeline_of
 from scenarios.agent_engine.from_engine.reading import engine_in
-from simkit.cli.init_files import write_new
+from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.spec.scenario.items import PIPELINE_SUFFIX

@@ -9,13 +9,14 @@ from typing import Any, Final
 from google.adk.agents import ParallelAgent
 from google.genai import types
 
-from simkit.adapters.activations import Run, ending
+from simkit.adapters.activations import Run
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.google_adk.asking import question_of
 from simkit.adapters.google_adk.places import AgentRun, Place, open_call
 from simkit.adapters.google_adk.state import States
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.scoping import ParallelGroups
+from simkit.adapters.trace_recorder import ending
 from simkit.core.messages import JsonValue, Message
 
 TRANSFER: Final = "transfer_to_agent"

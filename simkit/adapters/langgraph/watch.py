@@ -13,7 +13,7 @@ from typing import Any, Final
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 
-from simkit.adapters.activations import Run, ending
+from simkit.adapters.activations import Run
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.langgraph.filters import Filters, wrapping
 from simkit.adapters.langgraph.names import (
@@ -31,6 +31,7 @@ from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, l
 from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, ChannelValues
 from simkit.adapters.pools import follow
+from simkit.adapters.trace_recorder import ending
 from simkit.trace import events as e
 
 PATIENCE_S: Final = 10.0

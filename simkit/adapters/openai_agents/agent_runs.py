@@ -15,7 +15,7 @@ from agents.exceptions import (
     ToolOutputGuardrailTripwireTriggered,
 )
 
-from simkit.adapters.activations import Run, ToolRequest, ending
+from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.held_state import HeldState
@@ -23,6 +23,7 @@ from simkit.adapters.openai_agents.names import Names, taken_by
 from simkit.adapters.plain_values import fields_of, plain_or_text
 from simkit.adapters.scoping import ContextListeners, ContextScope, ParallelGroups
 from simkit.adapters.serial_executor import Loops
+from simkit.adapters.trace_recorder import ending
 from simkit.capture.http.installing import Installation
 from simkit.core.messages import JsonValue, Message
 from simkit.providers.openai.parts import arguments_of

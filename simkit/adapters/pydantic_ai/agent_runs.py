@@ -9,7 +9,7 @@ from pydantic_ai import DeferredToolRequests, ToolDefinition
 from pydantic_ai import messages as m
 from pydantic_ai.exceptions import RunCancelled
 
-from simkit.adapters.activations import Run, ending
+from simkit.adapters.activations import Run
 from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.held_state import HeldState
@@ -18,6 +18,7 @@ from simkit.adapters.pydantic_ai.messages import args_of, as_message, reason_of,
 from simkit.adapters.pydantic_ai.names import Names
 from simkit.adapters.scoping import ContextListeners, ContextScope, ParallelGroups
 from simkit.adapters.serial_executor import InStep, Loops
+from simkit.adapters.trace_recorder import ending
 from simkit.capture.http.installing import Installation
 from simkit.core.errors import RunHalted
 from simkit.core.messages import JsonValue, Message, Usage

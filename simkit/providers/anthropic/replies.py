@@ -17,9 +17,9 @@ from simkit.providers import failing, sse
 from simkit.providers.anthropic.blocks import blocks_said, input_text
 from simkit.providers.beside import merged, queries
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.chunks import pieces
 from simkit.providers.failing import MALFORMED, Words
 from simkit.providers.http import Headers, HttpAnswer, HttpResponse
+from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
 Event = dict[str, Any]

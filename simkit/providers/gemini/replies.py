@@ -16,11 +16,11 @@ from simkit.core.messages import Fails, Usage
 from simkit.providers import failing, sse
 from simkit.providers.beside import merged
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.chunks import pieces
 from simkit.providers.failing import MALFORMED, Words
 from simkit.providers.gemini.grounding import grounded, probable
 from simkit.providers.gemini.parts import parts_said
 from simkit.providers.http import HttpAnswer, HttpResponse
+from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
 _JSON: Final = "application/json; charset=UTF-8"

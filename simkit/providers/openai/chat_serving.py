@@ -12,7 +12,6 @@ from simkit.providers import sse
 from simkit.providers.attachments import REASONING, REFUSAL, parts_in
 from simkit.providers.beside import expect_asked, shares, with_raw
 from simkit.providers.body_reader import json_bytes, record_of
-from simkit.providers.chunks import pieces
 from simkit.providers.failing import comes_in_stream, damaged, unanswered
 from simkit.providers.http import HttpAnswer, HttpResponse
 from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
@@ -23,6 +22,7 @@ from simkit.providers.openai.parts import (
     probabilities,
     refusal_in,
 )
+from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
 _CUT: Final = ("reasoning_content", "reasoning", "content", "refusal")

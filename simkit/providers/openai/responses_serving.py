@@ -10,7 +10,6 @@ from simkit.providers import sse
 from simkit.providers.attachments import ITEMS, REASONING, parts_in
 from simkit.providers.beside import expect_asked, queries, shares, signature_of, with_raw
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.chunks import pieces
 from simkit.providers.failing import comes_in_stream, damaged, unanswered
 from simkit.providers.http import HttpAnswer, HttpResponse
 from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
@@ -21,6 +20,7 @@ from simkit.providers.openai.parts import (
     probabilities,
     refusal_in,
 )
+from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
 _OutputItem: TypeAlias = dict[str, Any]

@@ -12,6 +12,7 @@ from simkit import __version__
 from simkit.adapters.libraries import libraries
 from simkit.checks.findings import Finding
 from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, wants_color
+from simkit.cli.replay.verify_runs import DAYS_LATER, other_hash_seed, verified
 from simkit.cli.running import Job, Ran, run_all
 from simkit.cli.selection import (
     DEFAULT_PATH,
@@ -22,7 +23,6 @@ from simkit.cli.selection import (
     select,
 )
 from simkit.cli.update_files import update
-from simkit.cli.verify_runs import DAYS_LATER, other_hash_seed, verified
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted

@@ -12,15 +12,15 @@ from typing import Final
 import msgspec
 
 from simkit.checks.findings import Finding
+from simkit.cli.replay.second_run import Again, Answer, Job
 from simkit.cli.running import Ran
-from simkit.cli.second_run import Again, Answer, Job
 from simkit.core.errors import SimkitError
 from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
 from simkit.spec.scenario.items import ScenarioCase
 
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from simkit.cli.second_run import serve; serve()"
+    "from simkit.cli.replay.second_run import serve; serve()"
 )
 
 

@@ -86,7 +86,7 @@ def command(
     """
     # Imported here because `simkit record --help` must not load what runs scenarios.
     from simkit.capture.cassettes.vcrpy import require
-    from simkit.cli.replay_output import ReplayOptions, replay
+    from simkit.cli.replay.output import ReplayOptions, replay
     from simkit.session.execution.recorded import Recording
     from simkit.update.files import is_ci
 
@@ -105,7 +105,7 @@ def command(
             "  Record where somebody reads what is written, and commit that; --force records here."
         )
     if name:
-        from simkit.cli.first_scenario import First, write_first
+        from simkit.cli.record.first_scenario import First, write_first
 
         return write_first(First(name, pipeline, messages, call, cassette, folders))
     if mode not in ("none", "verify"):

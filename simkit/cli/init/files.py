@@ -1,4 +1,4 @@
-"""What a first project consists of, and how it is written: nothing that is there is replaced."""
+"""Write the files of a first project."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from simkit.cli.schemas import schema_text
+from simkit.cli.schema.schemas import schema_text
 from simkit.core.errors import SimkitError
 from simkit.report.last_run import FOLDER
 from simkit.update.files import FileChange, read_bytes, write
@@ -130,7 +130,7 @@ _EXISTS: Final = "there already, left as it is"
 
 
 def first_project() -> dict[str, str]:
-    """Returns the files of a first project, by their names below its folder."""
+    """Return the files of a first project, by their names below its folder."""
     return {
         "scenarios/support.pipeline.yaml": PIPELINE,
         "scenarios/refund.scenario.yaml": SCENARIO,

@@ -30,7 +30,7 @@ def command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     # Imported here because `simkit validate --help` must not load what reads files.
     from simkit import __version__
     from simkit.cli.selection import paths_or_default
-    from simkit.cli.validate_output import checked
+    from simkit.cli.validate.output import checked
     from simkit.core.output import echo, echo_commands, echo_json
     from simkit.report.validation import github_lines, json_text, verdict
 

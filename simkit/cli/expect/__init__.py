@@ -21,7 +21,7 @@ def command(paths: tuple[str, ...], accepts_all: bool) -> int:
     have claims are left alone. Read what is written: it says what is, not what should be.
     """
     # Imported here because `simkit expect --help` must not load what runs scenarios.
-    from simkit.cli.expect_edits import expect
+    from simkit.cli.expect.edits import expect
     from simkit.update import refuse_in_ci
 
     refuse_in_ci("simkit expect", os.environ)

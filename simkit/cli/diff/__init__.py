@@ -44,7 +44,7 @@ def command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
             f"one scenario; here are {len(paths)}."
         )
     # Imported here because `simkit diff --help` must not load what runs scenarios.
-    from simkit.cli.diff_output import on_two_pipelines, stored_pairs, tell
+    from simkit.cli.diff.output import on_two_pipelines, stored_pairs, tell
     from simkit.report.diff_lines import Sides
 
     if pipeline:

@@ -14,7 +14,7 @@ def command(folder: str | None) -> int:
     the files; all of it passes at once. Nothing is overwritten.
     """
     # Imported here because `simkit init --help` must not load what reads and writes files.
-    from simkit.cli.init_files import started
+    from simkit.cli.init.files import started
     from simkit.core.output import echo
 
     for line in started(folder or "."):

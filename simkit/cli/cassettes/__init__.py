@@ -22,7 +22,7 @@ def command(words: tuple[str, ...], form: str, strict: bool) -> int:
     whoever recorded them; with a PATH, in all YAML and JSON files there.
     """
     # Imported here because `simkit cassettes --help` must not load what reads files.
-    from simkit.cli.listing_cassettes import list_cassettes, scan_cassettes
+    from simkit.cli.cassettes.listing import list_cassettes, scan_cassettes
 
     if words[:1] == ("scan",):
         return scan_cassettes(words[1:], form)

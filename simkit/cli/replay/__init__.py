@@ -100,7 +100,7 @@ def command(
     _check_watch(watch, form, [option for option, is_given in others.items() if is_given])
     _check_update(update, accepts_all, form, seed)
     # Imported here because `simkit replay --help` must not load what runs scenarios.
-    from simkit.cli.replay_output import ReplayOptions, replay
+    from simkit.cli.replay.output import ReplayOptions, replay
 
     call = ReplayOptions(
         paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
@@ -111,7 +111,7 @@ def command(
     )  # fmt: skip
     if not watch:
         return replay(call)
-    from simkit.cli.watching import watch as run_again
+    from simkit.cli.replay.watching import watch as run_again
 
     return run_again(call)
 

@@ -15,7 +15,7 @@ import msgspec
 from simkit.capture.cassettes import Keying, load
 from simkit.checks.findings import CLAIM, Finding
 from simkit.cli.console import paint_for
-from simkit.cli.init_files import write_new
+from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo
 from simkit.core.redact import Redactor

@@ -22,7 +22,7 @@ def command(kind: str | None, file: str | None) -> None:
     `# yaml-language-server: $schema=simkit.schema.json`.
     """
     # Imported here because `simkit schema --help` must not load the models.
-    from simkit.cli.schemas import schema_text
+    from simkit.cli.schema.schemas import schema_text
     from simkit.core.output import echo_json
 
     text = schema_text(kind)

@@ -32,6 +32,6 @@ def command(traces: tuple[str, ...], question: str, form: str, strict: bool, qui
     was made, as it is written now.
     """
     # Imported here because `simkit judge --help` must not load what reads scenarios.
-    from simkit.cli.judge_traces import judge_traces
+    from simkit.cli.judge.traces import judge_traces
 
     return judge_traces(traces, question, form, quiet, strict)

@@ -41,7 +41,7 @@ def command(scenario: str, port: int, program: str, form: str, show: str | None)
     `/simkit/next`.
     """
     # Imported here because `simkit serve --help` must not load what reads scenarios.
-    from simkit.cli.serve_sessions import ServeOptions, serve
+    from simkit.cli.serve.sessions import ServeOptions, serve
 
     return serve(
         ServeOptions(path=scenario, port=port, program=program, form=form, show=show or "")

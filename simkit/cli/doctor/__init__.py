@@ -23,8 +23,8 @@ def command(scenario: str) -> int:
     # Imported here because `simkit doctor --help` must not load what reads scenarios.
     from simkit.adapters.libraries import installed
     from simkit.adapters.server_files import server_file, server_text
-    from simkit.cli.doctor_checks import environment_text
-    from simkit.cli.doctor_probe import first_turn
+    from simkit.cli.doctor.checks import environment_text
+    from simkit.cli.doctor.probe import first_turn
     from simkit.core.output import echo
 
     echo(environment_text())
