@@ -70,7 +70,7 @@ _HOMES: Final = {
 
 
 def load(path: str | Path) -> list[Prepared]:
-    """Returns the scenarios of a file or folder, ready to run; raises SourceError."""
+    """Return the scenarios of a file or folder, ready to run; raise SourceError."""
     from simkit.spec.scenario.files import Library
     from simkit.spec.scenario.items import items_in, scenario_files
 

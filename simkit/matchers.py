@@ -47,7 +47,7 @@ class Looked:
     __slots__ = ()
 
     def looked_at(self, expected: Expected) -> Any:
-        """Returns the value that claims see; raises ValueError for what can never match it."""
+        """Return the value that claims see; raise ValueError for what can never match it."""
         raise NotImplementedError
 
     def __ne__(self, other: object) -> bool:
@@ -91,7 +91,7 @@ class Expected:
         return repr(self.differing(self._compared))
 
     def differing(self, actual: Any) -> Any:
-        """Returns the value with the matcher in those places alone in which it does not match."""
+        """Return the value with the matcher in those places alone in which it does not match."""
         if self._matcher.holds(actual):
             return actual
         if isinstance(self._shown_value, Mapping):
@@ -101,7 +101,7 @@ class Expected:
         return _Words(self._source_text)
 
     def misses(self, actual: Any) -> Iterator[str]:
-        """Yields where a value differs, in words."""
+        """Yield where a value differs, in words."""
         for miss in self._matcher.mismatches(actual):
             at = f"at {path_text(miss.path)}: " if miss.path else ""
             note = f" ({miss.note})" if miss.note else ""
@@ -119,7 +119,7 @@ class _Words:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as the matching language writes it, with what is expected inside it."""
+    """Return a value as the matching language writes it, with what is expected inside it."""
     if isinstance(value, Expected):
         return value.source
     if isinstance(value, _Function):
@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def explained(operator: str, left: Any, right: Any) -> list[str] | None:
-    """Returns what pytest says of a comparison that failed; None if no matcher was compared."""
+    """Return what pytest says of a comparison that failed; None if no matcher was compared."""
     if operator != "==":
         return None
     if isinstance(right, Expected):
@@ -146,7 +146,7 @@ def explained(operator: str, left: Any, right: Any) -> list[str] | None:
 
 
 def _text_of(value: Any) -> str:
-    """Returns a message as a matcher would write it, and everything else as Python does."""
+    """Return a message as a matcher would write it, and everything else as Python does."""
     if not isinstance(value, Message):
         return repr(value)
     named = (("agent", value.agent), ("section", value.section), ("tool", value.tool))
@@ -259,12 +259,12 @@ class _Function:
 
 
 def uncalled(function: _Function) -> ValueError:
-    """Returns the error that a matcher was named and not called."""
+    """Return the error that a matcher was named and not called."""
     return ValueError(f"`{function.__name__}` is a function: write `{function.call}`")  # type: ignore[attr-defined]
 
 
 def _bare(function: _FunctionT) -> _FunctionT:
-    """Refuses the function itself where what it returns was meant."""
+    """Reject the function itself where what it returns was meant."""
     return cast(_FunctionT, _Function(function))
 
 
@@ -298,7 +298,8 @@ def exact(fields: Mapping[str, Any]) -> Expected:
 
 @_bare
 def contains(*texts: str) -> Expected:
-    """What contains all of these: a text, a message, and of all else but None its JSON text."""
+    """Return what contains all of these: a text, a message, and of all else but None its JSON
+    text."""
     return _operator("contains", "$contains", texts[0] if len(texts) == 1 else texts, *texts)
 
 
@@ -316,7 +317,7 @@ def ends(text: str) -> Expected:
 
 @_bare
 def regex(pattern: str) -> Expected:
-    """What the regular expression is found in: the text that `contains` searches."""
+    """Return what the regular expression is found in: the text that `contains` searches."""
     return _operator("regex", "$regex", pattern)
 
 
@@ -334,7 +335,7 @@ def anything() -> Expected:
 
 @_bare
 def absent() -> Expected:
-    """What is not there: the value of a key in ``partial`` or ``message``."""
+    """Return what is not there: the value of a key in ``partial`` or ``message``."""
     return Expected({"$absent": True}, "absent()")
 
 

@@ -50,7 +50,7 @@ _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options, all of which begin with ``--simkit-``."""
+    """Add the options, all of which begin with ``--simkit-``."""
     group = parser.getgroup("simkit")
     group.addoption("--simkit-seed", type=int, metavar="N", help="run every scenario with seed N")
     group.addoption(
@@ -89,7 +89,7 @@ def _update_mode(word: str) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuses what may not be: files changed in CI, or by another seed than their own.
+    """Reject what may not be: files changed in CI, or by another seed than their own.
 
     In a workflow of GitHub Actions, and with a base, adds what tells of scenarios there.
     """
@@ -117,7 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_recording_configure(vcr: Any) -> None:
-    """Makes matchers known to each of pytest-recording's recorders, if a configuration has any."""
+    """Make matchers known to each of pytest-recording's recorders, if a configuration has any."""
     configured = sys.modules.get("simkit.vcr")
     if configured is not None:
         configured.register(vcr)
@@ -135,13 +135,13 @@ class _Stopping:
         self._listens = self._was_told = False
 
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
-        """Listens from the first file of scenarios on."""
+        """Listen from the first file of scenarios on."""
         if isinstance(collector, ScenarioFile):
             self._listen()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Listens from the first process on that has collected scenarios."""
+        """Listen from the first process on that has collected scenarios."""
         if any(SUFFIX in id for id in ids):
             self._listen()
 
@@ -156,7 +156,7 @@ class _Stopping:
         self._config.add_cleanup(stack.close)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Remembers what ended it."""
+        """Remember what ended it."""
         if self._listens:
             from simkit.core.errors import Terminated
 
@@ -164,7 +164,7 @@ class _Stopping:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Gives the session the exit code that shells give for SIGTERM."""
+        """Give the session the exit code that shells give for SIGTERM."""
         if self._was_told:
             from simkit.core.stopping import TERMINATED
 
@@ -172,7 +172,7 @@ class _Stopping:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collects a file whose name says that it holds scenarios."""
+    """Collect a file whose name says that it holds scenarios."""
     if file_path.name.endswith(SUFFIX):
         return ScenarioFile.from_parent(parent, path=file_path)
     return None
@@ -180,20 +180,20 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.fixture
 def sim(request: pytest.FixtureRequest) -> Simulations:
-    """Begins conversations with a pipeline: ``sim("support.pipeline.yaml").say("Hello")``."""
+    """Begin conversations with a pipeline: ``sim("support.pipeline.yaml").say("Hello")``."""
     from simkit.session.simulation.fixture import Simulations
 
     return Simulations(request)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Says where a value differs from a matcher, if a test compares one."""
+    """Describe where a value differs from a matcher, if a test compares one."""
     matchers = sys.modules.get("simkit.matchers")
     return None if matchers is None else matchers.explained(op, left, right)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Counts the warnings of all scenarios; what they say stands in the items' reports."""
+    """Count the warnings of all scenarios; what they say stands in the items' reports."""
     counts = list(_properties(terminalreporter, WARNINGS))
     if counts:
         from simkit.core.output import clean
@@ -215,7 +215,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def _properties(terminalreporter: Any, key: str) -> Iterator[Any]:
-    """Yields a property's value in all reports of items."""
+    """Yield a property's value in all reports of items."""
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "call":
@@ -226,7 +226,7 @@ def _properties(terminalreporter: Any, key: str) -> Iterator[Any]:
 def pytest_bdd_step_func_lookup_error(
     request: pytest.FixtureRequest, feature: Any, step: Any
 ) -> None:
-    """Says which phrase is near, where a feature is told with simkit's steps."""
+    """Describe which phrase is near, where a feature is told with simkit's steps."""
     if bdd := sys.modules.get("simkit.bdd"):
         bdd.fail_unknown_step(request, feature, step)
 
@@ -235,7 +235,8 @@ def pytest_bdd_step_func_lookup_error(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Says without a traceback what is wrong with a feature file, or which package is missing."""
+    """Describe without a traceback what is wrong with a feature file, or which package is
+    missing."""
     report = yield
     bdd = sys.modules.get("simkit.bdd")
     call = getattr(report, "call", None)
@@ -254,7 +255,7 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Takes proposals out of a report's properties: JUnit writes these, and proposals are raw.
+    """Take proposals out of a report's properties: JUnit writes these, and proposals are raw.
 
     Says without a traceback which package is missing.
     """
@@ -271,7 +272,7 @@ def pytest_runtest_makereport(
 
 
 def _missing_package(problem: BaseException, module_text: str = "") -> str:
-    """Returns which package simkit lacks, if that is why an item or a module failed."""
+    """Return which package simkit lacks, if that is why an item or a module failed."""
     if not isinstance(problem, ModuleNotFoundError | pytest.Collector.CollectError):
         return ""
     from simkit.core.requirements import missing_in_test
@@ -280,7 +281,7 @@ def _missing_package(problem: BaseException, module_text: str = "") -> str:
 
 
 def _proposals(terminalreporter: Any) -> Iterator[Any]:
-    """Yields what the items propose, from the reports of all processes."""
+    """Yield what the items propose, from the reports of all processes."""
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "call" and hasattr(report, PROPOSED_AS):
@@ -288,7 +289,7 @@ def _proposals(terminalreporter: Any) -> Iterator[Any]:
 
 
 def _update(terminalreporter: Any) -> None:
-    """Writes what all items propose, wherever they ran."""
+    """Write what all items propose, wherever they ran."""
     from simkit.core.errors import SimkitError
     from simkit.core.output import clean
     from simkit.update import accepted_lines, decoded
@@ -337,7 +338,7 @@ class ScenarioItem(pytest.Item):
                 self.add_marker(pytest.mark.skip(reason=reason))
 
     def _mark(self, tag: str) -> None:
-        """Adds a tag as a mark that ``--strict-markers`` knows."""
+        """Add a tag as a mark that ``--strict-markers`` knows."""
         from simkit.core.errors import SourceError
 
         if tag in OWN_MARKS or not tag or tag.startswith("_"):
@@ -400,7 +401,7 @@ class ScenarioItem(pytest.Item):
             pytest.fail(clean(text, self.redactor), pytrace=False)
 
     def _propose(self, prepared: Prepared, outcome: Outcome) -> None:
-        """Keeps what would be changed in the file; whoever has all proposals writes them."""
+        """Keep what would be changed in the file; whoever has all proposals writes them."""
         mode = self.config.getoption("--simkit-update")
         if mode is None or (mode == "fix" and outcome.judgement.exit_code != 1):
             return
@@ -417,7 +418,7 @@ class ScenarioItem(pytest.Item):
         self.user_properties.append((UPDATES, encoded(proposal)))
 
     def _identify(self, result: Result, outcome: Outcome) -> None:
-        """Tells JUnit and other reports which run this was; keeps it where a base is given."""
+        """Report JUnit and other reports which run this was; keep it where a base is given."""
         for name in ("seed", "digest", "tokens"):
             self.user_properties.append((f"simkit.{name}", getattr(result, name)))
         if self.config.getoption("--simkit-base"):
@@ -426,7 +427,7 @@ class ScenarioItem(pytest.Item):
             self.result = with_trace(result, outcome.trace, self.config)
 
     def _report(self, outcome: Outcome) -> None:
-        """Puts into the report what fails nothing, but must not go unseen."""
+        """Put into the report what fails nothing, but must not go unseen."""
         from simkit.core.output import clean
 
         judgement = outcome.judgement
@@ -492,7 +493,7 @@ def _clean(text: str) -> str:
 
 
 def _library(config: pytest.Config) -> Library:
-    """Returns the one library of this run, so that every file is read once."""
+    """Return the one library of this run, so that every file is read once."""
     from simkit.spec.scenario.files import Library
 
     library = config.stash.get(_LIBRARY, None)
@@ -502,7 +503,7 @@ def _library(config: pytest.Config) -> Library:
 
 
 def _shelf(config: pytest.Config) -> DocumentCache:
-    """Returns what collecting has read, which items need again."""
+    """Return what collecting has read, which items need again."""
     from simkit.language.yaml import DocumentCache
 
     shelf = config.stash.get(_SHELF, None)
@@ -512,7 +513,7 @@ def _shelf(config: pytest.Config) -> DocumentCache:
 
 
 def _relative(path: Path) -> str:
-    """Returns the path as one would type it here; from another drive it stays whole."""
+    """Return the path as one would type it here; from another drive it stays whole."""
     try:
         return os.path.relpath(path)
     except ValueError:

@@ -60,13 +60,13 @@ _lock: Final = threading.Lock()
 
 
 def current_mark() -> Mark | None:
-    """Returns the activation in which the caller's code runs, if it was named."""
+    """Return the activation in which the caller's code runs, if it was named."""
     return _mark.get()
 
 
 @contextmanager
 def heard_by(listener: AnnotationListener) -> Iterator[None]:
-    """Tells a listener what the code inside says of itself."""
+    """Report a listener what the code inside says of itself."""
     with _lock:
         _listening.append(listener)
     before = _listener.set(listener)
@@ -90,7 +90,7 @@ def _current_listener() -> AnnotationListener | None:
 
 @contextmanager
 def _activation(name: str) -> Iterator[Mark]:
-    """Tells of an activation, without making the code inside belong to it."""
+    """Report of an activation, without making the code inside belong to it."""
     mark, listener = Mark(name, _mark.get()), _current_listener()
     if listener is not None:
         listener.agent_began(mark)
@@ -106,7 +106,7 @@ def _activation(name: str) -> Iterator[Mark]:
 
 
 def _steps(name: str, items: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Yields the items of an agent's generator, which is at work only while it makes one."""
+    """Yield the items of an agent's generator, which is at work only while it makes one."""
     with _activation(name) as mark, closing(items):
         value = None
         while True:
@@ -121,7 +121,7 @@ def _steps(name: str, items: Generator[Any, Any, Any]) -> Generator[Any, Any, An
 
 
 async def _async_steps(name: str, items: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
-    """Yields the items of an agent's asynchronous generator, as `_steps` does."""
+    """Yield the items of an agent's asynchronous generator, as `_steps` does."""
     with _activation(name) as mark:
         async with aclosing(items):
             value = None
@@ -223,7 +223,7 @@ def handoff(
     type: str | None = None,
     query: str | None = None,
 ) -> None:
-    """Says that control passes to an agent, with what; ``source`` is else the agent at work."""
+    """Report that control passes to an agent, with what; ``source`` is else the agent at work."""
     listener, mark = _current_listener(), _mark.get()
     if listener is not None:
         listener.handed_over(
@@ -232,7 +232,7 @@ def handoff(
 
 
 def state(**channels: Any) -> None:
-    """Says the new value of pieces of the pipeline's state."""
+    """Describe the new value of pieces of the pipeline's state."""
     listener, mark = _current_listener(), _mark.get()
     if listener is not None:
         listener.state_changed(mark.agent if mark is not None else "", channels)

@@ -15,7 +15,7 @@ COUNTER: Final = "chars/4"
 
 
 def sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
-    """Returns what is known of a pipeline with what its file says of what agents read."""
+    """Return what is known of a pipeline with what its file says of what agents read."""
     agents = {
         name: msgspec.structs.replace(
             facts.agents.get(name, e.AgentFacts()),
@@ -29,7 +29,7 @@ def sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
 
 
 def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
-    """Returns what its file says of a pipeline."""
+    """Return what its file says of a pipeline."""
     agents = {
         name: e.AgentFacts(
             handoffs=tuple(other for other in app.agents if other != name),

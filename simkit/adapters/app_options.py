@@ -18,7 +18,7 @@ from simkit.trace.store import copied
 
 
 def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
-    """Returns the way to run ``what``, the first unless the app names another.
+    """Return the way to run ``what``, the first unless the app names another.
 
     Raises FunctionMissing for a way that there is not.
     """
@@ -29,7 +29,7 @@ def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
 
 
 def options_of(app: App, session: str) -> dict[str, Any]:
-    """Returns what a session's agent is run with beside its messages.
+    """Return what a session's agent is run with beside its messages.
 
     Raises FunctionMissing where the function is not there, or returns no mapping.
     """
@@ -38,7 +38,7 @@ def options_of(app: App, session: str) -> dict[str, Any]:
 
 
 def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str, Any]:
-    """Returns what ``make`` returns; it is told the session's name if it takes one."""
+    """Return what ``make`` returns; it is told the session's name if it takes one."""
     named = "session" in inspect.signature(make).parameters
     options = make(session=session) if named else make()
     if not isinstance(options, Mapping):
@@ -53,7 +53,7 @@ def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str
 def gifts_of(
     initial_state: Mapping[str, JsonValue], facts: PipelineFacts, project: str | None = None
 ) -> Gifts:
-    """Returns what sessions are given, by how long the pipeline's channels last."""
+    """Return what sessions are given, by how long the pipeline's channels last."""
     scopes = {name: channel.scope for name, channel in facts.channels.items()}
     return Gifts(initial_state, lambda name: scopes.get(name, "session"), project)
 
@@ -71,7 +71,7 @@ def give(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
 
 
 def object_behind(talk: Any) -> Any:
-    """Returns the object that has a method; a function itself."""
+    """Return the object that has a method; a function itself."""
     while isinstance(talk, partial):
         talk = talk.func
     return getattr(talk, "__self__", talk)

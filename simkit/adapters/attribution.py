@@ -49,7 +49,7 @@ class Attribution:
         """The instructions of calls that belong to agents."""
 
     def agent_of(self, model_request: ParsedRequest, request: HttpRequest, known: str = "") -> str:
-        """Returns the agent by header or rule, else the one that a framework knows (``known``);
+        """Return the agent by header or rule, else the one that a framework knows (``known``);
         raises CallUnattributed where that is not one."""
         named = header(request.headers, AGENT_HEADER)
         if named:
@@ -95,7 +95,7 @@ class Attribution:
         return "\n".join(lines)
 
     def _nearest(self, root: Mapping[str, Any]) -> list[str]:
-        """Returns which rule nearly fits a call, what of it does not hold, and what is there."""
+        """Return which rule nearly fits a call, what of it does not hold, and what is there."""
         best, nearest = 0.0, []
         for agent, matchers in self._rules.items():
             why = [
@@ -138,7 +138,7 @@ def _prompt_lines(model_request: ParsedRequest) -> list[str]:
 def rule_lines(
     agent: str, system: str, others: Sequence[str] = (), tools: Sequence[str] = ()
 ) -> list[str]:
-    """Returns the YAML of a rule that would hold of such a call, and of none with ``others``.
+    """Return the YAML of a rule that would hold of such a call, and of none with ``others``.
 
     No date and no id stands in it: tomorrow's call has others. What tells no agents apart is
     joined by the ``tools`` that the call offers.
@@ -161,7 +161,7 @@ def _operator(piece: str, system: str) -> str:
 
 
 def _fits(piece: str, system: str, other: str) -> bool:
-    """Whether the rule that is made of a piece of instructions would fit other ones."""
+    """Return whether the rule that is made of a piece of instructions would fit other ones."""
     operator = _operator(piece, system)
     if operator == "$eq":
         return piece == other
@@ -169,7 +169,7 @@ def _fits(piece: str, system: str, other: str) -> bool:
 
 
 def _lasting(system: str) -> Iterator[str]:
-    """Yields pieces of instructions that will be the same tomorrow, the first ones first."""
+    """Yield pieces of instructions that will be the same tomorrow, the first ones first."""
     for line in system.strip().split("\n"):
         changing_spans = [
             m.span() for pattern in (PASSING, _NUMBERED) for m in pattern.finditer(line)
@@ -184,7 +184,7 @@ def _lasting(system: str) -> Iterator[str]:
 
 
 def _alike(expected: Any, actual: Any) -> float:
-    """Returns how much of a matcher's text stands in what it was held against."""
+    """Return how much of a matcher's text stands in what it was held against."""
     text = expected if isinstance(expected, str) else ""
     if isinstance(expected, Mapping) and len(expected) == 1:
         (inner,) = expected.values()
@@ -196,7 +196,7 @@ def _alike(expected: Any, actual: Any) -> float:
 
 
 def system_of(model_request: ParsedRequest) -> str:
-    """Returns the system instructions as one text."""
+    """Return the system instructions as one text."""
     return "\n\n".join(m.content for m in model_request.messages if m.role == "system")
 
 

@@ -45,39 +45,39 @@ class CallLog(EventWriter):
     # Ids
 
     def call_id(self, foreign: str) -> str:
-        """Returns our id for a tool call's foreign one; a new one at its first sight."""
+        """Return our id for a tool call's foreign one; a new one at its first sight."""
         ids = self._session.ids
         if foreign not in ids:
             ids[foreign] = self.new_call_id()
         return ids[foreign]
 
     def new_call_id(self) -> str:
-        """Returns an id for a tool call."""
+        """Return an id for a tool call."""
         self.numbers.calls += 1
         return self._session.served(f"call{self.numbers.calls}", "")
 
     def served_id(self, ours: str, prefix: str) -> str:
-        """Returns the id under which models are served a call, as their provider writes it."""
+        """Return the id under which models are served a call, as their provider writes it."""
         return self._session.served(ours, prefix)
 
     def told_as(self, value: Any) -> JsonValue:
-        """Returns a value as it stands in events: there, a call has our id wherever it is named."""
+        """Return a value as it stands in events: there, a call has our id wherever it is named."""
         names = self._session.as_served
         return _renamed(canonical(value), names) if names else canonical(value)
 
     # Tools
 
     def call_request(self, foreign: str) -> ToolRequest | None:
-        """Returns the tool call that a model asked for under a foreign id."""
+        """Return the tool call that a model asked for under a foreign id."""
         return self._session.requests.get(self._session.ids.get(foreign, ""))
 
     def was_asked_for(self, tool: str) -> bool:
-        """Whether a model has asked for a tool in this turn."""
+        """Return whether a model has asked for a tool in this turn."""
         requests = self._session.requests.values()
         return any(request.call.name == tool and request.run in self.runs for request in requests)
 
     def pending(self, tool: str) -> Iterator[ToolRequest]:
-        """Yields the calls of a tool that were asked for and not carried out, oldest first."""
+        """Yield the calls of a tool that were asked for and not carried out, oldest first."""
         for request in self._session.requests.values():
             if request.call.name == tool and not request.is_told:
                 yield request
@@ -112,7 +112,7 @@ class CallLog(EventWriter):
             self.sink.emit(e.ToolReturned(*where, call.id, call.name, canonical(result)))
 
     def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:
-        """Returns a call that no model asked for: the pipeline's own code made it."""
+        """Return a call that no model asked for: the pipeline's own code made it."""
         call = ToolCall(self.new_call_id(), tool, canonical(args))
         return ToolRequest(call, run.agent if run is not None else "", run or Run("", ""))
 
@@ -155,7 +155,7 @@ class CallLog(EventWriter):
         )  # fmt: skip
 
     def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
-        """Tells the handoff that a model asks for by a call."""
+        """Report the handoff that a model asks for by a call."""
         payload = told_by(self.handoff_tools.passed_by(call.name, call.args))
         self.hand_over(
             run.agent,
@@ -170,7 +170,7 @@ class CallLog(EventWriter):
 
 
 def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
-    """Returns a value in which texts that are one of the names are what it stands for."""
+    """Return a value in which texts that are one of the names are what it stands for."""
     if isinstance(value, str):
         return names.get(value, value)
     if isinstance(value, dict):

@@ -101,7 +101,7 @@ class Script(msgspec.Struct, frozen=True):
 
 
 def run_started(script: Script, driver: str, facts: e.PipelineFacts) -> e.RunStarted:
-    """Returns the first event of a run."""
+    """Return the first event of a run."""
     return e.RunStarted(
         0,
         scenario=script.scenario,
@@ -142,7 +142,7 @@ class CodeDriver:
         """How many turns a session has taken."""
 
     def start(self, sink: Sink) -> None:
-        """Imports the pipeline in its surroundings, and begins."""
+        """Import the pipeline in its surroundings, and begin."""
         try:
             self._zone.enter_context(self._world.in_its_zone())
             with owned_by(self._owner), collected_meanwhile(), self._world.at_work():
@@ -197,7 +197,7 @@ class CodeDriver:
         enter(self._toolbox.standing_by())
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
-        """Imports and builds the pipeline, which must reach nothing yet."""
+        """Import and builds the pipeline, which must reach nothing yet."""
         try:
             with passing_through(self._gate, self._app.allow_hosts):
                 driver, home = self._pilot_of(adapter_context), home_of(self._app.entry)
@@ -206,7 +206,7 @@ class CodeDriver:
             raise halted.cause from None
 
     def _pilot_of(self, adapter_context: AdapterContext) -> FrameworkDriver:
-        """Returns who flies the pipeline's object, or what its factory makes."""
+        """Return who flies the pipeline's object, or what its factory makes."""
         app = self._app
         entry = entry_of(app)
         driver = pilot_for(entry, app, adapter_context)
@@ -229,7 +229,7 @@ class CodeDriver:
         return self._driver.ends_runs() or (mark is not None and mark.run is run)
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
-        """Calls the pipeline with the user's message."""
+        """Call the pipeline with the user's message."""
         try:
             return self._take(turn)
         finally:
@@ -276,13 +276,13 @@ class CodeDriver:
         return error
 
     def _problem_text(self, problem: PipelineError) -> str:
-        """Returns an error's words; frameworks are silent about what was wrong with a handoff."""
+        """Return an error's words; frameworks are silent about what was wrong with a handoff."""
         is_codes = isinstance(problem, (FrameworkFailed, FunctionFailed))
         misfit = self._answers.misfit if is_codes else ""
         return f"{problem}\n{misfit}" if misfit else str(problem)
 
     def check_rules(self) -> None:
-        """Raises ScriptMisfit for what the scenario says of the code and had no part in the run."""
+        """Raise ScriptMisfit for what the scenario says of the code and had no part in the run."""
         app, driver = self._app, self._driver
         check_imported(app)
         check_nodes(app, driver.nodes() or (), driver.knows_all_nodes())
@@ -290,7 +290,7 @@ class CodeDriver:
             check_agents(app, driver.agents(), self._agents_met)
 
     def restart(self) -> None:
-        """Builds the pipeline anew from what outlives a process; raises ScriptMisfit."""
+        """Build the pipeline anew from what outlives a process; raise ScriptMisfit."""
         try:
             with (
                 owned_by(self._owner),
@@ -309,7 +309,7 @@ class CodeDriver:
             ) from problem
 
     def _called(self, turn: UserTurn) -> Any:
-        """Returns the pipeline's reply; raises PipelineError, or what makes the run impossible."""
+        """Return the pipeline's reply; raise PipelineError, or what makes the run impossible."""
         gate, app = self._gate, self._app
         home = home_of(app.entry)
         try:
@@ -407,13 +407,13 @@ class CodeDriver:
             self._turns.sleep(seconds)
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
-        """Ends the run."""
+        """End the run."""
         self._names.flush()
         self._gate.ended(error)
         self._names.flush()
 
     def close(self) -> None:
-        """Ends the event loop, and takes the surroundings away."""
+        """End the event loop, and take the surroundings away."""
         # First of all: an event loop that is closed waits for its threads, which may have stopped.
         self._owner.unfinished = self._turns.unfinished()
         self._turns.end()
@@ -450,7 +450,7 @@ class _Waiting:
 
 
 def _is_in_loop() -> bool:
-    """Whether this code is part of an event loop, which must not wait for threads."""
+    """Return whether this code is part of an event loop, which must not wait for threads."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -36,7 +36,7 @@ Talk = Callable[..., Any]
 
 
 def found_as(name: str) -> Any:
-    """Returns what a module holds under a name now; raises FunctionMissing where it holds none."""
+    """Return what a module holds under a name now; raise FunctionMissing where it holds none."""
     subject = object_named(name)
     if subject is None:
         module, _, attribute = name.partition(":")
@@ -47,7 +47,7 @@ def found_as(name: str) -> Any:
 
 
 def _instead(module: str, attribute: str) -> str:
-    """Says what of a module was meant, or what it defines."""
+    """Describe what of a module was meant, or what it defines."""
     module_object = sys.modules[module]
     nearest = near(attribute, [name for name in vars(module_object) if not name.startswith("_")])
     if nearest:
@@ -65,7 +65,7 @@ def build(
     built: Any = None,
     call: Callable[[Any], Any] = lambda factory: factory(),
 ) -> Talk:
-    """Returns what takes the user's messages of one session.
+    """Return what takes the user's messages of one session.
 
     A class is instantiated, a function without parameters called (a factory), for each session; a
     function of one parameter is called with each message, and told its ``session`` if it takes
@@ -83,13 +83,13 @@ def build(
 
 
 def is_factory(subject: Any) -> bool:
-    """Whether an object is called to make the pipeline: a class, or a function without
+    """Return whether an object is called to make the pipeline: a class, or a function without
     parameters."""
     return inspect.isclass(subject) or (_is_function(subject) and not _takes_something(subject))
 
 
 def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
-    """Returns the pipeline that a factory makes; raises FunctionMissing where it makes none."""
+    """Return the pipeline that a factory makes; raise FunctionMissing where it makes none."""
     needed = _required(_parameters(factory))
     if needed:
         raise FunctionMissing(
@@ -124,7 +124,7 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
 
 
 def instead_of(entry: str) -> str:
-    """Says what to write where a function without parameters is a program, not a factory."""
+    """Describe what to write where a function without parameters is a program, not a factory."""
     module = entry.partition(":")[0]
     return (
         "\nIf it is a program that asks for messages itself, write beside it a function that takes "
@@ -134,12 +134,12 @@ def instead_of(entry: str) -> str:
 
 
 def home_of(entry: str) -> str:
-    """Returns the top-level package of ``module:function``."""
+    """Return the top-level package of ``module:function``."""
     return entry.partition(":")[0].partition(".")[0]
 
 
 def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) -> None:
-    """Raises FunctionMissing for what cannot be called with the user's message alone."""
+    """Raise FunctionMissing for what cannot be called with the user's message alone."""
     places = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
     needed = _required([p for p in parameters if p is not next(iter(places), None)])
     name = getattr(talk, "__name__", "")
@@ -197,7 +197,7 @@ def _method_of(entry: str, subject: Any, method: str | None) -> Talk:
 
 
 def _likeliest(subject: Any, methods: list[str]) -> str:
-    """Returns the first method that can be called with one message, else the first."""
+    """Return the first method that can be called with one message, else the first."""
     return next(
         (method for method in methods if _takes_something(getattr(subject, method))), methods[0]
     )
@@ -216,7 +216,7 @@ def _is_function(subject: Any) -> bool:
 
 
 def _is_python(talk: Any) -> bool:
-    """Whether what a callable takes is known, also where it is nothing."""
+    """Return whether what a callable takes is known, also where it is nothing."""
     return inspect.isfunction(talk) or inspect.ismethod(talk)
 
 
@@ -256,7 +256,7 @@ class Caller:
         """What runs in the event loop now."""
 
     def give_up(self) -> None:
-        """Cancels asynchronous code that has not ended by itself soon after; from any thread.
+        """Cancel asynchronous code that has not ended by itself soon after; from any thread.
 
         Frameworks that run agents in tasks of their own may wait for ever for one that was stopped.
         """
@@ -267,7 +267,7 @@ class Caller:
                 loop.call_soon_threadsafe(lambda: loop.call_later(GRACE_S, working.cancel))
 
     def call(self, talk: Callable[..., Any], *args: Any) -> Any:
-        """Returns what comes of a call; texts that are yielded are joined."""
+        """Return what comes of a call; texts that are yielded are joined."""
         result = talk(*args)
         if inspect.isgenerator(result):
             return _joined(list(result))
@@ -301,7 +301,7 @@ class Caller:
             self._working = before
 
     def close(self) -> None:
-        """Ends the event loop, and what still runs in it."""
+        """End the event loop, and what still runs in it."""
         try:
             if self._runner is not None:
                 if self._pool is not None:
@@ -316,7 +316,7 @@ class Caller:
 
 
 def _told_elsewhere(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tells what went wrong in a task that nobody awaits, but for why the run cannot go on."""
+    """Report what went wrong in a task that nobody awaits, but for why the run cannot go on."""
     if not isinstance(context.get("exception"), RunHalted):
         loop.default_exception_handler(context)
 

@@ -29,7 +29,7 @@ _OFFLINE: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 def surroundings(
     app: App, find: Callable[[str], Callable[..., Any]], keeps_keys: bool = False
 ) -> Iterator[None]:
-    """Puts the pipeline's surroundings in place, and takes them away.
+    """Put the pipeline's surroundings in place, and take them away.
 
     ``find`` returns a function by its name. API keys that the environment holds are replaced by
     dummies, so that they are in no trace, unless real traffic is wanted (``keeps_keys``).
@@ -52,7 +52,7 @@ def surroundings(
 
 @contextmanager
 def _directory() -> Iterator[None]:
-    """Comes back to the working directory, which setups and pipelines may change."""
+    """Come back to the working directory, which setups and pipelines may change."""
     try:
         before = os.getcwd()
     except OSError as problem:
@@ -95,7 +95,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _forget(name: str, value: str) -> None:
-    """Gives a variable the value that the other scenarios want, or that it had before them."""
+    """Give a variable the value that the other scenarios want, or that it had before them."""
     variable = _variables[name]
     variable.values.remove(value)
     if variable.values:
@@ -128,7 +128,7 @@ def _imported_from(folders: list[str]) -> Iterator[None]:
 
 @contextmanager
 def _modules(app: App, folders: list[str]) -> Iterator[None]:
-    """Forgets modules of the pipeline's name that are another's; its own, if they are to be
+    """Forget modules of the pipeline's name that are another's; its own, if they are to be
     imported anew, only for as long as it runs."""
     home = app.entry.partition(":")[0].partition(".")[0]
     if _is_from_elsewhere(home, folders):
@@ -146,7 +146,8 @@ def _modules(app: App, folders: list[str]) -> Iterator[None]:
 
 
 def _is_from_elsewhere(home: str, folders: list[str]) -> bool:
-    """Whether the module of a name that is imported is not the one in the scenario's folders."""
+    """Return whether the module of a name that is imported is not the one in the scenario's
+    folders."""
     loaded = sys.modules.get(home)
     if loaded is None or not folders:
         return False
@@ -157,7 +158,7 @@ def _is_from_elsewhere(home: str, folders: list[str]) -> bool:
 
 
 def forget_modules(home: str) -> dict[str, ModuleType]:
-    """Lets a package be imported anew; returns its modules that were."""
+    """Let a package be imported anew; return its modules that were."""
     names = [name for name in sys.modules if name == home or name.startswith(f"{home}.")]
     return {name: sys.modules.pop(name) for name in names}
 

@@ -38,11 +38,11 @@ class EventWriter:
         """Session to the last that was saved of it."""
 
     def at(self, agent: str = "", run: Run | None = None) -> tuple[int, str, int, str, str]:
-        """What an event begins with."""
+        """Return what an event begins with."""
         return self.clock.now(), self.session, self.turn, agent, run.id if run is not None else ""
 
     def limit(self, name: str, used: int) -> None:
-        """Raises LimitExceeded, with its event, when a limit is passed."""
+        """Raise LimitExceeded, with its event, when a limit is passed."""
         allowed = getattr(self.limits, name)
         if allowed is not None and used > allowed:
             self.sink.emit(e.LimitReached(*self.at()[:3], limit=name, allowed=allowed))
@@ -98,7 +98,7 @@ class EventWriter:
     # State, and what outlives a turn
 
     def told_as(self, value: Any) -> JsonValue:
-        """Returns a value of the pipeline's as it stands in events."""
+        """Return a value of the pipeline's as it stands in events."""
         return canonical(value)
 
     def wrote(

@@ -18,7 +18,7 @@ def failure_of(
     entry: str,
     named: Mapping[str, str] = MappingProxyType({}),
 ) -> PipelineError:
-    """Returns what a pipeline failed with: the failure served last, where it is that one.
+    """Return what a pipeline failed with: the failure served last, where it is that one.
 
     ``named`` is what the scenario calls exceptions of the code, with their classes.
     """
@@ -34,27 +34,27 @@ def failure_of(
 
 
 def raised_by(problem: BaseException) -> BaseException:
-    """Returns what the code or its framework itself raised."""
+    """Return what the code or its framework itself raised."""
     is_told = isinstance(problem, FrameworkFailed) and problem.__cause__ is not None
     return problem.__cause__ or problem if is_told else problem
 
 
 def name_of(problem: BaseException, named: Mapping[str, str]) -> str:
-    """Returns what an exception is called, by its class or the nearest above it; else nothing."""
+    """Return what an exception is called, by its class or the nearest above it; else nothing."""
     names = {entry: name for name, entry in named.items()}
     classes = (f"{class_.__module__}:{class_.__qualname__}" for class_ in type(problem).__mro__)
     return next((names[class_] for class_ in classes if class_ in names), "")
 
 
 def _status_of(problem: BaseException) -> int | None:
-    """Returns the HTTP status that a client's exception holds, by the names they have for it."""
+    """Return the HTTP status that a client's exception holds, by the names they have for it."""
     # `status` before `code`, which aiohttp's exceptions have too, and warn about.
     codes = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
     return next((code for code in codes if isinstance(code, int)), None)
 
 
 def _is_a_clients(problem: BaseException) -> bool:
-    """Whether an exception is a provider client's, or was raised on account of one."""
+    """Return whether an exception is a provider client's, or was raised on account of one."""
     cause: BaseException | None = problem
     known: list[BaseException] = []
     while cause is not None and not any(cause is error for error in known):

@@ -15,7 +15,7 @@ from simkit.trace.events import Cut
 
 
 def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[Cut]:
-    """Returns what the filter ``by`` did to messages that have their numbers.
+    """Return what the filter ``by`` did to messages that have their numbers.
 
     A message that is not among those behind the filter was dropped, or, where as many new ones of
     its role stand there as are missing, changed into the one in its order. Linear in both.
@@ -54,13 +54,13 @@ def _changed(message: Message, fresh: deque[Message], by: str) -> Cut:
 
 
 def name_of(function: Any) -> str:
-    """Returns a function's name; of an object that is called, its class's."""
+    """Return a function's name; of an object that is called, its class's."""
     name: str = getattr(function, "__name__", type(function).__name__)
     return name
 
 
 def observed(returned: Any, tell: Callable[[Any], None]) -> Any:
-    """Returns what a function returned, of which ``tell`` hears as soon as it is there."""
+    """Return what a function returned, of which ``tell`` hears as soon as it is there."""
     if inspect.isawaitable(returned):
         return _awaited(returned, tell)
     tell(returned)

@@ -44,7 +44,7 @@ class UseTool(Protocol):
         request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
-        """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known.
+        """Return the result, or an awaitable of it; ``asked`` is the model's request, if known.
 
         ``returns`` is what the tool says that it returns, if it does: an annotation
         (``returned_by(function)``), or a JSON Schema.
@@ -92,7 +92,7 @@ class AdapterContext:
         self._writing = _Writing(recorder.lock, halt)
 
     def writing(self) -> AbstractContextManager[None]:
-        """Lets one thread write; where the run cannot go on, the pipeline's code must not."""
+        """Let one thread write; where the run cannot go on, the pipeline's code must not."""
         return self._writing
 
     async def carry_out(
@@ -103,14 +103,14 @@ class AdapterContext:
         real: Callable[[], Any],
         returns: Any = None,
     ) -> Any:
-        """Carries out the call that a model has made under an id; returns the result."""
+        """Carry out the call that a model has made under an id; return the result."""
         with self.recorder.lock:
             request = self.recorder.call_request(call_id)
         result = self.use_tool(tool, args, real, request, returns)
         return await result if inspect.isawaitable(result) else result
 
     def asks_nothing(self, because: str) -> ScriptMisfit:
-        """Returns what to raise where a turn answers an interrupt that there is not."""
+        """Return what to raise where a turn answers an interrupt that there is not."""
         turn = self.recorder.turn
         return ScriptMisfit(
             f"turn {turn} answers an interrupt, {because}", ("turns", turn - 1, "resume")
@@ -127,23 +127,23 @@ class FrameworkDriver(Protocol):
     """The driver's name in traces and findings."""
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Returns what judges need to know of the pipeline, put into what is known without it."""
+        """Return what judges need to know of the pipeline, put into what is known without it."""
         return facts
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Runs one turn to its end; returns the reply. What it raises is the pipeline's error."""
+        """Run one turn to its end; return the reply. What it raises is the pipeline's error."""
 
     def run_now(self) -> Run | None:
-        """Returns the activation to which a model call made by this code belongs; None where the
+        """Return the activation to which a model call made by this code belongs; None where the
         framework does not know."""
         return None
 
     def ends_runs(self) -> bool:
-        """Whether it says itself when an activation is over."""
+        """Return whether it says itself when an activation is over."""
         return False
 
     def close(self) -> None:
-        """Takes away what it put into the framework."""
+        """Take away what it put into the framework."""
         return None
 
 
@@ -152,7 +152,7 @@ class Restartable(Protocol):
     """A driver whose pipeline keeps something that outlives its process."""
 
     def restart(self) -> None:
-        """Builds the pipeline anew, as a new process would; raises ScriptMisfit where nothing of
+        """Build the pipeline anew, as a new process would; raise ScriptMisfit where nothing of
         it would be left."""
 
 
@@ -166,7 +166,7 @@ def _adapters() -> tuple[EntryPoint, ...]:
 
 
 def pilot_for(subject: Any, app: App, adapter_context: AdapterContext) -> FrameworkDriver | None:
-    """Returns the driver for a pipeline's object; None where no adapter knows its type.
+    """Return the driver for a pipeline's object; None where no adapter knows its type.
 
     Raises Unsupported for an adapter that cannot be imported.
     """
@@ -182,7 +182,7 @@ def pilot_for(subject: Any, app: App, adapter_context: AdapterContext) -> Framew
 
 
 def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
-    """Yields name and module of every adapter whose framework is imported; raises Unsupported."""
+    """Yield name and module of every adapter whose framework is imported; raise Unsupported."""
     for entry in _adapters():
         if entry.name not in sys.modules:
             continue
@@ -201,7 +201,7 @@ _stand_ins: Final[dict[str, Any]] = {}
 
 @contextmanager
 def standing_in(name: str, adapter: Any) -> Iterator[None]:
-    """Lets another adapter be asked in the place of the one that is installed under a name."""
+    """Let another adapter be asked in the place of the one that is installed under a name."""
     _stand_ins[name] = adapter
     try:
         yield
@@ -219,5 +219,5 @@ def _imported(entry: EntryPoint) -> ModuleType:
 
 
 def known() -> Iterator[str]:
-    """Yields the names of the adapters that are installed."""
+    """Yield the names of the adapters that are installed."""
     yield from (entry.name for entry in _adapters())

@@ -31,7 +31,7 @@ class HandoffFields(msgspec.Struct, frozen=True):
 
 
 def told_by(args: JsonValue) -> HandoffFields:
-    """Returns what the arguments of a call say of the handoff that it asks for."""
+    """Return what the arguments of a call say of the handoff that it asks for."""
     if not isinstance(args, dict) or "payload" not in args or not {*args} <= {*_PARTS}:
         return HandoffFields(args or None)
     return HandoffFields(args["payload"], _text(args.get("type")), _text(args.get("query")))
@@ -42,12 +42,12 @@ def _text(value: Any) -> str | None:
 
 
 def asked_for_by(run: Run, requested: Iterable[HandoffRequested]) -> list[HandoffRequested]:
-    """Returns the handoffs that an activation has asked for, of those that are not made yet."""
+    """Return the handoffs that an activation has asked for, of those that are not made yet."""
     return [handoff for handoff in requested if handoff.run == run.id]
 
 
 def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
-    """Returns the arguments with which a model calls a tool to make the handoff that a line says.
+    """Return the arguments with which a model calls a tool to make the handoff that a line says.
 
     Raises ValueError for a payload that cannot be a tool's arguments. What the tool's schema
     requires and leaves no choice about (a ``const``) is there too: no model could say anything
@@ -67,7 +67,7 @@ def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
 
 
 def misfit_of(args: JsonValue, schema: JsonValue) -> str:
-    """Returns what of a call's arguments its tool's schema refuses, field by field."""
+    """Return what of a call's arguments its tool's schema refuses, field by field."""
     if not isinstance(schema, dict):
         return ""
     errors = schema_errors(schema, args)
@@ -77,14 +77,15 @@ def misfit_of(args: JsonValue, schema: JsonValue) -> str:
 
 
 def agents_named(schema: JsonValue, argument: str | None) -> tuple[str, ...]:
-    """Returns the agents that a tool's schema allows as an argument; none where it names none."""
+    """Return the agents that a tool's schema allows as an argument; none where it names none."""
     values = _properties(schema if isinstance(schema, dict) else {}).get(argument or "")
     names = values.get("enum") if isinstance(values, dict) else None
     return tuple(name for name in names or () if isinstance(name, str))
 
 
 def passes_to(schema: JsonValue, argument: str | None, agent: str) -> bool:
-    """Whether a tool that is told by an argument to whom control passes may be told an agent."""
+    """Return whether a tool that is told by an argument to whom control passes may be told an
+    agent."""
     named = agents_named(schema, argument)
     return argument is not None and (not named or agent in named)
 

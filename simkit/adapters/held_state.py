@@ -16,8 +16,8 @@ class HeldState:
         self._recorder, self._snapshots = recorder, Snapshots()
 
     def look(self, thing: Any, otherwise: str, run: Run | None) -> None:
-        """Tells what an object holds that it did not at the last look: ``run`` wrote it, unless the
-        object is new. One without fields is a channel itself, by the name ``otherwise``."""
+        """Report what an object holds that it did not at the last look: ``run`` wrote it, unless
+        the object is new. One without fields is a channel itself, by the name ``otherwise``."""
         if thing is None:
             return
         update, is_new = self._snapshots.changes(self._recorder.session, thing, otherwise)

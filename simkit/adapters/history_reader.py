@@ -32,7 +32,7 @@ class MessageHistory:
         """when so many had been said again there."""
 
     def same(self, messages: Sequence[Message], words: object) -> int:
-        """Returns how many of the first messages are the very same, under the same names."""
+        """Return how many of the first messages are the very same, under the same names."""
         return leading_same(self._messages, messages) if words == self._words else 0
 
     def go_on(
@@ -43,7 +43,7 @@ class MessageHistory:
         words: object,
         count: Counter,
     ) -> None:
-        """Reads the next history, of which the first ``size`` messages are the same."""
+        """Read the next history, of which the first ``size`` messages are the same."""
         self._words = words
         self._messages[size:] = messages[size:]
         new = [ours(message) for message in messages[size:]]
@@ -53,14 +53,14 @@ class MessageHistory:
         del self.references[size:]
 
     def take(self, other: MessageHistory, size: int) -> None:
-        """Holds what another does of its first messages."""
+        """Hold what another does of its first messages."""
         self._messages, self.messages = other._messages[:size], other.messages[:size]
         self.prints, self.tokens = other.prints[:size], other.tokens[:size]
         self.references.clear()
 
 
 def is_worth_it(more: int, size: int) -> bool:
-    """Whether a list of this size is better taken over whole than so many ``more`` read."""
+    """Return whether a list of this size is better taken over whole than so many ``more`` read."""
     return more * _DEARER > size
 
 
@@ -83,7 +83,7 @@ class Readings:
         words: object,
         count: Counter,
     ) -> MessageHistory:
-        """Returns the next history of ``whose``: ``ours`` depends on the message and on ``words``
+        """Return the next history of ``whose``: ``ours`` depends on the message and on ``words``
         alone."""
         reading = self._last.setdefault(owner, MessageHistory())
         size = reading.same(messages, words)

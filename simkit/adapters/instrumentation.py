@@ -43,21 +43,21 @@ class Instrumentation(Protocol):
     """
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Switches it on for this context, and what that starts."""
+        """Switch it on for this context, and what that starts."""
 
     def run_now(self) -> Run | None:
-        """Returns the activation to which this code belongs; None for none of its framework."""
+        """Return the activation to which this code belongs; None for none of its framework."""
 
     def reply(self, returned: Any) -> Any:
-        """Returns what the pipeline says, where it returns a result of the framework's."""
+        """Return what the pipeline says, where it returns a result of the framework's."""
         return returned
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Returns what the framework failed with, where the exception is its own."""
+        """Return what the framework failed with, where the exception is its own."""
         return None
 
     def close(self) -> None:
-        """Takes away what it made."""
+        """Take away what it made."""
         return None
 
 
@@ -66,7 +66,7 @@ class HasNodes(Protocol):
     """A driver or an instrumentation of a framework whose pipelines are made of nodes."""
 
     def nodes(self) -> Collection[str]:
-        """Returns the names of those that it knows by now."""
+        """Return the names of those that it knows by now."""
 
 
 class Instrumented:
@@ -94,7 +94,7 @@ class Instrumented:
         self.name = driver.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Says what the driver says, and what instrumentations see beyond that (``observes``).
+        """Describe what the driver says, and what instrumentations see beyond that (``observes``).
 
         Only those of frameworks that the pipeline uses: others are here because somebody else in
         this process uses them.
@@ -111,7 +111,7 @@ class Instrumented:
         return msgspec.structs.replace(own_facts, observes=tuple(observes))
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Runs one turn, with all instrumentations on."""
+        """Run one turn, with all instrumentations on."""
         self._find()
         try:
             with turn_of_its_own(), ExitStack() as self._on:
@@ -132,7 +132,7 @@ class Instrumented:
             raise
 
     def _imports(self, package: str) -> None:
-        """Imports the adapters of a package that the pipeline is about to import, and turns them
+        """Import the adapters of a package that the pipeline is about to import, and turns them
         on: what it does with the framework in this very turn is seen too."""
         for name in _packages()[package]:
             with suppress(ImportError):  # An older version, or another package of the same name.
@@ -147,7 +147,7 @@ class Instrumented:
                 self._on.enter_context(instrumentation.at_work())
 
     def _find(self) -> None:
-        """Takes aboard what the pipeline has imported by now."""
+        """Take aboard what the pipeline has imported by now."""
         for name, module in loaded_adapters():
             make: Callable[[AdapterContext], Instrumentation] | None = getattr(
                 module, "instrumentation", None
@@ -163,7 +163,7 @@ class Instrumented:
         self._instrumentations = dict(order)
 
     def nodes(self) -> Collection[str] | None:
-        """Returns the nodes that are known of what the pipeline uses; None where it uses none."""
+        """Return the nodes that are known of what the pipeline uses; None where it uses none."""
         reached = reached_by(self._home)
         used = (
             source
@@ -176,15 +176,16 @@ class Instrumented:
         return dict.fromkeys(node for nodes in node_maps for node in nodes) if node_maps else None
 
     def knows_all_nodes(self) -> bool:
-        """Whether it is a pipeline of nodes that is flown; code may make others any time."""
+        """Return whether it is a pipeline of nodes that is flown; code may make others any time."""
         return isinstance(self._driver, HasNodes)
 
     def agents(self) -> Collection[str]:
-        """Returns the agents that the driver knows by itself."""
+        """Return the agents that the driver knows by itself."""
         return self._driver.facts(PipelineFacts(name="", agents={})).agents
 
     def stands_in(self) -> bool:
-        """Whether anything aboard can answer a tool whose function the scenario does not name.
+        """Return whether anything aboard can answer a tool whose function the scenario does not
+        name.
 
         Code that imports by a name made at run time may bring any framework.
         """
@@ -198,11 +199,11 @@ class Instrumented:
         return is_open or bool(getattr(self._driver, "stands_in", False))
 
     def run_now(self) -> Run | None:
-        """Asks the driver, then each instrumentation; one that only attributes may begin a run."""
+        """Ask the driver, then each instrumentation; one that only attributes may begin a run."""
         return self._driver.run_now() or self._call_facts()
 
     def run_around(self) -> Run | None:
-        """Returns the activation in which this code runs, of those that have begun."""
+        """Return the activation in which this code runs, of those that have begun."""
         own = self._driver.run_now()
         instrumentations = [
             instrumentation
@@ -213,7 +214,7 @@ class Instrumented:
         return own or next((run for run in runs if run is not None), None)
 
     def ends_runs(self) -> bool:
-        """Whether the driver does, or an instrumentation sees this code at work."""
+        """Return whether the driver does, or an instrumentation sees this code at work."""
         return self._driver.ends_runs() or self._call_facts() is not None
 
     def _call_facts(self) -> Run | None:
@@ -225,20 +226,20 @@ class Instrumented:
         return None
 
     def observed(self) -> Collection[str]:
-        """Returns what the instrumentations see that have seen this pipeline at work."""
+        """Return what the instrumentations see that have seen this pipeline at work."""
         used = (self._instrumentations[name] for name in self._used)
         return dict.fromkeys(
             aspect for source in used for aspect in getattr(source, "observes", ())
         )
 
     def restart(self) -> None:
-        """Builds the pipeline anew, if the driver can; raises Unsupported where it cannot."""
+        """Build the pipeline anew, if the driver can; raise Unsupported where it cannot."""
         if not isinstance(self._driver, Restartable):
             raise Unsupported("nothing is known of where it keeps what outlives its process")
         self._driver.restart()
 
     def close(self) -> None:
-        """Closes the driver and the instrumentations, which are off by then."""
+        """Close the driver and the instrumentations, which are off by then."""
         with ExitStack() as stack:  # Each is closed, also where another one fails to.
             for instrumentation in self._instrumentations.values():
                 stack.callback(instrumentation.close)
@@ -246,12 +247,13 @@ class Instrumented:
 
 
 def _only_attributes(instrumentation: Instrumentation) -> bool:
-    """Whether an instrumentation tells whose a call is where no other knows, and nothing else."""
+    """Return whether an instrumentation tells whose a call is where no other knows, and nothing
+    else."""
     return bool(getattr(instrumentation, "only_attributes", False))
 
 
 def _import_ahead(home: str) -> None:
-    """Imports frameworks that the pipeline will: what it does in its first turn is seen too."""
+    """Import frameworks that the pipeline will: what it does in its first turn is seen too."""
     reached = reached_by(home)
     for name in known():
         is_near = name not in sys.modules and is_among(reached, name.partition(".")[0])
@@ -262,7 +264,7 @@ def _import_ahead(home: str) -> None:
 
 
 def _packages() -> dict[str, list[str]]:
-    """Returns the names of the installed adapters by the packages of their frameworks."""
+    """Return the names of the installed adapters by the packages of their frameworks."""
     packages: dict[str, list[str]] = {}
     for name in known():
         packages.setdefault(_package_of(name), []).append(name)
@@ -271,7 +273,7 @@ def _packages() -> dict[str, list[str]]:
 
 @lru_cache(maxsize=64)
 def _package_of(name: str) -> str:
-    """Returns the package of a framework of which one module names the adapter."""
+    """Return the package of a framework of which one module names the adapter."""
     top, _, rest = name.partition(".")
     try:
         spec = find_spec(top)

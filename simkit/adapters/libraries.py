@@ -37,19 +37,19 @@ _ADAPTED: Final = "simkit.adapters"
 
 
 def installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields those distributions that are here, with their versions."""
+    """Yield those distributions that are here, with their versions."""
     for name in names:
         with contextlib.suppress(metadata.PackageNotFoundError):
             yield name, metadata.version(name)
 
 
 def libraries() -> dict[str, str]:
-    """Returns the frameworks and providers' clients that are here, with their versions."""
+    """Return the frameworks and providers' clients that are here, with their versions."""
     return dict(installed((*FRAMEWORKS, *PROVIDERS)))
 
 
 def extra_for(module: str) -> str:
-    """Returns the extra that installs a module which cannot be found; empty for none."""
+    """Return the extra that installs a module which cannot be found; empty for none."""
     parts = module.split(".")
     names = (".".join(parts[: size + 1]) for size in range(len(parts)))
     # Where nothing of Google's is here, `google` is what is missed first.
@@ -58,13 +58,13 @@ def extra_for(module: str) -> str:
 
 
 def adapter_of(entry: metadata.EntryPoint) -> str:
-    """Returns the name by which users know an adapter: that of its package."""
+    """Return the name by which users know an adapter: that of its package."""
     return entry.value.partition(":")[0].rpartition(".")[2].replace("_", "-")
 
 
 @lru_cache
 def unfit(entry: metadata.EntryPoint) -> str:
-    """Returns what is wrong with the version of an adapter's framework; empty where nothing is."""
+    """Return what is wrong with the version of an adapter's framework; empty where nothing is."""
     if entry.dist is None or not entry.value.startswith(_ADAPTED):
         return ""
     extra = adapter_of(entry)
@@ -85,5 +85,5 @@ def unfit(entry: metadata.EntryPoint) -> str:
 
 
 def install(extra: str) -> str:
-    """Returns the command that installs what an adapter needs."""
+    """Return the command that installs what an adapter needs."""
     return f"pip install --upgrade 'agent-simkit[{extra}]'"

@@ -98,7 +98,7 @@ class LoopSleeps:
 
 
 def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether nothing but what runs now is to be run."""
+    """Return whether nothing but what runs now is to be run."""
     ready: Any = loop._ready  # type: ignore[attr-defined]
     return not ready
 

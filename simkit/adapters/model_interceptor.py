@@ -60,7 +60,7 @@ class Answerer(Protocol):
     def decide(
         self, call: ModelCall, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
-        """Answers a model call, or lets it through; raises PipelineError where it cannot.
+        """Answer a model call, or let it through; raise PipelineError where it cannot.
 
         ``told`` is called with the whole answer, as soon as that is there.
         """
@@ -68,10 +68,10 @@ class Answerer(Protocol):
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Answers a request that is no model call, or lets it through; None to do neither."""
+        """Answer a request that is no model call, or let it through; None to do neither."""
 
     def records(self, tool: str) -> bool:
-        """Whether it carries out a tool's calls, or sees to it that they are."""
+        """Return whether it carries out a tool's calls, or sees to it that they are."""
 
     def carried_out(
         self,
@@ -81,13 +81,13 @@ class Answerer(Protocol):
         recorder: TraceRecorder,
         real: Callable[[], Any],
     ) -> Any:
-        """Returns a tool's result, or what becomes it: a recorded one, or that of ``real``."""
+        """Return a tool's result, or what becomes it: a recorded one, or that of ``real``."""
 
     def unplayed(self) -> list[str]:
-        """Returns what was recorded and answered nothing, a line for each."""
+        """Return what was recorded and answered nothing, a line for each."""
 
     def drifted(self) -> list[str]:
-        """Returns where another request was answered than was recorded, a line for each."""
+        """Return where another request was answered than was recorded, a line for each."""
 
 
 class ModelInterceptor:
@@ -135,12 +135,12 @@ class ModelInterceptor:
         """The failure that was served last."""
 
     def take(self, request: HttpRequest) -> Decision | Later:
-        """Answers a request, at once or later; raises RunHalted where the run cannot go on."""
+        """Answer a request, at once or later; raise RunHalted where the run cannot go on."""
         self.wait_turn()
         return self._while_locked(lambda: self._take(request))
 
     def _while_locked(self, work: Callable[[], Decision | Later]) -> Decision | Later:
-        """Does what is written down, while nobody else does."""
+        """Do what is written down, while nobody else does."""
         with self.lock:
             if self.halted is not None:
                 raise RunHalted(self.halted)
@@ -152,7 +152,7 @@ class ModelInterceptor:
     def _later(
         self, call: ModelCall, wait_ms: int, finish: Callable[[], Decision | Later]
     ) -> Decision | Later:
-        """Returns what comes of a call, or who waits for it: several may, side by side."""
+        """Return what comes of a call, or who waits for it: several may, side by side."""
         if not wait_ms:
             return finish()
         return Later(
@@ -162,7 +162,7 @@ class ModelInterceptor:
         )
 
     def halt(self, problem: SimkitError) -> RunHalted:
-        """Remembers why the run cannot go on; returns what says so to the pipeline's code."""
+        """Remember why the run cannot go on; return what says so to the pipeline's code."""
         with self.lock:
             self.halted = self.halted or problem
         self._give_up()
@@ -208,7 +208,7 @@ class ModelInterceptor:
     def _with_answer(
         self, call: ModelCall, work: Callable[[], Decision | Later]
     ) -> Decision | Later:
-        """Does what answers a call; says so where nothing does."""
+        """Do what answers a call; report so where nothing does."""
         try:
             return work()
         except PipelineError as problem:
@@ -216,7 +216,7 @@ class ModelInterceptor:
             raise
 
     def _attempt(self, run: Run, model_request: ParsedRequest) -> int:
-        """Returns which attempt at one call this is; says so where it is not the first."""
+        """Return which attempt at one call this is; report so where it is not the first."""
         last = self._last.get((run.agent, self._recorder.session))
         if (
             last is None
@@ -228,7 +228,7 @@ class ModelInterceptor:
         return last.attempt + 1
 
     def _disturbed(self, call: ModelCall) -> Decision | Later | None:
-        """Returns the planned failure of a call, where one is planned."""
+        """Return the planned failure of a call, where one is planned."""
         planned = self._plan.due(call.run.agent)
         if planned is None:
             return None
@@ -249,7 +249,7 @@ class ModelInterceptor:
         return self._later(call, answer.latency_ms, lambda: self._script.served(call, answer))
 
     def _scripted(self, call: ModelCall) -> m.Answer:
-        """Returns what the next line says; a client's own attempts fail as the last line did.
+        """Return what the next line says; a client's own attempts fail as the last line did.
 
         So a failure that nothing follows reaches the pipeline's code, however often its client
         library tries (docs/decisions/028).
@@ -269,7 +269,7 @@ class ModelInterceptor:
         return answer
 
     def _hear(self, call: ModelCall, is_marked: bool, answer: HttpAnswer) -> None:
-        """Writes down what a provider has answered, from whichever thread reads it."""
+        """Write down what a provider has answered, from whichever thread reads it."""
         with self.lock:
             try:
                 self.last_failure = (
@@ -337,7 +337,7 @@ class ModelInterceptor:
         return decision
 
     def _of_others(self, request: HttpRequest) -> Decision | None:
-        """Returns what recorded traffic, or the provider, answers to what is no model call."""
+        """Return what recorded traffic, or the provider, answers to what is no model call."""
         if self._others is None:
             return None
         mark = current_mark()
@@ -345,7 +345,7 @@ class ModelInterceptor:
         return self._others.decide_other(request, agent, self._recorder)
 
     def counted(self, request: HttpRequest) -> HttpResponse | None:
-        """Returns how many tokens a context has, to a request that asks that; None for others."""
+        """Return how many tokens a context has, to a request that asks that; None for others."""
         count = self._recorder.count
         try:
             return counted(
@@ -425,7 +425,7 @@ class _Alone:
 
 
 def _status_of(problem: BaseException | None) -> str:
-    """Returns how an activation ended that ended with this."""
+    """Return how an activation ended that ended with this."""
     if problem is None:
         return "done"
     return "cancelled" if isinstance(problem, CancelledError) else "failed"

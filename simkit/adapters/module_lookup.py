@@ -22,7 +22,7 @@ _UP_MAX: Final = 4
 
 
 def entry_of(app: App) -> Any:
-    """Returns what a scenario names as its pipeline.
+    """Return what a scenario names as its pipeline.
 
     Raises FunctionMissing, which says how the module is named, or where one of its name lies.
     """
@@ -51,7 +51,7 @@ def entry_of(app: App) -> Any:
 
 
 def check_folders(app: App) -> None:
-    """Raises ScriptBroken for a folder under ``app.path`` that is not there."""
+    """Raise ScriptBroken for a folder under ``app.path`` that is not there."""
     for place, path in enumerate(app.options.path):
         # Resolved, since the file's own folder may be one that is still to be made.
         folder = (Path(app.folder) / path).resolve()
@@ -68,7 +68,7 @@ def check_folders(app: App) -> None:
 
 
 def check_imported(app: App) -> None:
-    """Raises ScriptBroken where nothing at all was imported from the folders of ``app.path``."""
+    """Raise ScriptBroken where nothing at all was imported from the folders of ``app.path``."""
     folders = [(Path(app.folder) / path).resolve() for path in app.options.path]
     home = sys.modules.get(home_of(app.entry))
     if not folders or home is None or _is_below(home, folders):
@@ -91,7 +91,7 @@ def _is_below(module: Any, folders: list[Path]) -> bool:
 
 
 def _file_of(module: Any) -> str | None:
-    """Returns the real path of a module's file; of a folder without one, of something in it."""
+    """Return the real path of a module's file; of a folder without one, of something in it."""
     names = getattr(module, "__dict__", {})  # Not by attribute: some modules are made lazily.
     file = names.get("__file__")
     if file is None:
@@ -119,7 +119,7 @@ def _advice(app: App, home: str) -> str:
 
 
 def _others_beside(app: App, home: str) -> list[str]:
-    """Returns the other modules and packages beside a file, and in the folders that it names."""
+    """Return the other modules and packages beside a file, and in the folders that it names."""
     folders = [Path(app.folder, path) for path in (".", *app.options.path)]
     modules = [file.stem for folder in folders for file in folder.glob("*.py")]
     packages = [file.parent.name for folder in folders for file in folder.glob("*/*.py")]
@@ -127,7 +127,7 @@ def _others_beside(app: App, home: str) -> list[str]:
 
 
 def _folders(start: Path, home: str) -> Iterator[Path]:
-    """Yields the folders around a file's that hold a module of a name, the nearest first."""
+    """Yield the folders around a file's that hold a module of a name, the nearest first."""
     start = start.resolve()
     for above in (start, *start.parents[:_UP_MAX]):
         for below in _BELOW:

@@ -36,7 +36,7 @@ class Voice(msgspec.Struct):
 
 
 def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]:
-    """Returns the agents that made these calls, and the agent of each call.
+    """Return the agents that made these calls, and the agent of each call.
 
     Calls are of one agent if their instructions begin with the same sentence, and they are not
     offered tools of which none is the same.
@@ -65,14 +65,14 @@ def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]
 
 
 def proposed_name(system: str) -> str:
-    """Returns a name for an agent: ``You are the triage agent of …`` is ``triage_agent``."""
+    """Return a name for an agent: ``You are the triage agent of …`` is ``triage_agent``."""
     role = _ROLE.search(_head(system))
     words = re.findall(r"[a-z0-9]+", (role["role"] if role else _head(system)).lower())
     return "_".join(words[:WORDS_MAX]) or NOBODY
 
 
 def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
-    """Returns the smallest rule that holds of an agent's calls and of no other's."""
+    """Return the smallest rule that holds of an agent's calls and of no other's."""
     others = [
         system for candidate in voices if candidate is not voice for system in candidate.systems
     ]
@@ -88,7 +88,7 @@ def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
 
 
 def _starts(shared: str) -> list[str]:
-    """Returns beginnings of instructions by which to know them, the nicest first."""
+    """Return beginnings of instructions by which to know them, the nicest first."""
     role = _ROLE.match(shared)
     words = [match.end() for match in re.finditer(r"\S+", shared)]
     whole = [shared[:end] for end in words if end > min(HEAD_MAX, len(_head(shared)))]
@@ -102,7 +102,7 @@ def _by_tools(voice: Voice, voices: Sequence[Voice], rule: dict[str, Any]) -> di
 
 
 def _shared(systems: Sequence[str]) -> str:
-    """Returns the text with which all begin."""
+    """Return the text with which all begin."""
     first, last = min(systems), max(systems)
     pairs = enumerate(zip(first, last, strict=False))
     return first[: next((place for place, (a, b) in pairs if a != b), len(first))]

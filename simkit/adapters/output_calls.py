@@ -12,7 +12,7 @@ from simkit.providers.values import Offer, ParsedRequest
 def output_tool(
     model_request: ParsedRequest, value: JsonValue, tools: Sequence[str]
 ) -> Offer | None:
-    """Returns the offered tool by which a value is given; None where it is given as text.
+    """Return the offered tool by which a value is given; None where it is given as text.
 
     It is the one that must be called, or, of the ``tools`` known to take output, the first that
     takes this value; where none does, the first, so that code is seen to refuse it.
@@ -32,7 +32,7 @@ def output_tool(
 
 
 def args_of(value: JsonValue, tool: Offer) -> JsonValue:
-    """Returns the arguments by which a tool is given a value.
+    """Return the arguments by which a tool is given a value.
 
     A value that is no object is the one argument of a tool that has one.
     """

@@ -31,7 +31,7 @@ class OwnModules:
         self._folders: tuple[str, ...] | None = None
 
     def has(self, name: str, file: str) -> bool:
-        """Whether a module of a name, made of a file, is one of them."""
+        """Return whether a module of a name, made of a file, is one of them."""
         if name == self._home or name.startswith(f"{self._home}."):
             return True
         if name.partition(".")[0] in _NEVER:
@@ -41,7 +41,7 @@ class OwnModules:
         return self._is_below(file) and file.endswith(tuple(SOURCE_SUFFIXES))
 
     def forget(self) -> dict[str, ModuleType]:
-        """Lets them be imported anew; returns those that were imported."""
+        """Let them be imported anew; return those that were imported."""
         names = [name for name, module in [*sys.modules.items()] if self._is_own(name, module)]
         return {name: sys.modules.pop(name) for name in names}
 
@@ -62,7 +62,7 @@ class OwnModules:
                 yield os.path.join(path, "")
 
     def _sibling_names(self) -> Iterable[str]:
-        """Returns the folder of the pipeline's module, or those of its package."""
+        """Return the folder of the pipeline's module, or those of its package."""
         module = sys.modules.get(self._home)
         spec = getattr(module, "__spec__", None) or PathFinder.find_spec(
             self._home, [*self._paths, *sys.path]

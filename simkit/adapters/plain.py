@@ -28,7 +28,7 @@ class PlainPilot(FrameworkDriver):
         self._talks: dict[str, Talk] = {}
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Calls the function with the user's message."""
+        """Call the function with the user's message."""
         if turn.resumes:
             raise self._adapter_context.asks_nothing(
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."

@@ -28,7 +28,7 @@ class NotPlain(Exception):
 
 
 def plain(value: Any, depth: int = 0) -> JsonValue:
-    """Returns what a value holds, models and dataclasses as mappings; raises NotPlain."""
+    """Return what a value holds, models and dataclasses as mappings; raise NotPlain."""
     if value is None or type(value) in (bool, int, str):
         return value
     if depth > DEPTH_MAX:
@@ -62,7 +62,7 @@ def is_equal(value: Any, other: Any) -> bool:
 
 
 def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
-    """Yields the public fields of an object that hold plain data.
+    """Yield the public fields of an object that hold plain data.
 
     What has no fields is one itself, by the name ``otherwise``.
     """
@@ -74,7 +74,7 @@ def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _held_by(thing: Any, otherwise: str) -> Iterator[tuple[str, Any]]:
-    """Yields the public fields of an object as they are."""
+    """Yield the public fields of an object as they are."""
     if thing is None:
         return
     fields: Mapping[str, Any]
@@ -93,7 +93,7 @@ def _held_by(thing: Any, otherwise: str) -> Iterator[tuple[str, Any]]:
 
 
 def names_of(value: Any) -> tuple[str, ...] | None:
-    """Returns the fields of a model, a dataclass or a struct; None for anything else."""
+    """Return the fields of a model, a dataclass or a struct; None for anything else."""
     for place in _FIELDS:
         names = getattr(type(value), place, None)
         if names is not None:
@@ -102,7 +102,7 @@ def names_of(value: Any) -> tuple[str, ...] | None:
 
 
 def _mark(value: Any) -> bytes:
-    """Returns bytes that differ where plain data does, for a fraction of its price.
+    """Return bytes that differ where plain data does, for a fraction of its price.
 
     They are empty for what cannot be marked. Only of these each has the mark of the other: a time
     without a zone and its ISO text, an instant in two zones, a set and the list of its items.
@@ -114,7 +114,7 @@ def _mark(value: Any) -> bytes:
 
 
 def _parts_of(value: Any) -> Any:
-    """Returns what is in an object of which msgspec knows no more than that; raises NotPlain."""
+    """Return what is in an object of which msgspec knows no more than that; raise NotPlain."""
     names = names_of(value)
     if names is None:
         return plain(value)
@@ -137,7 +137,7 @@ class _Field(msgspec.Struct, frozen=True):
     """How many items a list has."""
 
     def extended(self, value: Any, mark: bytes) -> list[JsonValue] | None:
-        """Returns a list that goes on where this one ended: only what is new is converted.
+        """Return a list that goes on where this one ended: only what is new is converted.
 
         None where it is no such list; raises NotPlain.
         """
@@ -150,7 +150,7 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 def _head(size: int) -> int:
-    """Returns the bytes before the first item of a list of so many, as MessagePack has it."""
+    """Return the bytes before the first item of a list of so many, as MessagePack has it."""
     return 1 if size < 1 << 4 else 3 if size < 1 << 16 else 5
 
 
@@ -166,7 +166,7 @@ class Snapshots:
         """By session and identity; the object is kept, so that its identity stays its own."""
 
     def changes(self, session: str, thing: Any, otherwise: str) -> tuple[dict[str, Any], bool]:
-        """Returns the fields with new values, and whether the object is seen for the first time.
+        """Return the fields with new values, and whether the object is seen for the first time.
 
         Values share their items with those of other looks: nobody may change them.
         """
@@ -190,7 +190,7 @@ class Snapshots:
 
 
 def plain_or_text(value: Any) -> JsonValue:
-    """Returns a value as plain data; what is none, as a text."""
+    """Return a value as plain data; what is none, as a text."""
     try:
         return plain(value)
     except NotPlain:

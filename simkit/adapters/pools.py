@@ -38,7 +38,7 @@ def taking_turns(turns: ThreadTurns) -> Iterator[None]:
 
 
 def takes_turns() -> bool:
-    """Whether the threads that are started here take turns."""
+    """Return whether the threads that are started here take turns."""
     return _turns.current() is not None
 
 
@@ -102,7 +102,7 @@ def _start(before: Replacement) -> Replacement:
 
 
 def _serves_connections(thread: threading.Thread) -> bool:
-    """Whether a thread is a server's: its loop, or one that is given a connection to serve.
+    """Return whether a thread is a server's: its loop, or one that is given a connection to serve.
 
     It takes no turns. Who asks it reads from the network meanwhile, which is no rest, so that a
     thread that waited for others to come to rest would never answer.

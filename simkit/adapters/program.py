@@ -44,7 +44,7 @@ _PROXIES: Final = frozenset(("http_proxy", "https_proxy", "all_proxy"))
 
 
 def variables_for(url: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment that points every known client at an address."""
+    """Return the environment that points every known client at an address."""
     variables: dict[str, str] = {}
     for protocol in PROTOCOLS.values():
         for name, value in protocol.variables.items():
@@ -79,7 +79,7 @@ class ProgramDriver:
         """The sessions that have begun."""
 
     def start(self, sink: Sink) -> None:
-        """Begins a run; the program itself is started with the first turn."""
+        """Begin a run; the program itself is started with the first turn."""
         app, script = self._app, self._script
         facts = sectioned(facts_of(app, script.limits), app)
         session = opened(
@@ -97,7 +97,7 @@ class ProgramDriver:
         self._use, self._reports = session.use, session.reports
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
-        """Gives the program the user's message, and answers it until it has replied."""
+        """Give the program the user's message, and answer it until it has replied."""
         script, recorder = self._script, self._recorder
         place = recorder.turn
         self._clock.advance_to(turn.not_before)
@@ -124,7 +124,7 @@ class ProgramDriver:
         return error
 
     def _answered(self, turn: UserTurn) -> JsonValue:
-        """Returns the program's reply; raises PipelineError, or what makes the run impossible."""
+        """Return the program's reply; raise PipelineError, or what makes the run impossible."""
         if self._program is None:
             self._program = self._started()
         is_given = False
@@ -149,7 +149,7 @@ class ProgramDriver:
                     raise self._gate.halted
 
     def _out_of_turn(self, request: Request) -> ReportInvalid:
-        """Returns what is wrong with a request between two turns, of which the program is told."""
+        """Return what is wrong with a request between two turns, of which the program is told."""
         over = self._given_turn
         why = f"turn {over} is over: its reply was told" if over else "no turn has begun"
         problem = f"POST {path_of(request.http.url)}: {why}. A turn begins with POST {NEXT}."
@@ -158,13 +158,13 @@ class ProgramDriver:
         return ReportInvalid(problem)
 
     def _let_read(self) -> None:
-        """Waits until the program can have read what is wrong: it asks again, or has ended."""
+        """Wait until the program can have read what is wrong: it asks again, or has ended."""
         assert self._program is not None
         with suppress(ProgramFailed):
             self._program.request(PATIENCE_S).answer(refused("the turn has ended"))
 
     def _decided(self, report_request: Request) -> Any:
-        """Returns what answers a request; where the run cannot go on, the gate knows why."""
+        """Return what answers a request; where the run cannot go on, the gate knows why."""
         request = report_request.http
         try:
             try:
@@ -176,7 +176,7 @@ class ProgramDriver:
             return refused(str(halted.args[0]))
 
     def _state_of(self, turn: UserTurn) -> Mapping[str, JsonValue]:
-        """Returns what a session's state begins as; nothing where it has begun."""
+        """Return what a session's state begins as; nothing where it has begun."""
         is_new = turn.session not in self._known
         self._known.add(turn.session)
         return self._script.initial_state if is_new else {}
@@ -206,7 +206,7 @@ class ProgramDriver:
         return Program(app.program, self._folder, environment)
 
     def restart(self) -> None:
-        """Stops the program as if it had crashed; the next turn starts it anew."""
+        """Stop the program as if it had crashed; the next turn starts it anew."""
         self._leave()
 
     def _leave(self) -> None:
@@ -216,7 +216,7 @@ class ProgramDriver:
             self._given_turn = 0
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
-        """Ends the run; what the program still says of the last turn is too late."""
+        """End the run; what the program still says of the last turn is too late."""
         if error is None and self._program is not None and self._waiting is None:
             with suppress(ProgramFailed):
                 request = self._program.request(PATIENCE_S)
@@ -229,7 +229,7 @@ class ProgramDriver:
         self._gate.ended(error)
 
     def close(self) -> None:
-        """Ends the program, which is told that there are no more turns, and may end by itself."""
+        """End the program, which is told that there are no more turns, and may end by itself."""
         program, self._program = self._program, None
         if program is None:
             return
@@ -243,5 +243,5 @@ class ProgramDriver:
 
 
 def refused(why: str) -> HttpResponse:
-    """Returns what tells a program that the run cannot go on."""
+    """Return what tells a program that the run cannot go on."""
     return as_json(400, {"error": {"type": "simkit", "message": f"simkit: {why}"}})

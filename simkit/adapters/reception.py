@@ -33,7 +33,7 @@ def opened(
     app: App, script: Script, facts: PipelineFacts, sink: Sink, clock: VirtualClock, *,
     driver: str, gives: bool, models: Answerer | None, tools: Answerer | None,
 ) -> Reception:  # fmt: skip
-    """Returns what hears a program, with the run begun.
+    """Return what hears a program, with the run begun.
 
     ``gives`` says whether sessions have what the scenario gives them as their state. Recorded
     traffic answers, as ``models``, agents that a turn has no lines for, and, as ``tools``, their

@@ -107,7 +107,7 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: str | Error = ""
 
     def failure(self, command: str = "") -> PipelineError | None:
-        """Returns the error with which the turn ends; ``command`` is the program's."""
+        """Return the error with which the turn ends; ``command`` is the program's."""
         if isinstance(self.error, Error):
             return FrameworkFailed(self.error.message, self.error.type)
         if not self.error:
@@ -145,7 +145,7 @@ class Reports:
         }
 
     def take(self, request: HttpRequest) -> HttpResponse | None:
-        """Answers a report; None for any other request; raises ReportInvalid.
+        """Answer a report; None for any other request; raise ReportInvalid.
 
         Raises PipelineError and ScriptBroken for what a scenario cannot answer.
         """
@@ -168,7 +168,7 @@ class Reports:
             raise ReportInvalid(f"POST {path}: {problem}") from None
 
     def tells_end_of(self, run: Run) -> bool:
-        """Whether the program says itself when a run is over."""
+        """Return whether the program says itself when a run is over."""
         return run.id in self._reported_ids
 
     def _started(self, report: Started) -> Mapping[str, Any]:
@@ -209,7 +209,7 @@ class Reports:
         return {}
 
     def _request_of(self, report: ToolCall | ToolResult) -> ToolRequest | None:
-        """Returns the model's request under the id that a report names."""
+        """Return the model's request under the id that a report names."""
         if not report.call_id:
             return None
         request = self._recorder.call_request(report.call_id)
@@ -247,7 +247,7 @@ class Reports:
             raise _Wrong(f"`update.{name}`: {problem}")
 
     def _run_of(self, key: str, agent: str) -> Run:
-        """Returns the last run of an agent that is, or was, at work in this turn."""
+        """Return the last run of an agent that is, or was, at work in this turn."""
         runs = self._recorder.runs
         run = self._recorder.open_run(agent) or next(
             (candidate for candidate in reversed(runs) if candidate.agent == agent), None
@@ -300,7 +300,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def reply_in(request: HttpRequest) -> Reply:
-    """Returns what a program says to `REPLY`; raises ReportInvalid."""
+    """Return what a program says to `REPLY`; raise ReportInvalid."""
     reply = _read(request, Reply)
     if reply.error and reply.reply is not None:
         raise ReportInvalid(
@@ -310,7 +310,7 @@ def reply_in(request: HttpRequest) -> Reply:
 
 
 def turn_told(turn: UserTurn, number: int, initial_state: Mapping[str, JsonValue]) -> HttpResponse:
-    """Returns what tells a program its turn; ``given`` is what the session's state begins as."""
+    """Return what tells a program its turn; ``given`` is what the session's state begins as."""
     fields: dict[str, Any] = {
         "turn": number,
         "session": turn.session,
@@ -354,6 +354,6 @@ def _value_text(value: JsonValue) -> str:
 
 
 def as_json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
-    """Returns an answer in JSON that no client repeats."""
+    """Return an answer in JSON that no client repeats."""
     headers = (("content-type", "application/json"), ("x-should-retry", "false"), *more)
     return HttpResponse(status, headers, (msgspec.json.encode(value),))

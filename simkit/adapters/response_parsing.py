@@ -30,7 +30,7 @@ class ModelCall(msgspec.Struct, frozen=True):
 def record_answer(
     call: ModelCall, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool
 ) -> Fails | None:
-    """Writes down what a provider answers; returns the failure, if it is one.
+    """Write down what a provider answers; return the failure, if it is one.
 
     ``is_marked`` says that user code itself says when the run is over.
     """
@@ -61,7 +61,7 @@ def record_answer(
 
 
 def concluded(recorder: TraceRecorder, run: Run, message: Message) -> None:
-    """Ends a run that nobody marks, where its model has said its last word or passed control."""
+    """End a run that nobody marks, where its model has said its last word or passed control."""
     if any(call.is_handoff for call in message.calls):
         recorder.end_run(run, "handed_off")
     elif not message.calls:

@@ -48,7 +48,7 @@ def handoff_tools_of(app: App) -> HandoffTools:
 
 
 def refuse_nodes(app: App) -> None:
-    """Raises ScriptBroken for a rule that names nodes where nobody looks for any."""
+    """Raise ScriptBroken for a rule that names nodes where nobody looks for any."""
     for agent, rule in app.agents.items():
         if rule.node:
             raise ScriptBroken(
@@ -60,7 +60,7 @@ def refuse_nodes(app: App) -> None:
 
 
 def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
-    """Raises ScriptMisfit for a rule that names a node which no graph has and which never ran.
+    """Raise ScriptMisfit for a rule that names a node which no graph has and which never ran.
 
     Where the nodes are not all there are, a rule may speak of a graph that this scenario does not
     reach: there only a name that is nearly a node's is wrong.
@@ -72,7 +72,7 @@ def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
 
 
 def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) -> None:
-    """Raises ScriptMisfit for a rule of an agent that never ran and is nearly called like one.
+    """Raise ScriptMisfit for a rule of an agent that never ran and is nearly called like one.
 
     ``known`` are the agents that the framework knows, ``met`` those that ran. Which others code
     may make, nobody knows: the names alone say that one was misspelt.
@@ -84,7 +84,7 @@ def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) 
 
 
 def _unmet(rules: Mapping[str, AgentRule], names: Collection[str]) -> Iterator[str]:
-    """Yields the agents of rules that hold of no call by themselves, and are none of the names."""
+    """Yield the agents of rules that hold of no call by themselves, and are none of the names."""
     for agent, rule in rules.items():
         if agent not in names and not rule.node and not rule.matchers():
             yield agent

@@ -23,12 +23,12 @@ class ContextScope(Generic[ValueT]):
         self._variable = ContextVar[ValueT | None](name, default=None)
 
     def now(self) -> ValueT | None:
-        """Returns what this code belongs to."""
+        """Return what this code belongs to."""
         return self._variable.get()
 
     @contextmanager
     def inside(self, value: ValueT) -> Iterator[None]:
-        """Makes what is done, and started, in here belong to ``one``.
+        """Make what is done, and started, in here belong to ``one``.
 
         It may be left in another context than it was entered in, as streams are.
         """
@@ -64,7 +64,7 @@ class ContextListeners(Generic[ListenerT]):
         self._lock = threading.RLock()
 
     def current(self) -> ListenerT | None:
-        """Returns who hears this code.
+        """Return who hears this code.
 
         Who began to listen in the middle of a turn is not in the context of code that ran already:
         that code is heard by the listener of its turn. Code whose context has nobody who still
@@ -86,7 +86,7 @@ class ContextListeners(Generic[ListenerT]):
 
     @contextmanager
     def activate(self, listener: ListenerT) -> Iterator[None]:
-        """Lets one hear what is done in this context, and in what that starts."""
+        """Let one hear what is done in this context, and in what that starts."""
         entry = (listener, _turn.now(), current_owner())
         with self._lock:
             self._working = (*self._working, entry)
@@ -119,7 +119,7 @@ class ParallelGroups(Generic[KeyT]):
         self._waiting[key] = around
 
     def those_with(self, key: KeyT) -> list[KeyT]:
-        """Returns what was begun in the same place and is not at work yet, in order; and itself."""
+        """Return what was begun in the same place and is not at work yet, in order; and itself."""
         if key not in self._waiting:
             return []
         around = self._waiting[key]
@@ -139,12 +139,12 @@ class ParallelGroups(Generic[KeyT]):
         self._groups.pop(key, None)
 
     def clear(self) -> None:
-        """Forgets what is not at work yet."""
+        """Forget what is not at work yet."""
         self._waiting.clear()
         self._groups.clear()
 
 
 async def others_begin() -> None:
-    """Lets those begin that were started beside this code: a group goes to work together."""
+    """Let those begin that were started beside this code: a group goes to work together."""
     for _ in range(TICKS):
         await asyncio.sleep(0)

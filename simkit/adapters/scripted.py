@@ -45,7 +45,7 @@ class ScriptedAnswers:
         """What was wrong with the handoff that was answered last, by its tool's schema."""
 
     def chosen(self, call: ModelCall) -> Answer:
-        """Returns the next line's answer, a timeout if that comes later than the client waits.
+        """Return the next line's answer, a timeout if that comes later than the client waits.
 
         Raises ReplyMissing or ScriptBroken.
         """
@@ -57,7 +57,7 @@ class ScriptedAnswers:
         return answer
 
     def served(self, call: ModelCall, answer: Answer) -> Decision:
-        """Returns an answer in the provider's words; raises ScriptBroken where it cannot."""
+        """Return an answer in the provider's words; raise ScriptBroken where it cannot."""
         recorder, run, model_request = self._recorder, call.run, call.model_request
         self.misfit, reply = "", answer.reply
         message, kind = self._message(reply, call)
@@ -80,12 +80,12 @@ class ScriptedAnswers:
         return served
 
     def _place(self, answer: Answer, call: ModelCall) -> SourcePath:
-        """Returns where in the scenario a reply line stands."""
+        """Return where in the scenario a reply line stands."""
         where = ("turns", self._recorder.turn - 1, "replies", call.run.agent)
         return where if answer.line is None else (*where, answer.line)
 
     def _in_its_ids(self, message: Message, call: ModelCall) -> Message:
-        """Returns a message whose calls have ids as the provider that was asked makes them."""
+        """Return a message whose calls have ids as the provider that was asked makes them."""
         prefix, served_id = call.protocol.call_prefix, self._recorder.served_id
         calls = tuple(ToolCall(served_id(c.id, prefix), c.name, c.args) for c in message.calls)
         return msgspec.structs.replace(message, calls=calls)
@@ -111,7 +111,7 @@ class ScriptedAnswers:
         )
 
     def _message(self, reply: m.Reply, call: ModelCall) -> tuple[Message, str]:
-        """Returns what the model says, and what kind of answer it is."""
+        """Return what the model says, and what kind of answer it is."""
         model_request, agent = call.model_request, call.run.agent
         if isinstance(reply, m.Text):
             return Message("assistant", reply.text), "text"
@@ -138,7 +138,7 @@ class ScriptedAnswers:
         )
 
     def _handoff(self, reply: m.Handoff, call: ModelCall) -> ToolCall:
-        """Returns the call by which the offered tools pass control to an agent."""
+        """Return the call by which the offered tools pass control to an agent."""
         tools = self._recorder.handoff_tools
         routers, target_of = tools.routers, tools.target_of
         offers = [
@@ -179,7 +179,7 @@ class ScriptedAnswers:
 
 
 def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
-    """Returns a tool's name, with the agents to which it may pass control."""
+    """Return a tool's name, with the agents to which it may pass control."""
     named = agents_named(offer.schema, routers.get(offer.name))
     return f"{offer.name} (to {', '.join(named)})" if named else offer.name
 
@@ -187,7 +187,7 @@ def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
 def _misfit(
     line: m.Handoff, place: int | None, tool_call: ToolCall, call: ModelCall, turn: int
 ) -> str:
-    """Says what a handoff's tool takes otherwise; empty where it takes what the line says.
+    """Describe what a handoff's tool takes otherwise; empty where it takes what the line says.
 
     It is no error by itself: how the pipeline copes with it may be what is tested.
     """

@@ -32,7 +32,7 @@ _loops: Final = "_simkit_in_step"
 
 
 def keep_in_step() -> None:
-    """Lets the running event loop wait for its threads while a scenario runs."""
+    """Let the running event loop wait for its threads while a scenario runs."""
     loop: Any = asyncio.get_running_loop()
     if getattr(loop, _loops, False):
         return
@@ -52,7 +52,7 @@ class Loops:
         """By thread."""
 
     def lend(self) -> None:
-        """Gives this thread a loop, if it has none."""
+        """Give this thread a loop, if it has none."""
         known = getattr(getattr(asyncio.get_event_loop_policy(), "_local", None), "_loop", None)
         if known is None or known.is_closed():
             thread = threading.get_ident()
@@ -61,7 +61,7 @@ class Loops:
             asyncio.set_event_loop(self._loops[thread])
 
     def close(self) -> None:
-        """Ends them."""
+        """End them."""
         for loop in self._loops.values():
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()

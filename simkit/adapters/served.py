@@ -117,7 +117,7 @@ class ServedRun:
         return self._error.message if self._error is not None else ""
 
     def take(self, request: HttpRequest) -> Decision:
-        """Answers one request of the program; it is told what is wrong, as its provider would."""
+        """Answer one request of the program; it is told what is wrong, as its provider would."""
         request = addressed(request)
         path = _path(request)
         if path == NEXT and request.method == "POST":
@@ -173,7 +173,7 @@ class ServedRun:
             self._error = e.ErrorFacts(problem.type, str(problem))
 
     def _take_report(self, request: HttpRequest, path: str) -> HttpResponse:
-        """Takes down what the program tells of itself."""
+        """Take down what the program tells of itself."""
         if not self._recorder.turn:
             self._begin()
         try:
@@ -201,7 +201,7 @@ class ServedRun:
         return turn_told(turn, self._recorder.turn, self._script.initial_state if is_new else {})
 
     def _follow(self, text_sent: str, sessions: frozenset[str]) -> None:
-        """Begins the turn whose message is the latest that a context holds.
+        """Begin the turn whose message is the latest that a context holds.
 
         ``sessions`` are those that the context's history fits, as far as it tells.
         """
@@ -323,7 +323,7 @@ class ServedRun:
 
 
 def addressed(request: HttpRequest) -> HttpRequest:
-    """Returns a request with the agent that its path names as a header, and the path without."""
+    """Return a request with the agent that its path names as a header, and the path without."""
     host, path, query = _parted(request)
     match = _AGENT_PATH.match(path)
     if match is None:
@@ -356,7 +356,7 @@ def _messages(request: HttpRequest, protocol: Protocol) -> Sequence[Message]:
 
 
 def _latest(messages: Sequence[Message]) -> str:
-    """Returns the latest user message of a context, else its instructions; empty for neither."""
+    """Return the latest user message of a context, else its instructions; empty for neither."""
     users = [message.content for message in messages if message.role == "user"]
     return users[-1] if users else "\n".join(m.content for m in messages if m.role == "system")
 
@@ -373,7 +373,7 @@ def _new_messages(decision: Decision, request: HttpRequest) -> list[Message]:
 
 
 def _end_of(text: str, text_sent: str) -> int:
-    """Returns where a text last ends in what was said, as words of its own; -1 for nowhere."""
+    """Return where a text last ends in what was said, as words of its own; -1 for nowhere."""
     if not text.strip():
         return -1
     matches = re.finditer(rf"(?<!\w){re.escape(text.strip())}(?!\w)", text_sent)
@@ -381,7 +381,7 @@ def _end_of(text: str, text_sent: str) -> int:
 
 
 def _value_of(message: Message) -> JsonValue:
-    """Returns what a model said as JSON, where that is what it was asked for; else its text."""
+    """Return what a model said as JSON, where that is what it was asked for; else its text."""
     value = value_said(message)
     try:
         is_json = value is not None and msgspec.json.decode(message.content) == value
@@ -391,7 +391,7 @@ def _value_of(message: Message) -> JsonValue:
 
 
 def _later(decision: Decision, wait_ms: int) -> Decision:
-    """Returns an answer that lets wait for it: a scripted latency is real to another process."""
+    """Return an answer that lets wait for it: a scripted latency is real to another process."""
     if not wait_ms or not isinstance(decision, HttpResponse):
         return decision
     first = decision.waits_ms[0] if decision.waits_ms else 0

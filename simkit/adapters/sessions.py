@@ -62,7 +62,7 @@ class Session:
         """What was asked for in one message and did not come back yet, by agent and tools."""
 
     def served(self, ours: str, prefix: str) -> str:
-        """Returns the id of our call as a provider writes it, by which it is known again."""
+        """Return the id of our call as a provider writes it, by which it is known again."""
         own_id = f"{prefix}{ours.removeprefix('call'):0>24}" if prefix else ours
         self.ids[own_id], self._served[ours] = ours, own_id
         if prefix:
@@ -70,13 +70,13 @@ class Session:
         return own_id
 
     def ask(self, request: ToolRequest) -> None:
-        """Notes a call that a model asks for."""
+        """Record a call that a model asks for."""
         call = request.call
         self.requests[call.id] = request
         self._alike.setdefault((call.name, _args_bytes(call.args)), []).append(call.id)
 
     def turn_out(self, request: ToolRequest, agent: str) -> None:
-        """Notes that a call passes control to an agent, as was not known when it was logged."""
+        """Record that a call passes control to an agent, as was not known when it was logged."""
         ours = {request.call.id: agent}
         for mark, message in [*self.latest.items()]:
             if any(call.id in ours for call in message.calls):
@@ -86,12 +86,12 @@ class Session:
                 request.call = next(call for call in message.calls if call.id in ours)
 
     def ask_together(self, agent: str, run: str, calls: Sequence[ToolCall]) -> None:
-        """Notes the calls of one message, by which it is known when it comes back."""
+        """Record the calls of one message, by which it is known when it comes back."""
         group = Group(run, tuple(c.id for c in calls), tuple(_args_bytes(c.args) for c in calls))
         self._waiting.setdefault(_tools(agent, calls), []).append(group)
 
     def come_back(self, agent: str, run: str, messages: Sequence[Message]) -> None:
-        """Finds the calls that a request answers for the first time, whatever their ids are.
+        """Find the calls that a request answers for the first time, whatever their ids are.
 
         Clients that number the calls of each request or of each conversation use one id for many
         calls: what an agent asked for last stands at the end of what it is sent next.
@@ -115,7 +115,7 @@ class Session:
             waiting.remove(group)
 
     def _ours_served(self, foreign: str) -> str:
-        """Returns our id of a call that comes under the id under which it was served, or empty."""
+        """Return our id of a call that comes under the id under which it was served, or empty."""
         ours = self.ids.get(foreign, "")
         return ours if ours and self._served.get(ours) == foreign else ""
 
@@ -124,7 +124,7 @@ class Session:
         self.ids[foreign] = ours
 
     def known_again(self, foreign: str, name: str, args: JsonValue, agent: str = "") -> str:
-        """Returns our id of a call that comes under a foreign one; empty for a call that is new.
+        """Return our id of a call that comes under a foreign one; empty for a call that is new.
 
         Clients of protocols that need no ids make their own. Such a call is told by its name,
         arguments and order, first among those of the ``agent`` that is sent it. An id that stood
@@ -167,7 +167,7 @@ def _tools(agent: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
 
 
 def _args_bytes(args: JsonValue) -> bytes:
-    """Returns arguments as bytes; ``3.0`` is ``3``, for some clients know no whole numbers."""
+    """Return arguments as bytes; ``3.0`` is ``3``, for some clients know no whole numbers."""
     encoded = _encode(args)
     return _encode(_whole(args)) if b".0" in encoded else encoded
 

@@ -20,7 +20,7 @@ Print: TypeAlias = tuple[Any, ...]
 
 
 def print_of(message: Message) -> Print:
-    """Returns what makes a message the same as another."""
+    """Return what makes a message the same as another."""
     calls: tuple[Any, ...] = ()
     if message.calls:
         calls = tuple((c.id, c.name, _encode(c.args), c.to) for c in message.calls)
@@ -56,7 +56,7 @@ class SentStream:
         numbered: Callable[[list[int]], list[int]],
         cuts: Sequence[e.Cut] = (),
     ) -> e.Shown:
-        """Takes the next context, and returns how it is told.
+        """Take the next context, and return how it is told.
 
         ``numbered`` gets the numbers of the messages that it shares with the last one (its first
         ones, or, where a window has moved, those from another place on), and returns all.
@@ -92,7 +92,7 @@ class SentStream:
         )
 
     def _aligned(self, prints: Sequence[Print]) -> tuple[int, int] | None:
-        """Returns from which settled place on a context goes along with the last, and how far."""
+        """Return from which settled place on a context goes along with the last, and how far."""
         if not self._prints or not prints:
             return None
         lo = self._lo
@@ -113,7 +113,7 @@ class SentStream:
 
 
 def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
-    """Returns how many of the first ones are equal; both are lists."""
+    """Return how many of the first ones are equal; both are lists."""
     if before == after[: len(before)]:
         return len(before)
     start = leading_same(before, after)
@@ -122,7 +122,7 @@ def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
 
 
 def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
-    """Returns how many of the first ones are the same objects; both are lists.
+    """Return how many of the first ones are the same objects; both are lists.
 
     An equal one that stands between such counts too.
     """

@@ -11,12 +11,12 @@ from simkit.spec.scenario.apps import App
 
 
 def unnamed(stubs: Iterable[str], app: App) -> Iterator[str]:
-    """Yields the tools with results whose functions the scenario does not name."""
+    """Yield the tools with results whose functions the scenario does not name."""
     yield from (tool for tool in stubs if tool not in app.options.tools)
 
 
 def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
-    """Raises ScriptBroken where nothing can stand in for a tool's function: it would run."""
+    """Raise ScriptBroken where nothing can stand in for a tool's function: it would run."""
     for tool in tools:
         raise _nobody_knows(tool, app, turn)
 
@@ -24,7 +24,7 @@ def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
 def refuse_unreached(
     tools: Iterable[str], app: App, recorder: TraceRecorder, reached: Collection[str]
 ) -> None:
-    """Raises ScriptMisfit for results that no call of the turn could have had.
+    """Raise ScriptMisfit for results that no call of the turn could have had.
 
     ``reached`` are the tools whose calls were answered, or carried out, where that was seen.
     """

@@ -296,7 +296,7 @@ class ThreadTurns:
                 stopped.lock.acquire(timeout=wait_s)
 
     def _asks(self, stopped: StoppedThread) -> bool:
-        """Whether this one looks whether all rest: one of those that have stopped does."""
+        """Return whether this one looks whether all rest: one of those that have stopped does."""
         return stopped is min(self._stopped.values(), key=lambda thread: thread.rank, default=None)
 
     def _come_to_rest(self, me: int) -> None:
@@ -429,7 +429,7 @@ class ThreadTurns:
         return is_resting
 
     def _are_starting(self, alive: dict[int, FrameType], waited_s: float) -> bool:
-        """Whether a thread that was started is still expected to begin."""
+        """Return whether a thread that was started is still expected to begin."""
         for rank, starting in [*self._starting.items()]:
             starting.waited_s += waited_s
             if starting.has_died(alive):
@@ -465,7 +465,8 @@ class ThreadTurns:
         return waiting(frame, ident, frames)
 
     def _is_about_to_take(self, queue: object) -> bool:
-        """Whether something was submitted to a pool's queue that an idle worker takes now."""
+        """Return whether something was submitted to a pool's queue that an idle worker takes
+        now."""
         self._pending = {k: item for k, item in self._pending.items() if not item[1].done()}
         return any(item[0] is queue for item in self._pending.values())
 

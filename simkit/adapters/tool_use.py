@@ -26,7 +26,7 @@ from simkit.trace.store import canonical
 def received(
     args: Mapping[str, Any], request_args: JsonValue, schema: JsonValue
 ) -> Mapping[str, Any]:
-    """Returns a call's arguments without those that a framework injects: state, a context object.
+    """Return a call's arguments without those that a framework injects: state, a context object.
 
     Injected is what the schema, with which the model was offered the tool, does not name and the
     model did not say. A function that takes the model's arguments under other names, or whole, has
@@ -82,7 +82,7 @@ class ToolUse:
         request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
-        """Returns the tool's result; raises what it fails with, and RunHalted for no result.
+        """Return the tool's result; raise what it fails with, and RunHalted for no result.
 
         ``asked`` is the model's request, where that is known; ``returns`` is what the tool says
         that it returns: an annotation, or a JSON Schema.
@@ -109,7 +109,7 @@ class ToolUse:
         result: Any,
         error: str,
     ) -> None:
-        """Writes down a call that was carried out elsewhere, whatever the scenario scripts."""
+        """Write down a call that was carried out elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
             request, _ = self._begin_call(tool, args, request)
             self._recorder.tool_answered(request, canonical(result), error)
@@ -117,7 +117,7 @@ class ToolUse:
     def _begin_call(
         self, tool: str, args: Mapping[str, Any], request: ToolRequest | None
     ) -> tuple[ToolRequest, JsonValue]:
-        """Writes down that a tool is carried out; returns the call, and what it was given."""
+        """Write down that a tool is carried out; return the call, and what it was given."""
         pending = [request] if request is not None else [*self._recorder.pending(tool)]
         plain = canonical(self._received(tool, args, pending))
         request = request or self._request_for(tool, plain, pending)
@@ -130,7 +130,7 @@ class ToolUse:
     def stand_in(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
     ) -> Any:
-        """Answers a call of a function that ``app.tools`` names, as `__call__` does.
+        """Answer a call of a function that ``app.tools`` names, as `__call__` does.
 
         One that a framework makes to carry out a call of the tool is that call, not another.
         """
@@ -150,7 +150,7 @@ class ToolUse:
     def _received(
         self, tool: str, args: Mapping[str, Any], pending: Sequence[ToolRequest]
     ) -> Mapping[str, Any]:
-        """Returns the arguments of a call that a model may have asked for, or else the code."""
+        """Return the arguments of a call that a model may have asked for, or else the code."""
         if not pending:
             return args
         return received(args, pending[0].call.args, self._recorder.offered.get(tool))
@@ -158,7 +158,7 @@ class ToolUse:
     def _request_for(
         self, tool: str, args: JsonValue, pending: Sequence[ToolRequest]
     ) -> ToolRequest:
-        """Returns the model's request that is carried out: the same one, else the oldest."""
+        """Return the model's request that is carried out: the same one, else the oldest."""
         request = next(
             (candidate for candidate in pending if candidate.call.args == args), None
         ) or next((candidate for candidate in pending if is_same(candidate.call.args, args)), None)
@@ -183,7 +183,7 @@ class ToolUse:
         return answer.result
 
     def _carried_out(self, request: ToolRequest, real: Callable[[], Any]) -> Any:
-        """Calls a tool, or has its recorded result; raises RunHalted where that is not known."""
+        """Call a tool, or has its recorded result; raise RunHalted where that is not known."""
         others, call = self._others, request.call
         if others is None or not others.records(call.name):
             return real()
@@ -193,7 +193,7 @@ class ToolUse:
             raise self._gate.halt(problem) from problem
 
     def _observed(self, request: ToolRequest, result: Any, carried: _Carried) -> Any:
-        """Returns a result that is written down as soon as it is whole."""
+        """Return a result that is written down as soon as it is whole."""
         if inspect.isawaitable(result):
             return self._awaited(request, result, carried)
         if inspect.isasyncgen(result):

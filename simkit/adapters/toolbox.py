@@ -26,7 +26,7 @@ class StandIn(Protocol):
     def __call__(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
     ) -> Any:
-        """Gets the arguments by name, what runs the real function, and the annotation of what
+        """Get the arguments by name, what runs the real function, and the annotation of what
         that returns; returns the result."""
 
 
@@ -38,14 +38,14 @@ class Toolbox:
     """The tools of one scenario: the functions that carry them out, and who answers instead."""
 
     def __init__(self, functions: Mapping[str, Any], stand_in: StandIn) -> None:
-        """Raises FunctionMissing for what is no Python function."""
+        """Raise FunctionMissing for what is no Python function."""
         self.stand_in = stand_in
         self._exchanged: list[FunctionType] = []
         self.tools = {plain_function(tool, function): tool for tool, function in functions.items()}
 
     @contextmanager
     def standing_by(self) -> Iterator[None]:
-        """Exchanges the functions' code; their calls are answered only where it is at work."""
+        """Exchange the functions' code; their calls are answered only where it is at work."""
         try:
             for function in self.tools:
                 self._exchange(function)
@@ -65,7 +65,7 @@ class Toolbox:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Answers the calls of this context, and of what it starts."""
+        """Answer the calls of this context, and of what it starts."""
         with _lock:
             _working.append(self)
         before = _current.set(self)
@@ -78,12 +78,12 @@ class Toolbox:
 
 
 def toolbox_at_work() -> Toolbox | None:
-    """Returns the tools of the scenario to which this context belongs."""
+    """Return the tools of the scenario to which this context belongs."""
     return _current.get()
 
 
 def plain_function(tool: str, function: Any) -> FunctionType:
-    """Returns the function behind a method, a decorator's wrapper, a partial, a framework's tool;
+    """Return the function behind a method, a decorator's wrapper, a partial, a framework's tool;
     raises FunctionMissing where there is none."""
     inner = function
     while inner is not None:
@@ -101,7 +101,7 @@ def plain_function(tool: str, function: Any) -> FunctionType:
 
 
 def _held_by(function: Any) -> Any:
-    """Returns the function that a partial or a framework's tool holds, or None."""
+    """Return the function that a partial or a framework's tool holds, or None."""
     if isinstance(function, partial):
         return function.func
     candidates = (getattr(function, name, None) for name in _HOLDERS)
@@ -135,7 +135,7 @@ class _Exchanged:
         self.scenarios = 0
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Returns the arguments of a call by name; raises TypeError where they do not fit."""
+        """Return the arguments of a call by name; raise TypeError where they do not fit."""
         bound = self.signature.bind(*args, **kwargs)
         named = dict(bound.arguments)
         if self.first in ("self", "cls"):
@@ -208,7 +208,7 @@ _JUMPS: Final = (
 
 
 def _jump(function: FunctionType) -> CodeType:
-    """Returns code that calls the stand-in of one function, for a function of the same shape."""
+    """Return code that calls the stand-in of one function, for a function of the same shape."""
     source = next(source for is_it, source in _JUMPS if is_it(function))
     replacements: dict[str, Any] = {}
     exec(compile(source.format(number=id(function)), "<simkit>", "exec"), replacements)
@@ -218,7 +218,7 @@ def _jump(function: FunctionType) -> CodeType:
 
 
 def _answering(function: FunctionType) -> Toolbox | None:
-    """Returns the scenario that answers a call here; None for the real function.
+    """Return the scenario that answers a call here; None for the real function.
 
     Raises RunHalted where several might, in a thread that belongs to none of them.
     """

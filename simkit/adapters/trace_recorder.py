@@ -93,7 +93,7 @@ class TraceRecorder(CallLog):
             self.log(Message("user", text, data=value))
 
     def _give(self) -> None:
-        """Tells what a session begins with; what was said before it is part of its log."""
+        """Report what a session begins with; what was said before it is part of its log."""
         if not self.initial_state:
             return
         turn, self.turn = self.turn, 0
@@ -183,7 +183,7 @@ class TraceRecorder(CallLog):
         return run
 
     def _know(self, agent: str) -> None:
-        """Learns that an agent is there; what a tool was called for may be plain only now."""
+        """Learn that an agent is there; what a tool was called for may be plain only now."""
         tools = self.handoff_tools
         version = tools.version
         tools.know((agent,))
@@ -210,7 +210,7 @@ class TraceRecorder(CallLog):
         )
 
     def begin_group(self) -> str:
-        """Returns the id of a new group of runs that are parallel."""
+        """Return the id of a new group of runs that are parallel."""
         self.numbers.groups += 1
         return f"g{self.numbers.groups}"
 
@@ -223,7 +223,7 @@ class TraceRecorder(CallLog):
     def end_run(
         self, run: Run, status: str = "done", output: JsonValue = None, *, is_null: bool = False
     ) -> None:
-        """Records the end of a run. Without ``output``, its output is what it said last.
+        """Record the end of a run. Without ``output``, its output is what it said last.
 
         ``is_null`` says that the output is known to be null.
         """
@@ -244,13 +244,13 @@ class TraceRecorder(CallLog):
         )
 
     def open_run(self, agent: str) -> Run | None:
-        """Returns the agent's last run of this turn that is not over."""
+        """Return the agent's last run of this turn that is not over."""
         return next((r for r in reversed(self.runs) if r.agent == agent and not r.is_over), None)
 
     # The log
 
     def log(self, message: Message, run: Run | None = None) -> Message:
-        """Adds a message to the session's log, under the next number."""
+        """Add a message to the session's log, under the next number."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = msgspec.structs.replace(message, id=f"m{number}", turn=self.turn)
         mark, session = print_of(message), self._session
@@ -265,7 +265,7 @@ class TraceRecorder(CallLog):
         return message
 
     def known(self, message: Message, run: Run | None = None) -> Message:
-        """Returns a message as the log has it; one that nobody was heard to say joins it."""
+        """Return a message as the log has it; one that nobody was heard to say joins it."""
         ours = self._ours(message)
         numbers = self._session.log.get(print_of(ours))
         if numbers:
@@ -273,18 +273,18 @@ class TraceRecorder(CallLog):
         return self._joined(ours, run)
 
     def _joined(self, ours: Message, run: Run | None) -> Message:
-        """Adds a message that nobody was heard to say."""
+        """Add a message that nobody was heard to say."""
         return self._arrived(_said_by(ours, run), run)
 
     def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
-        """Returns messages as they stand in the log; those that nobody was heard to say join it."""
+        """Return messages as they stand in the log; those that nobody was heard to say join it."""
         latest, ours = self._session.latest, [*map(self._ours, messages)]
         return [latest.get(print_of(message)) or self._joined(message, run) for message in ours]
 
     def references_of(
         self, messages: Sequence[Message], channel: str, run: Run | None = None
     ) -> References:
-        """Returns references to the messages of a list that is told again and again.
+        """Return references to the messages of a list that is told again and again.
 
         It has mostly grown since: what was at its front before is not looked up again.
         """
@@ -395,7 +395,7 @@ class TraceRecorder(CallLog):
             run.cuts = (*run.cuts, *cuts)
 
     def _ours(self, message: Message, agent: str = "") -> Message:
-        """Returns a message with our ids, and with the agents to which its calls pass control."""
+        """Return a message with our ids, and with the agents to which its calls pass control."""
         if not message.calls and not message.call_id:
             return message
         calls = tuple(self._our_call(call, agent) for call in message.calls)
@@ -410,7 +410,7 @@ class TraceRecorder(CallLog):
     def _numbered(
         self, messages: Sequence[Message], prints: Sequence[Print], known: list[int], run: Run
     ) -> list[int]:
-        """Returns each message's number in the log, where those that are new are added.
+        """Return each message's number in the log, where those that are new are added.
 
         Of several that are the same, the latest that keeps the order is meant.
         """
@@ -430,7 +430,7 @@ class TraceRecorder(CallLog):
         return [*known, *(number for number in message_numbers if number is not None)]
 
     def _arrived(self, message: Message, run: Run | None) -> Message:
-        """Adds what a context holds and nobody was heard to say: tool results mostly."""
+        """Add what a context holds and nobody was heard to say: tool results mostly."""
         request = self._session.requests.get(message.call_id) if message.role == "tool" else None
         if message.role == "tool" and not message.call_id and run is not None:
             # Clients may leave out a call that is like another, and send both results.
@@ -492,14 +492,14 @@ class TraceRecorder(CallLog):
 
 
 def _said_by(message: Message, run: Run | None) -> Message:
-    """Returns a message with who is at work as its author, where a model's has none."""
+    """Return a message with who is at work as its author, where a model's has none."""
     if message.role == "assistant" and not message.agent and run is not None:
         return msgspec.structs.replace(message, agent=run.agent)
     return message
 
 
 def _value(text: str) -> JsonValue:
-    """Returns what a tool's text says as JSON, or the text."""
+    """Return what a tool's text says as JSON, or the text."""
     if not text.startswith(("{", "[", '"')):
         return text
     try:
@@ -521,7 +521,7 @@ STOPS: Final = (CancelledError, GeneratorExit)
 
 
 def ending(problem: BaseException | None, *stops: type[BaseException]) -> str:
-    """Returns the status of a run that a problem ended; ``stops`` are a framework's own ways to
+    """Return the status of a run that a problem ended; ``stops`` are a framework's own ways to
     stop an agent."""
     if problem is None:
         return "done"

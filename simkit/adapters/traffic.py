@@ -33,7 +33,7 @@ class GatedTraffic:
     def decide(
         self, call: ModelCall, recorder: TraceRecorder, answered: AnswerCallback
     ) -> Decision:
-        """Answers a model call, or lets it through; raises CassetteMissed."""
+        """Answer a model call, or let it through; raise CassetteMissed."""
         exchange = self._exchange(call.run.agent, call.request, recorder)
         if exchange.answer is not None:
             answered(exchange.answer)
@@ -49,7 +49,7 @@ class GatedTraffic:
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Answers a request that is no model call; None where the cassette knows of no such."""
+        """Answer a request that is no model call; None where the cassette knows of no such."""
         if not self._traffic.knows_others:
             return None
         exchange = self._exchange(agent or _at_work(recorder), request, recorder)
@@ -70,7 +70,7 @@ class GatedTraffic:
         recorder: TraceRecorder,
         real: Callable[[], Any],
     ) -> Any:
-        """Returns a tool's result, or an awaitable of it: the recorded one, or the real one.
+        """Return a tool's result, or an awaitable of it: the recorded one, or the real one.
 
         Raises CassetteMissed, ToolFailed where the recorded call failed, and CassetteInvalid for a
         result that is no plain data.
@@ -85,13 +85,13 @@ class GatedTraffic:
 
 
 def _at_work(recorder: TraceRecorder) -> str:
-    """Returns the agent that is at work; empty where that is none, or not one alone."""
+    """Return the agent that is at work; empty where that is none, or not one alone."""
     open_runs = {run.agent for run in recorder.runs if not run.is_over}
     return next(iter(open_runs)) if len(open_runs) == 1 else ""
 
 
 def _is_whole(response: HttpResponse, call: ModelCall) -> bool:
-    """Whether a model call's response says all that it had to say."""
+    """Return whether a model call's response says all that it had to say."""
     try:
         return (
             call.protocol.parse_response(decoded_response(response), call.model_request).error

@@ -17,7 +17,7 @@ _UNKNOWN: Final = "module:function"
 
 
 def refusal_of(request: HttpRequest) -> NetworkRefused:
-    """Returns the refusal: what was asked, where from, and what may stand in for it."""
+    """Return the refusal: what was asked, where from, and what may stand in for it."""
     at = sent_at()
     request_text = f"{request.method} {request.url}"
     host = request.url.partition("://")[2].partition("/")[0]
@@ -56,13 +56,13 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
 
 
 def sent_at() -> str:
-    """Says where user code sends what is looked at, if it is on the stack."""
+    """Describe where user code sends what is looked at, if it is on the stack."""
     frame = user_frame(sys._getframe(1), "", nearest=True)
     return f", at {place(frame)}" if frame is not None else ""
 
 
 def _function(frame: FrameType | None) -> str:
-    """Returns ``module:function`` of the user's code that asked, where a module holds it."""
+    """Return ``module:function`` of the user's code that asked, where a module holds it."""
     if frame is not None:
         name, module = frame.f_code.co_name, frame.f_globals.get("__name__")
         value = frame.f_globals.get(name)

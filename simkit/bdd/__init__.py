@@ -213,7 +213,7 @@ def _check_what_stands_below(story: Story, line: Line) -> None:
 
 @contextmanager
 def _as_failure(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails the test, without a traceback, for what is wrong with the story itself."""
+    """Fail the test, without a traceback, for what is wrong with the story itself."""
     try:
         yield
     except SourceError as problem:
@@ -227,7 +227,7 @@ def _as_failure(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _hold(judgement: Judgement, request: pytest.FixtureRequest) -> None:
-    """Fails the test for what does not hold."""
+    """Fail the test for what does not hold."""
     if not judgement.passed:
         pytest.fail(_again(findings_text(judgement.findings), request), pytrace=False)
 
@@ -256,7 +256,7 @@ class _Parser(StepParser):
 
 
 def _tell(story: Story, request: pytest.FixtureRequest, line: Line) -> None:
-    """Adds a line to the story; fails for what does not hold."""
+    """Add a line to the story; fail for what does not hold."""
     story.last_turn = line.owner
     with _as_failure(request):
         _check_what_stands_below(story, line)

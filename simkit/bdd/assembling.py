@@ -29,11 +29,11 @@ class StoryParts(NamedTuple):
     """By turn, the tools whose results there were told for every turn."""
 
     def item(self) -> ScenarioCase:
-        """Returns the scenario's place in the feature file."""
+        """Return the scenario's place in the feature file."""
         return ScenarioCase(self.places.file, self.values["scenario"], 0, self.places.scenario[0])
 
     def whole(self) -> tuple[dict[str, Any], Places]:
-        """Returns all values as a scenario file would hold them, and the lines that said them."""
+        """Return all values as a scenario file would hold them, and the lines that said them."""
         places = self.places.copy()
         turns = [
             _claimed(turn, self.claims.expect(place, places))
@@ -43,7 +43,7 @@ class StoryParts(NamedTuple):
         return _claimed(values, self.claims.expect(WHOLE, places)), places
 
     def part(self, place: int) -> tuple[dict[str, Any], Places, tuple[int, ...]]:
-        """Returns the same of one turn, which comes last, and of those that it is held to.
+        """Return the same of one turn, which comes last, and of those that it is held to.
 
         They are the story's first, and the first of its session. The numbers of these turns in the
         story, and how many turns it has, come third.
@@ -71,19 +71,19 @@ class Assembly:
         self._last: Prepared | None = None
 
     def change(self, place: int) -> None:
-        """Notes that a turn is new, or is not what it was; or what is claimed of the WHOLE."""
+        """Record that a turn is new, or is not what it was; or what is claimed of the WHOLE."""
         if place == WHOLE:
             self._last = None
         else:
             self._changed.add(place)
 
     def begin_anew(self) -> None:
-        """Notes that nothing is what it was."""
+        """Record that nothing is what it was."""
         self._changed.update(range(len(self._turns)))
         self._last = None
 
     def prepared(self, parts: StoryParts) -> Prepared:
-        """Returns the scenario ready to run; raises SourceError for what is wrong with a turn."""
+        """Return the scenario ready to run; raise SourceError for what is wrong with a turn."""
         if self._last is None:
             self._changed.add(len(parts.values["turns"]) - 1)
         for place in sorted(self._changed):
@@ -109,7 +109,7 @@ class Assembly:
         )
 
     def whole(self, parts: StoryParts) -> Prepared:
-        """Returns the scenario as if a file held it: all that is wrong with it is found."""
+        """Return the scenario as if a file held it: all that is wrong with it is found."""
         return self._assembled(parts, *parts.whole())
 
     def _assembled(
@@ -120,7 +120,7 @@ class Assembly:
         place: int | None = None,
         numbers: Sequence[int] = (),
     ) -> Prepared:
-        """Assembles the values of the whole story, or those of which one turn comes last."""
+        """Assemble the values of the whole story, or those of which one turn comes last."""
         document = places.document(values, partial(places.root, values))
         prepared = self._library.assembled(parts.item(), document, numbers)
         if self._seed is not None:

@@ -27,7 +27,7 @@ class TableInvalid(ValueError):
 
 
 def typed(cell: str) -> Any:
-    """Returns what a cell or word says.
+    """Return what a cell or word says.
 
     A number, true, false, null, a list or mapping as JSON or YAML writes it, or a text, quoted or
     not. Raises TableInvalid for what begins and ends as a list or mapping and is none.
@@ -60,7 +60,7 @@ def _structure(text: str) -> Any:
 
 
 def pairs_of(table: Table, read: Read = typed) -> dict[str, Any]:
-    """Returns a table of names and values as a mapping; raises TableInvalid.
+    """Return a table of names and values as a mapping; raise TableInvalid.
 
     A row may lead deeper: the last cell that is not empty is the value, those before it the names.
     """
@@ -83,7 +83,7 @@ def _put(mapping: dict[str, Any], steps: Sequence[str], value: Any, names: Seque
 
 
 def _steps(name: str) -> list[str]:
-    """Returns where a name leads: ``order.total`` is `total` in `order`; quotes keep a dot."""
+    """Return where a name leads: ``order.total`` is `total` in `order`; quotes keep a dot."""
     if len(name) > 2 and name[0] == name[-1] == '"':
         return [name[1:-1]]
     return name.split(".") if _DOTTED.fullmatch(name) else [name]
@@ -97,7 +97,7 @@ def _without_empty_end(row: Sequence[str]) -> list[str]:
 
 
 def records_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
-    """Returns a table with a headline as a list of mappings; an empty cell says nothing.
+    """Return a table with a headline as a list of mappings; an empty cell says nothing.
 
     Raises TableInvalid.
     """
@@ -117,7 +117,7 @@ def _record(head: Sequence[str], row: Sequence[str], read: Read) -> dict[str, An
 
 
 def messages_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
-    """Returns a table as messages: role and content, or a headline with more; TableInvalid."""
+    """Return a table as messages: role and content, or a headline with more; TableInvalid."""
     if all(len(row) == 2 and row[0] in ROLES for row in table):
         return [{role: read(content)} for role, content in table]
     if not {"role", "content"} & set(table[0]):
@@ -129,7 +129,7 @@ def messages_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
 
 
 def items_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
-    """Returns a table as a list of mappings; one whose first column holds only roles as messages.
+    """Return a table as a list of mappings; one whose first column holds only roles as messages.
 
     Raises TableInvalid.
     """
@@ -138,7 +138,7 @@ def items_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
 
 
 def with_nested(record: dict[str, Any], known: Sequence[str], under: str) -> dict[str, Any]:
-    """Returns a record in which columns that are none of the known ones stand under one key."""
+    """Return a record in which columns that are none of the known ones stand under one key."""
     inner = {key: value for key, value in record.items() if key not in known}
     outer = {key: value for key, value in record.items() if key in known}
     return {**outer, under: inner} if inner else outer

@@ -34,7 +34,7 @@ class Claims:
         """By turn."""
 
     def add(self, claim: Claim) -> Claim | None:
-        """Adds a claim; returns an earlier one that it contradicts, instead of adding it."""
+        """Add a claim; return an earlier one that it contradicts, instead of adding it."""
         turn_claims = self._by_turn.setdefault(claim.turn, [])
         if claim.path[0] == COUNTS:
             for other in turn_claims:
@@ -49,7 +49,7 @@ class Claims:
         return next((claim.lines for claim in self._by_turn.get(WHOLE, ())), None)
 
     def expect(self, turn: int, places: Places, place: int | None = None) -> dict[str, Any]:
-        """Returns what is claimed of a turn or of the whole run, and notes who said what.
+        """Return what is claimed of a turn or of the whole run, and record who said what.
 
         ``place`` is the turn's among those that ``places`` know, if it is another.
         """
@@ -95,7 +95,7 @@ def _note(claim: Claim, at: tuple[str | int, ...], places: Places) -> None:
 
 
 def claims_in(claim_data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yields the claims that an `expect` mapping holds, each with its path."""
+    """Yield the claims that an `expect` mapping holds, each with its path."""
     depth = {"context": 3, "runs": 3, COUNTS: 2}.get(path[0] if path else "", 1)
     is_deeper = not path or len(path) < depth
     if is_deeper and isinstance(claim_data, dict):

@@ -180,7 +180,7 @@ def _handoffs_below(story: Story, _: StepValues) -> Judgement:
 
 
 def _must_carry(story: Story, values: StepValues) -> Judgement:
-    """What the pipeline says of its contracts stands in the first event, before any turn."""
+    """Return what the pipeline says of its contracts stands in the first event, before any turn."""
     story.last_turn = WHOLE
     contract = {
         "from_agents": {"$has": [story.agent(values["agent"])]},
@@ -291,7 +291,7 @@ def _event(story: Story, values: StepValues) -> Any:
 
 
 def _all_of_this(story: Story, _: StepValues) -> Judgement | None:
-    """Claims that are written as in a scenario file."""
+    """Claim that are written as in a scenario file."""
     document = yaml_below(story)
     if not isinstance(document, dict):
         raise TableInvalid("this text must be claims, a mapping in YAML")

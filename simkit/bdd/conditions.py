@@ -55,7 +55,7 @@ _VERBS: Final = (
 
 
 def _cell(below: Below) -> Callable[[str], Any]:
-    """Returns what reads a cell of a claim: a condition, or else a value."""
+    """Return what reads a cell of a claim: a condition, or else a value."""
 
     def read(cell: str) -> Any:
         condition = condition_of(cell.strip())
@@ -65,17 +65,17 @@ def _cell(below: Below) -> Callable[[str], Any]:
 
 
 def pairs_below(below: Below) -> dict[str, Any]:
-    """Returns the table of names and values or conditions below a step."""
+    """Return the table of names and values or conditions below a step."""
     return pairs_of(below.table or (), _cell(below))
 
 
 def records_below(below: Below) -> list[dict[str, Any]]:
-    """Returns the table with a headline below a step."""
+    """Return the table with a headline below a step."""
     return items_of(below.table or (), _cell(below))
 
 
 def messages_below(below: Below) -> list[dict[str, Any]]:
-    """Returns the table of messages below a step."""
+    """Return the table of messages below a step."""
     return messages_of(below.table or (), _cell(below))
 
 
@@ -228,7 +228,7 @@ def _eq(below: Below) -> Any:
 
 @lru_cache(maxsize=4096)
 def condition_of(text: str) -> Condition | None:
-    """Returns the condition that words say; None if they say none."""
+    """Return the condition that words say; None if they say none."""
     for words, phrase in _PHRASES:
         holes = phrase.holes_in(text)
         if holes is not None:
@@ -261,7 +261,7 @@ def _predicate(text: str) -> Condition:
 
 
 def _matching(text: str) -> Condition:
-    """Names with values or conditions: ``food that contains "pizza", kcal 800 and no salt``."""
+    """Name with values or conditions: ``food that contains "pizza", kcal 800 and no salt``."""
     pieces = split_outside(text, AND)
     conditions = _pairs(pieces)
     if conditions is None:
@@ -272,7 +272,7 @@ def _matching(text: str) -> Condition:
 
 
 def _pairs(pieces: list[str]) -> dict[str, Condition] | None:
-    """Reads pairs from pieces; what follows `that` reaches as far as it can be understood."""
+    """Read pairs from pieces; what follows `that` reaches as far as it can be understood."""
     if not pieces:
         return {}
     for end in range(len(pieces), 0, -2):

@@ -27,7 +27,7 @@ def _text_or_pairs(story: Story) -> Any:
 
 
 def yaml_below(story: Story) -> Any:
-    """Returns the text below a step as YAML; raises SourceError at its line of the feature."""
+    """Return the text below a step as YAML; raise SourceError at its line of the feature."""
     # The text begins a line below its quotes, which stand below the step.
     lines_above = "\n" * (story.lines[0] + 1)
     (document,) = load_text(f"{lines_above}{story.text or ''}", story.file)
@@ -178,7 +178,7 @@ Line: TypeAlias = Callable[[Story, StepValues, dict[str, Any]], None]
 
 
 def _answers(coming: bool) -> tuple[Step, ...]:
-    """What is answered: to what the user says next, or to the last message."""
+    """Return what is answered: to what the user says next, or to the last message."""
 
     def line(story: Story, values: StepValues, answer: dict[str, Any]) -> None:
         story.reply(values["agent"], _around(answer, values), coming=coming)

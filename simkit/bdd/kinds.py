@@ -59,12 +59,12 @@ class Chosen(NamedTuple):
 
 
 def agent_of(text: str) -> str:
-    """Returns an agent's name without its article."""
+    """Return an agent's name without its article."""
     return text[4:] if text[:4].lower() == "the " else text
 
 
 def split_outside(text: str, separators: str) -> list[str]:
-    """Returns the pieces of a text with the separators between them, those in quotes ignored."""
+    """Return the pieces of a text with the separators between them, those in quotes ignored."""
     pieces = [""]
     for place, part in enumerate(_NOT_A_PIECE.split(text)):
         if place % 2:
@@ -97,7 +97,7 @@ def _values(text: str) -> dict[str, Any]:
 
 
 def count_of(text: str) -> int:
-    """Returns a count in digits or as a word."""
+    """Return a count in digits or as a word."""
     return COUNT_WORDS.index(text) if text in COUNT_WORDS else int(text)
 
 
@@ -109,7 +109,7 @@ def _measured(text: str, read: Any) -> Any:
 
 
 def share_of(text: str) -> float:
-    """Returns a percentage as a share of 1."""
+    """Return a percentage as a share of 1."""
     return round(float(text.removesuffix("%").strip()) / 100, 6)
 
 

@@ -11,7 +11,7 @@ from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, condition_phrases
 
 
 def listed_steps(word: str = "") -> Iterator[str]:
-    """Yields the steps and conditions, each with an example; only those that have a word."""
+    """Yield the steps and conditions, each with an example; only those that have a word."""
     for title, rows in sections():
         chosen = [row for row in rows if any(word.lower() in text.lower() for text in row)]
         if not chosen:
@@ -23,7 +23,7 @@ def listed_steps(word: str = "") -> Iterator[str]:
 
 
 def tables() -> Iterator[tuple[str, list[str]]]:
-    """Yields the titles and the lines of Markdown tables: steps, conditions, holes."""
+    """Yield the titles and the lines of Markdown tables: steps, conditions, holes."""
     for title, rows in sections():
         lines = [f"| {_code(text)} | {_code(_on_one_line(example))} |" for text, example in rows]
         yield title, ["| phrase | for example |", "|---|---|", *lines]
@@ -35,7 +35,7 @@ def tables() -> Iterator[tuple[str, list[str]]]:
 
 
 def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yields every title with its phrases, each with an example and what stands below it."""
+    """Yield every title with its phrases, each with an example and what stands below it."""
     given_steps, when, then = VOCABULARIES
     answers = {phrase.text for _, phrase in given_steps.phrases} & {
         phrase.text for _, phrase in when.phrases

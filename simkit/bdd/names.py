@@ -39,19 +39,19 @@ class Names:
         )
 
     def agent(self, text: str) -> str:
-        """Returns the name of an agent."""
+        """Return the name of an agent."""
         return self._agents.get(_spelled(text), text)
 
     def channel(self, text: str) -> str:
-        """Returns the name of a channel."""
+        """Return the name of a channel."""
         return self._channels.get(_spelled(text), text)
 
     def section(self, text: str) -> str:
-        """Returns the name of a section."""
+        """Return the name of a section."""
         return self._sections.get(_spelled(text), text)
 
     def handoff_type(self, text: str) -> str:
-        """Returns the name of a handoff's type."""
+        """Return the name of a handoff's type."""
         return self._types.get(_spelled(text), text)
 
 

@@ -57,7 +57,7 @@ class Phrase:
         self._matches = re.compile(pattern, re.DOTALL).fullmatch
 
     def holes_in(self, content: str) -> dict[str, Any] | None:
-        """Returns what stands in the holes, without those left out; None if it is not said so."""
+        """Return what stands in the holes, without those left out; None if it is not said so."""
         match = self._matches(content)
         if match is None:
             return None

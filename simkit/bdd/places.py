@@ -39,7 +39,7 @@ class Places:
         return self._scenario
 
     def say(self, path: SourcePath, lines: Lines, below: int) -> None:
-        """Notes that a step said the value at a path, and last spoke of all above it.
+        """Record that a step said the value at a path, and last spoke of all above it.
 
         The first ``below`` keys of the path keep the place that they have.
         """
@@ -49,7 +49,7 @@ class Places:
             self._put(path, lines)
 
     def copy(self, turns: Sequence[int] | None = None) -> Places:
-        """Returns places that may be added to, and leave these as they are.
+        """Return places that may be added to, and leave these as they are.
 
         ``turns`` are the only turns that they know, in this order; else it is all.
         """
@@ -61,15 +61,15 @@ class Places:
         return other
 
     def position(self, line: int) -> str:
-        """Returns ``file:line:column`` of a step."""
+        """Return ``file:line:column`` of a step."""
         return f"{self.file}:{line}:{self._mark(line).column + 1}"
 
     def root(self, data: dict[str, Any]) -> Node:
-        """Returns the data as nodes whose marks are the steps'."""
+        """Return the data as nodes whose marks are the steps'."""
         return self._node(data, (), self._scenario)
 
     def document(self, data: dict[str, Any], root: Callable[[], Node]) -> Document:
-        """Returns the data as a document of the feature file; ``root`` finds its nodes."""
+        """Return the data as a document of the feature file; ``root`` finds its nodes."""
         return Document(self.file, 0, data, root, self._text)
 
     def _at(self, path: SourcePath) -> Lines | None:

@@ -177,7 +177,7 @@ class Story:
     # what must be so
 
     def claim(self, path: Sequence[str], matcher: Any) -> Judgement:
-        """Claims this too, and returns what does not hold now."""
+        """Claim this too, and return what does not hold now."""
         turn = self._claimed_turn()
         other = self._claims.add(Claim(turn, tuple(path), matcher, self.lines))
         if other is not None:
@@ -186,7 +186,7 @@ class Story:
         return self._judgement(None if turn == WHOLE else turn)
 
     def end(self) -> Judgement:
-        """Judges the whole story: also whether restarts and other sessions changed anything."""
+        """Judge the whole story: also whether restarts and other sessions changed anything."""
         if self._restart is not None:
             self.lines = self._restart
             raise self.error("a new process takes over, but the user says nothing after that")
@@ -194,7 +194,7 @@ class Story:
             return conversation.finish().judgement
 
     def matcher_of(self, condition: Condition) -> Any:
-        """Returns the matcher of a condition whose table or text stands below this step."""
+        """Return the matcher of a condition whose table or text stands below this step."""
         return condition.matcher(self.below)
 
     @property
@@ -205,19 +205,19 @@ class Story:
     # names
 
     def agent(self, text: str) -> str:
-        """Returns the agent's name: ``workout coach`` is ``workout_coach`` if there is one."""
+        """Return the agent's name: ``workout coach`` is ``workout_coach`` if there is one."""
         return self._names.agent(text)
 
     def channel(self, text: str) -> str:
-        """Returns the channel's name."""
+        """Return the channel's name."""
         return self._names.channel(text)
 
     def section(self, text: str) -> str:
-        """Returns the section's name."""
+        """Return the section's name."""
         return self._names.section(text)
 
     def handoff_type(self, text: str) -> str:
-        """Returns the name of a handoff's type."""
+        """Return the name of a handoff's type."""
         return self._names.handoff_type(text)
 
     def _schema(self, name: str) -> Any:
@@ -232,13 +232,13 @@ class Story:
         return schemas[name]
 
     def error(self, problem: str, advice: str = "") -> SourceError:
-        """Returns the error that says what is wrong with the step that is being told."""
+        """Return the error that says what is wrong with the step that is being told."""
         return SourceError(self._where(), problem, advice=advice)
 
     # below the surface
 
     def _judgement(self, turn: int | None) -> Judgement:
-        """Takes what was told, if that was not done yet; judges a turn and those that are new."""
+        """Take what was told, if that was not done yet; judge a turn and those that are new."""
         parts = self._parts()
         with self._following(self._assembly.prepared(parts)) as conversation:
             end = len(parts.values["turns"])
@@ -249,7 +249,7 @@ class Story:
 
     @contextmanager
     def _following(self, prepared: Prepared) -> Iterator[Conversation]:
-        """Takes what was told; a conversation that cannot go on is forgotten."""
+        """Take what was told; a conversation that cannot go on is forgotten."""
         try:
             if self._conversation is None:
                 self._conversation = Conversation(prepared)
@@ -346,13 +346,13 @@ class Story:
         self._answered(path[1])
 
     def _answered(self, place: int) -> None:
-        """Notes that something more is answered in a turn, which may have been taken already."""
+        """Record that something more is answered in a turn, which may have been taken already."""
         self._assembly.change(place)
         if self._conversation is not None and self._conversation.turns_taken > place:
             self._begin_anew()
 
     def _replies(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-        """Yields the turns of what the user has said last, with their paths."""
+        """Yield the turns of what the user has said last, with their paths."""
         turns = self._values.get("turns")
         if not turns:
             raise self.error("the user has said nothing yet that this could answer")

@@ -45,7 +45,7 @@ def _key(story: Story, chosen: Chosen) -> str:
 
 
 def path_of(story: Story, values: StepValues, claim: str) -> tuple[str, ...]:
-    """Returns where a claim stands below `expect`."""
+    """Return where a claim stands below `expect`."""
     family, _, name = claim.partition(".")
     if not name:
         return (family,)
@@ -63,7 +63,7 @@ def _noun_step(claim: str, noun: str) -> Step:
 
 
 def by_channel(story: Story, matcher: Any) -> Any:
-    """Returns a matcher of channels under their own names."""
+    """Return a matcher of channels under their own names."""
     if not isinstance(matcher, dict):
         return matcher
     return {

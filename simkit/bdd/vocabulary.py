@@ -42,13 +42,13 @@ class Vocabulary:
         self._known: dict[str, Line | None] = {}
 
     def line(self, text: str) -> Line | None:
-        """Returns what a line says; None if it is no phrase of this keyword."""
+        """Return what a line says; None if it is no phrase of this keyword."""
         if text not in self._known:
             self._known[text] = next(self.readings(text), None)
         return self._known[text]
 
     def readings(self, text: str) -> Iterator[Line]:
-        """Yields every way to understand a line; the first one is meant."""
+        """Yield every way to understand a line; the first one is meant."""
         owner = None
         begins = TURN_PREFIX.match(text) if self.keyword == "Then" else None
         if begins is not None:
@@ -60,7 +60,7 @@ class Vocabulary:
                 yield Line(step, holes, owner, step.takes or _forms_taken(holes))
 
     def nearest(self, line_text: str) -> tuple[str, str]:
-        """Returns the phrase nearest to a line that is none, and a line that says it; or nothing.
+        """Return the phrase nearest to a line that is none, and a line that says it; or nothing.
 
         Words alone are compared: what stands in quotes, numbers and lists are anybody's.
         """
@@ -70,7 +70,7 @@ class Vocabulary:
         return examples.get(near(line, examples), ("", ""))
 
     def _examples(self) -> Iterator[tuple[str, str]]:
-        """Yields lines that would be understood, each with its phrase."""
+        """Yield lines that would be understood, each with its phrase."""
         for step, phrase in self.phrases:
             yield from _variants(step.text, phrase)
             if not step.text.endswith("{condition}"):
@@ -85,7 +85,7 @@ class Vocabulary:
 
 
 def _variants(text: str, phrase: Phrase) -> Iterator[tuple[str, str]]:
-    """Yields a phrase with and without what may be left out of it."""
+    """Yield a phrase with and without what may be left out of it."""
     yield phrase.example, text
     short = _OPTIONAL.sub("", text)
     if short != text:
@@ -109,7 +109,7 @@ VOCABULARIES: Final = (
 
 
 def hint(keyword: str, step_text: str) -> str:
-    """Returns what a line that is no phrase of its keyword may have meant, or an empty text."""
+    """Return what a line that is no phrase of its keyword may have meant, or an empty text."""
     ours = next(
         vocabulary for vocabulary in VOCABULARIES if vocabulary.keyword.lower() == keyword.lower()
     )
@@ -122,5 +122,5 @@ def hint(keyword: str, step_text: str) -> str:
 
 
 def condition_phrases() -> list[tuple[Words, Phrase]]:
-    """Returns every way to say a condition."""
+    """Return every way to say a condition."""
     return [(words, Phrase(words.text, CLAIM_KINDS)) for words in CONDITIONS]

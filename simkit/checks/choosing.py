@@ -22,13 +22,13 @@ from simkit.trace.views import CallView, RunView, ToolView, run_ids
 def meant_agent(
     agent: str, facts: e.PipelineFacts, runs: Iterable[RunView], calls: Iterable[CallView]
 ) -> str:
-    """Returns ``; did you mean …?`` for an agent that nothing knows, if one is near."""
+    """Return ``; did you mean …?`` for an agent that nothing knows, if one is near."""
     known = dict.fromkeys(_agents(facts, runs, calls))
     return _nearest_name(agent, known)
 
 
 def meant_tool(tool: str, calls: Iterable[CallView], tools: Iterable[ToolView]) -> str:
-    """Returns the same for a tool that was neither offered nor called."""
+    """Return the same for a tool that was neither offered nor called."""
     names = [name for call in calls for name in (call.context.tools or ())]
     return _nearest_name(tool, dict.fromkeys([*names, *(tool_.tool for tool_ in tools)]))
 
@@ -64,7 +64,7 @@ class Group(NamedTuple, Generic[ItemT]):
     noun: str = _MODEL_CALL
 
     def name(self, item: ItemT) -> str:
-        """Returns the key by which a claim would name one of them: ``billing[1]``."""
+        """Return the key by which a claim would name one of them: ``billing[1]``."""
         place = next(at for at, position in enumerate(self.items) if position is item)
         return f"{self.agent}{self.within}[{place}]"
 
@@ -192,7 +192,7 @@ def _check_some(
 def looked_at(
     selector: Selector, polarity: Polarity, matcher: Any, group: Group[ItemT]
 ) -> Iterator[Looked[ItemT]]:
-    """Yields what a claim is held against; not for ``[any]``, where one of them is enough."""
+    """Yield what a claim is held against; not for ``[any]``, where one of them is enough."""
     items = group.items
     if selector.place is not None:
         yield Looked(items[selector.place], matcher, False)
@@ -213,7 +213,7 @@ def which_words(
     scope: Scope,
     holds: Callable[[ItemT], bool],
 ) -> Iterator[str]:
-    """Yields a line that says which of several were looked at, where the key does not.
+    """Yield a line that says which of several were looked at, where the key does not.
 
     ``holds`` says whether what was looked at here holds of another one too.
     """
@@ -232,7 +232,7 @@ def which_words(
 
 
 def first_of_each(findings: Iterable[Finding], selector: Selector) -> Iterator[Finding]:
-    """Yields one finding for each claim that is of several calls by its kind, else all."""
+    """Yield one finding for each claim that is of several calls by its kind, else all."""
     paths_seen: set[Path] = set()
     for finding in findings:
         if not selector.which and finding.path in paths_seen:
@@ -246,7 +246,7 @@ def _in(group: Group[Any], scope: Scope) -> str:
 
 
 def calls_of_run(scope: Scope, agent: str, run: int) -> Group[CallView] | str:
-    """Returns the model calls of an agent's run at a place, or why there are none."""
+    """Return the model calls of an agent's run at a place, or why there are none."""
     calls = scope.calls.get(agent, ())
     runs = run_ids(agent, scope.runs, calls)
     if not -len(runs) <= run < len(runs):

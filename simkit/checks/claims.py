@@ -29,7 +29,7 @@ class Matchers:
         self._known: dict[bytes, Matcher] = {}
 
     def of(self, matcher: Any) -> tuple[bytes, Matcher]:
-        """Returns a matcher compiled, with the key it is known by."""
+        """Return a matcher compiled, with the key it is known by."""
         key = msgspec.json.encode(matcher, enc_hook=_plain_number)
         compiled = self._known.get(key)
         if compiled is None:
@@ -38,7 +38,7 @@ class Matchers:
 
 
 def _plain_number(value: Any) -> Any:
-    """Encodes numbers that keep their source text: two texts of one number may claim different."""
+    """Encode numbers that keep their source text: two texts of one number may claim different."""
     return {"source": getattr(value, "source", str(value))}
 
 
@@ -71,7 +71,7 @@ class Writer:
         fix: str = "",
         several: bool = False,
     ) -> list[Finding]:
-        """Returns the finding that a value does not match; nothing if it does.
+        """Return the finding that a value does not match; nothing if it does.
 
         ``several`` says that the claim is also held against other values, for who would accept
         the one that was found.
@@ -94,11 +94,11 @@ class Writer:
         ]
 
     def holds(self, matcher: Any, value: Any) -> bool:
-        """Says whether a whole claim holds of a value."""
+        """Report whether a whole claim holds of a value."""
         return self.matchers.of(matcher)[1].holds(or_nothing(value))
 
     def misses(self, matcher: Any, value: Any) -> Sequence[Mismatch]:
-        """Returns where a value differs from a matcher; renders nothing where it does not."""
+        """Return where a value differs from a matcher; render nothing where it does not."""
         _, compiled = self.matchers.of(matcher)
         value = or_nothing(value)
         return () if compiled.holds(value) else compiled.mismatches(value)
@@ -117,7 +117,7 @@ class Writer:
         at: Path = (),
         breaks: bool = False,
     ) -> Finding:
-        """Returns a finding at a claim; ``at`` leads further, to what inside it does not hold."""
+        """Return a finding at a claim; ``at`` leads further, to what inside it does not hold."""
         which = self._document.repetition(path)
         what = f"{what}, {which}" if which else what
         return Finding(
@@ -126,11 +126,11 @@ class Writer:
         )  # fmt: skip
 
     def position(self, path: Path) -> str:
-        """Returns ``file:line:column`` of a place in the scenario."""
+        """Return ``file:line:column`` of a place in the scenario."""
         return self._document.position(path)
 
     def excerpt(self, path: Path) -> str:
-        """Returns the scenario's lines at a place."""
+        """Return the scenario's lines at a place."""
         return self._document.excerpt(path)
 
     def _around(self, path: Path, at: Path) -> str:
@@ -144,7 +144,7 @@ class Writer:
 
 
 def differences(misses: Sequence[Mismatch]) -> list[Difference]:
-    """Returns the first differences, and how many more there are."""
+    """Return the first differences, and how many more there are."""
     lines = [
         Difference(path_text(miss.path) if miss.path else "", miss.expected, miss.actual, miss.note)
         for miss in misses[:DIFFERENCES_MAX]
@@ -156,14 +156,14 @@ def differences(misses: Sequence[Mismatch]) -> list[Difference]:
 
 
 def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """Returns names with commas, or ``none``; of many the first."""
+    """Return names with commas, or ``none``; of many the first."""
     if len(names) <= NAMES_MAX:
         return ", ".join(names) or "none"
     return f"{', '.join(list(names)[:NAMES_MAX])}, … ({len(names)} in all)"
 
 
 def no_place(index: int, count: int) -> str:
-    """Says that of so many there is none at a place, and how places are counted."""
+    """Report that of so many there is none at a place, and how places are counted."""
     places_text = (
         f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
     )
@@ -171,7 +171,7 @@ def no_place(index: int, count: int) -> str:
 
 
 def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yields a title and lines with their places below it; of many the first and the last."""
+    """Yield a title and lines with their places below it; of many the first and the last."""
     yield title
     size = len(lines)
     head = size if size <= LINES_MAX else LINES_MAX - 2

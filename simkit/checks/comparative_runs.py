@@ -55,7 +55,7 @@ def session_differs(view: View, alone: View, session: str) -> list[Hit]:
 
 
 def reached_by_others(view: View) -> set[str]:
-    """Returns the sessions that share with another on purpose what that one wrote.
+    """Return the sessions that share with another on purpose what that one wrote.
 
     What is given (before any turn) is given to a session alone as well.
     """

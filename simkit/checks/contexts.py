@@ -55,7 +55,7 @@ from simkit.trace.views import CallView, View
 
 
 def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Yields what does not hold of the contexts that a scope's claims speak of."""
+    """Yield what does not hold of the contexts that a scope's claims speak of."""
     for key, claims in scope.expect.context.items():
         path = (*scope.path, "context", key)
         selector = selected(key)
@@ -73,7 +73,7 @@ def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
-    """Yields the calls of which a claim on the first one would not hold, with the claim."""
+    """Yield the calls of which a claim on the first one would not hold, with the claim."""
     for key, claims in scope.expect.context.items():
         selector = selected(key)
         groups = groups_of_calls(scope, selector)
@@ -92,7 +92,7 @@ def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
 
 
 def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] | str:
-    """Returns the model calls that a key speaks of, by agent; or why there are none."""
+    """Return the model calls that a key speaks of, by agent; or why there are none."""
     if selector.agent != ALL_AGENTS:
         group = _group(scope, selector.agent, selector)
         return group if isinstance(group, str) else [group]
@@ -152,7 +152,7 @@ def _fields(claim: Claim[CallView]) -> dict[str, Any]:
 
 
 def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
-    """Yields a line that says which of several calls were looked at."""
+    """Yield a line that says which of several calls were looked at."""
 
     polarity = claimed_polarity(claim.name, claim.source_matcher)
     matcher = claim.looked.matcher if claim.looked.is_denial else claim.source_matcher
@@ -166,7 +166,7 @@ def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
 
 
 def _holds(claim: Claim[CallView], writer: Writer) -> bool:
-    """Whether a claim holds; says nothing else."""
+    """Return whether a claim holds; says nothing else."""
     if claim.name in ("includes", "excludes"):
         affirms = claim.name == "includes"
         pairs = (writer.matchers.of(matcher) for matcher in claim.matcher)
@@ -212,7 +212,7 @@ _SENT_WITH_MESSAGES: Final = ("tools", "handoffs", "settings")
 
 
 def _check_half(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
-    """Yields what is known of a context of which the provider keeps a part."""
+    """Yield what is known of a context of which the provider keeps a part."""
     if claim.name in ("includes", "excludes"):
         check = _check_includes if claim.name == "includes" else _check_excludes
         findings = [*check(claim, writer)]
@@ -280,7 +280,7 @@ def _compared(claim: Claim[CallView], value: Any, writer: Writer) -> list[Findin
 
 
 def _several_values(claim: Claim[CallView], value: Any) -> bool:
-    """Whether calls that the claim is also held against found something else."""
+    """Return whether calls that the claim is also held against found something else."""
     selector = selected(claim.key)
     if selector.agent == ALL_AGENTS or selector.which in (EVERY, SOME):
         return True
@@ -368,7 +368,7 @@ def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]
 
 
 def _shower(section: str) -> str:
-    """Names what shows a message; contexts of code have no sections unless they are told."""
+    """Name what shows a message; contexts of code have no sections unless they are told."""
     return f"section {section}" if section else "the context"
 
 
@@ -389,7 +389,7 @@ _CALLS: Final[Check[CallView]] = Check(claimed_polarity, _holds, _check, _distan
 def claims_unheld_elsewhere(
     scenario: Scenario, document: Document, view: View
 ) -> dict[str, list[str]]:
-    """Returns model call to the claims that were held against the first call, and not it.
+    """Return model call to the claims that were held against the first call, and not it.
 
     They are those that would not hold of it. A report shows them beside its context, so that
     nobody takes a claim on the first call for one on all.

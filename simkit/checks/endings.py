@@ -20,7 +20,7 @@ UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "S
 def check_endings(
     scenario: Scenario, view: View, hits: Sorted, writer: Writer
 ) -> Iterator[Finding]:
-    """Yields errors that nobody claims, and the turns that did not run if nothing else tells."""
+    """Yield errors that nobody claims, and the turns that did not run if nothing else tells."""
     left = turns_left(scenario, view)
     last = len(view.turns)
     tells = any(ended_by(hit, view) for hit in hits.failing)
@@ -53,7 +53,7 @@ def check_endings(
 
 
 def turns_left(scenario: Scenario, view: View) -> str:
-    """Says which turns did not run; empty if all did."""
+    """Describe which turns did not run; empty if all did."""
     first, last = len(view.turns) + 1, len(scenario.turns)
     if first > last:
         return ""
@@ -61,7 +61,7 @@ def turns_left(scenario: Scenario, view: View) -> str:
 
 
 def ended_by(hit: Hit, view: View) -> bool:
-    """Whether a lint tells of the error that the last turn, or the run, ended with."""
+    """Return whether a lint tells of the error that the last turn, or the run, ended with."""
     error = view.error
     return (
         error is not None
@@ -108,7 +108,7 @@ def _not_run(left: str, view: View, writer: Writer) -> Finding:
 
 
 def _other_turns(scenario: Scenario, view: View, writer: Writer) -> Iterator[Finding]:
-    """What only a stored trace can show: it is cut short, or of another scenario."""
+    """Return what only a stored trace can show: it is cut short, or of another scenario."""
     if view.turns and not view.turns[-1].finished:
         number = len(view.turns)
         yield writer.finding(

@@ -53,7 +53,7 @@ class Candidates:
         self._known: dict[tuple[str, ...], list[Any]] = {}
 
     def could_be(self, matcher: Any, path: Path, turn: int) -> bool:
-        """Whether a value at a claim's place ever had the shape that a matcher asks for.
+        """Return whether a value at a claim's place ever had the shape that a matcher asks for.
 
         ``path`` leads from `expect` to the matcher, through operators too.
         """
@@ -95,7 +95,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _elements(values: Iterable[Any]) -> Iterator[Any]:
-    """Yields what stands in those of some values that are lists."""
+    """Yield what stands in those of some values that are lists."""
     for value in values:
         read = _read(value)
         if is_array(read):
@@ -103,21 +103,21 @@ def _elements(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _at(key: str, values: Iterable[Any]) -> Iterator[Any]:
-    """Yields what stands under a key; nothing is known of what a message has there."""
+    """Yield what stands under a key; nothing is known of what a message has there."""
     get = getter(key.removeprefix("$") if key.startswith("$$") else key)
     for value in values:
         yield _UNKNOWN if value is _UNKNOWN or _is_spoken(value) else get(_read(value))
 
 
 def _is_spoken(value: Any) -> bool:
-    """Whether it is a message or a call, whose keys are checked before anything runs."""
+    """Return whether it is a message or a call, whose keys are checked before anything runs."""
     return isinstance(value, (Message, Dropped, ToolCall)) or (
         isinstance(value, Mapping) and "role" in value and "content" in value
     )
 
 
 def _split(path: Path) -> tuple[tuple[str, ...] | None, Path]:
-    """Returns which values a claim speaks of, and where in them."""
+    """Return which values a claim speaks of, and where in them."""
     head = str(path[0])
     if head in ("runs", "context"):
         key = (head, str(path[2]))
@@ -190,7 +190,7 @@ _UNKNOWN: Final = object()
 
 
 def _says_nothing(matcher: Any) -> bool:
-    """Whether a matcher asks for no shape, as ``{$any: true}`` and null do."""
+    """Return whether a matcher asks for no shape, as ``{$any: true}`` and null do."""
     if isinstance(matcher, Mapping):
         return all(key in _SAY_NOTHING for key in matcher)
     return matcher is None
@@ -233,7 +233,7 @@ def _fits(key: str, operand: Any, value: Any, read: Any) -> bool:
 
 
 def _have_shapes(expected: Iterable[Any], elements: Sequence[Any]) -> bool:
-    """Whether for each matcher some element has the shape that it asks for."""
+    """Return whether for each matcher some element has the shape that it asks for."""
     return all(any(_has_shape(shape, element) for element in elements) for shape in expected)
 
 
@@ -245,7 +245,7 @@ def _has_shape_at(key: str, operand: Any, read: Mapping[str, Any]) -> bool:
 
 
 def _asks(matcher: Any) -> bool:
-    """Whether a matcher holds of nothing that is absent."""
+    """Return whether a matcher holds of nothing that is absent."""
     if isinstance(matcher, Mapping):
         return not any(key in _OF_ABSENT for key in matcher)
     return True

@@ -71,7 +71,7 @@ class FindingList(tuple[Finding, ...]):
         return self.count(item) > 0
 
     def count(self, item: object) -> int:
-        """Returns how many there are of a lint, or how often there is this finding."""
+        """Return how many there are of a lint, or how often there is this finding."""
         if not isinstance(item, str):
             return super().count(item)
         if item not in (CLAIM, *LINTS):
@@ -100,7 +100,7 @@ class Hit(msgspec.Struct, frozen=True, gc=False):
     """The scenario itself is at fault: exit 2, not 1."""
 
     def fields(self) -> dict[str, JsonValue]:
-        """What a claim under ``findings`` sees."""
+        """Return what a claim under ``findings`` sees."""
         return {
             "id": self.id,
             "turn": self.turn,

@@ -163,13 +163,13 @@ class _Causes:
 
 
 def _is_cut_off(finding: Finding, claim: str, scope: Scope) -> bool:
-    """Whether a claim could still have held, had its turn gone on."""
+    """Return whether a claim could still have held, had its turn gone on."""
     check = _CUT_OFF.get(claim)
     return check is not None and check(finding, scope)
 
 
 def _lacks(finding: Finding, _: Scope | None = None) -> bool:
-    """Whether something is missing, and nothing else is wrong."""
+    """Return whether something is missing, and nothing else is wrong."""
     return bool(finding.differences) and all(
         difference.actual == NOTHING
         or difference.expected.startswith(_LACKING)
@@ -179,7 +179,7 @@ def _lacks(finding: Finding, _: Scope | None = None) -> bool:
 
 
 def _is_without_call(finding: Finding, scope: Scope) -> bool:
-    """Whether the call or run that a key names is not there."""
+    """Return whether the call or run that a key names is not there."""
     return len(finding.path) == len(scope.path) + 2
 
 
@@ -212,7 +212,7 @@ def _author(scope: Scope) -> str:
 
 
 def _is_unwritten(finding: Finding, scope: Scope) -> bool:
-    """Whether nobody wrote, in scope, the channels of a claim on the state that differ."""
+    """Return whether nobody wrote, in scope, the channels of a claim on the state that differ."""
     keys = {head_of(difference.at) for difference in finding.differences if difference.at}
     written_channels = {name for update in scope.updates if update.agent for name in update.update}
     return bool(keys) and not keys & written_channels

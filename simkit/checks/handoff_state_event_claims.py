@@ -19,7 +19,7 @@ _ENDS: Final = ("outcome", "reason")
 
 
 def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Requests to pass control, in order; those of a plain list are made where it does not say."""
+    """Request to pass control, in order; those of a plain list are made where it does not say."""
     handoffs = [handoff.fields() for handoff in scope.handoffs]
     expected = _made_by_default(scope.expect.handoffs)
     if not writer.misses(expected, handoffs):
@@ -37,7 +37,7 @@ def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _made_by_default(matcher: Any) -> Any:
-    """Returns the claim in which what a plain list names without an end is made.
+    """Return the claim in which what a plain list names without an end is made.
 
     Inside of operators nothing is added: what is denied with an outcome that nobody wrote is
     denied of less than it says.
@@ -51,12 +51,12 @@ def _made_by_default(matcher: Any) -> Any:
 
 
 def _is_named(matcher: Any) -> bool:
-    """Whether an element names fields of a handoff beside its operators."""
+    """Return whether an element names fields of a handoff beside its operators."""
     return isinstance(matcher, Mapping) and any(not is_operator(key) for key in matcher)
 
 
 def _says_end(matcher: Any) -> bool:
-    """Whether a matcher of one handoff says, in an operator too, how its request ended."""
+    """Return whether a matcher of one handoff says, in an operator too, how its request ended."""
     if isinstance(matcher, (list, tuple)):
         return any(_says_end(element) for element in matcher)
     return isinstance(matcher, Mapping) and any(
@@ -86,7 +86,7 @@ def check_state(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
-    """Yields who wrote the channels that differ."""
+    """Yield who wrote the channels that differ."""
     keys = dict.fromkeys(str(miss.path[0]) for miss in misses if miss.path)
     channels = dict.fromkeys(_channel(key, scope) for key in keys)
     for channel in [name for name in channels if name][:LINES_MAX]:
@@ -160,7 +160,7 @@ def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _events_near(scope: Scope) -> Iterator[str]:
-    """Yields the events of the kinds that a claim names; where there are none, the kinds."""
+    """Yield the events of the kinds that a claim names; where there are none, the kinds."""
     kinds = set(_kinds_in(scope.expect.events))
     near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
     if not near:

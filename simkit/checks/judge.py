@@ -94,7 +94,7 @@ class Judgement(msgspec.Struct, frozen=True):
 def judge(
     scenario: Scenario, document: Document, trace: Trace, find: Find, twins: Sequence[Hit] = ()
 ) -> Judgement:
-    """Returns what does not hold; reads only the trace.
+    """Return what does not hold; read only the trace.
 
     ``twins`` is what the lints saw that compare runs.
     """
@@ -116,7 +116,7 @@ def judge_seen(
     find: Find,
     places: Collection[int] | None = None,
 ) -> Judgement:
-    """Returns what does not hold of a trace that lints have looked at already.
+    """Return what does not hold of a trace that lints have looked at already.
 
     ``places`` are the only turns, from 0, whose claims and hits are looked at; else it is all.
     """
@@ -157,7 +157,7 @@ def judge_seen(
 
 
 def strictly(judgement: Judgement) -> Judgement:
-    """Returns the judgement in which claims that prove nothing are findings.
+    """Return the judgement in which claims that prove nothing are findings.
 
     They are those that were not looked at, and those whose denial nothing could break (RUN-03).
     """
@@ -179,7 +179,8 @@ def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
 
 
 def _scopes(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
-    """What claims there are on the turns at these places, as far as they ran, and on the run."""
+    """Return what claims there are on the turns at these places, as far as they ran, and on the
+    run."""
     end = min(len(view.turns), len(scenario.turns))
     claimed = [(place, scenario.turns[place].expect) for place in places if place < end]
     scopes = [

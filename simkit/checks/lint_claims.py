@@ -43,11 +43,11 @@ class HitsByTurn:
             self._scopes.setdefault(scope.turn, []).append(scope)
 
     def of(self, scope: Scope) -> Sequence[Hit]:
-        """Returns the hits that a scope speaks of."""
+        """Return the hits that a scope speaks of."""
         return self._hits.get(scope.turn, ()) if scope.turn else self.all
 
     def scopes_of(self, hit: Hit) -> Sequence[Scope]:
-        """Returns the scopes that speak of a hit: its turn's, and the whole run's."""
+        """Return the scopes that speak of a hit: its turn's, and the whole run's."""
         whole = self._scopes.get(0, [])
         return [*self._scopes.get(hit.turn, ()), *whole] if hit.turn else whole
 
@@ -55,7 +55,7 @@ class HitsByTurn:
 def check_lint_claims(
     scopes: Sequence[Scope], hits: HitsByTurn, writer: Writer
 ) -> Iterator[Finding]:
-    """Yields the lints that a scope claims and that were not found there."""
+    """Yield the lints that a scope claims and that were not found there."""
     for scope in scopes:
         claims = list(scope.expect.findings or ())
         if not claims:
@@ -83,7 +83,7 @@ def _found_instead(scope_hits: Sequence[Hit], scope: Scope) -> str:
 
 
 def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: Writer) -> Sorted:
-    """Sorts hits: where a scope claims findings, others may be found too and do not fail."""
+    """Sort hits: where a scope claims findings, others may be found too and do not fail."""
     sorted = Sorted()
     for hit in hits.all:
         if is_waived(hit, off, writer):
@@ -135,7 +135,7 @@ def severity_of(hit: Hit) -> str:
 
 
 def as_finding(hit: Hit, writer: Writer, more: Sequence[str] = ()) -> Finding:
-    """Returns what a lint saw as a finding, at the turn it speaks of."""
+    """Return what a lint saw as a finding, at the turn it speaks of."""
     path: Path = hit.path or (("turns", hit.turn - 1) if hit.turn else ())
     entry = LINTS[hit.id]
     return Finding(

@@ -53,7 +53,7 @@ _OTHERWISE: Final = "Remove the claim, or run a driver that sees them."
 
 
 def unobservable(scope: Scope, name: str) -> str:
-    """Returns what a claim needs and the driver does not see; empty if it sees all."""
+    """Return what a claim needs and the driver does not see; empty if it sees all."""
     need = CLAIMS.get(name, "")
     if need and not scope.can_observe(need):
         return need
@@ -67,7 +67,7 @@ def unobservable(scope: Scope, name: str) -> str:
 
 
 def _has_unseen_tools(scope: Scope) -> bool:
-    """Whether a tool was asked for and nothing tells whether, or with what result, it ran.
+    """Return whether a tool was asked for and nothing tells whether, or with what result, it ran.
 
     Without an adapter a tool's result is seen where a later request holds it, and else not at all.
     """
@@ -84,7 +84,7 @@ def _has_unseen_tools(scope: Scope) -> bool:
 
 
 def untold_of_run(scope: Scope, name: str, run: RunView) -> str:
-    """Returns what is null because nobody saw what the code gave its agent; else empty."""
+    """Return what is null because nobody saw what the code gave its agent; else empty."""
     need = {"input": "inputs", "goal": "goals"}.get(name, "")
     return need if need and getattr(run, name) is None and scope.pipeline.is_code else ""
 
@@ -112,7 +112,7 @@ def unobservable_in_run(scope: Scope, name: str) -> str:
 
 
 def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
-    """Yields the claims that are written on a run, in the order of the format."""
+    """Yield the claims that are written on a run, in the order of the format."""
     for name in type(run).model_fields:
         if name in run.model_fields_set:
             yield name, getattr(run, name)
@@ -121,7 +121,7 @@ def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
 def not_observable(
     scope: Scope, writer: Writer, path: Path, subject: str, need: str, agent: str = ""
 ) -> Iterator[Finding]:
-    """Yields the finding that a claim can neither hold nor fail; none where that was declared."""
+    """Yield the finding that a claim can neither hold nor fail; none where that was declared."""
     if need in scope.pipeline.unseen:
         writer.passed_over.append(
             writer.finding(
@@ -150,7 +150,7 @@ def _why_unseen(scope: Scope, need: str) -> str:
 
 
 def _in_code(need: str, claim: str, agent: str) -> str:
-    """Says how what code does not show may be shown, or what may be claimed in its place."""
+    """Describe how what code does not show may be shown, or what may be claimed in its place."""
     if need == "state":
         return "Tell it in the code, `simkit.state(name=value)`, or remove the claim."
     if need == "inputs":
@@ -177,13 +177,13 @@ def _in_code(need: str, claim: str, agent: str) -> str:
 
 
 def _is_named(scope: Scope, agent: str) -> bool:
-    """Whether the pipeline's file says which message of an agent is of which section."""
+    """Return whether the pipeline's file says which message of an agent is of which section."""
     facts = scope.pipeline.agents.get(agent)
     return facts is not None and facts.sections is not None
 
 
 def _says(matcher: Any, key: str, text: str) -> bool:
-    """Whether a text stands somewhere under a key."""
+    """Return whether a text stands somewhere under a key."""
     if isinstance(matcher, Mapping):
         return any(
             _holds_text(inner, text) if name == key else _says(inner, key, text)

@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(path: Path) -> Kind | None:
-    """Returns what a claim speaks of; ``path`` leads from `expect` to it, or into it."""
+    """Return what a claim speaks of; ``path`` leads from `expect` to it, or into it."""
     head = str(path[0])
     if head not in ("context", "runs"):
         return _KINDS.get((head,))
@@ -63,7 +63,8 @@ class Occurring:
         self._holds_by_key: dict[tuple[int, bytes], bool] = {}
 
     def occurs(self, matcher: Any, path: Path) -> bool:
-        """Whether something of its kind matches a pattern; ``path`` leads from `expect` to it."""
+        """Return whether something of its kind matches a pattern; ``path`` leads from `expect` to
+        it."""
         kind = kind_of(path)
         if kind is None:
             return False
@@ -73,7 +74,7 @@ class Occurring:
         return self._could_be(matcher, _steps(path[size:], kind), kind)
 
     def _could_be(self, matcher: Any, steps: Path, kind: Kind) -> bool:
-        """Whether a pattern matches, or each of its parts where it speaks of a list."""
+        """Return whether a pattern matches, or each of its parts where it speaks of a list."""
         if self._is_one(matcher, steps, kind):
             return True
         if isinstance(matcher, (list, tuple)):
@@ -97,7 +98,7 @@ class Occurring:
         return self._is_one({key: operand}, steps, kind)
 
     def _is_one(self, matcher: Any, steps: Path, kind: Kind) -> bool:
-        """Whether one value, or element, matches a whole pattern."""
+        """Return whether one value, or element, matches a whole pattern."""
         if kind.is_list:
             if not steps or steps[0] != "$has":
                 return not isinstance(matcher, (list, tuple)) and not patterns_of(matcher)
@@ -133,7 +134,7 @@ _LISTING: Final = (*_ELEMENTS, *_SAME)
 
 
 def _steps(inside: Path, kind: Kind) -> Path:
-    """Returns how a claim's values are gone into, without its operators: keys, and ``$has``."""
+    """Return how a claim's values are gone into, without its operators: keys, and ``$has``."""
     steps: list[str] = []
     before: str | int = ""
     for step in inside:

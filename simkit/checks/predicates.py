@@ -24,7 +24,7 @@ Find = Callable[[str], Callable[..., Any]]
 
 
 def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Iterator[Finding]:
-    """Yields the predicates that do not hold, raise, or cannot be found."""
+    """Yield the predicates that do not hold, raise, or cannot be found."""
     names = scope.expect.satisfies or ()
     is_one = isinstance(names, str)
     for place, name in enumerate((names,) if isinstance(names, str) else names):

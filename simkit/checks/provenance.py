@@ -23,7 +23,7 @@ _BEFORE: Final = 20
 
 
 def shares(context: ContextView) -> dict[str, float]:
-    """Returns the share of a context's tokens by section and by agent; the user is ``user``.
+    """Return the share of a context's tokens by section and by agent; the user is ``user``.
 
     What one message renders of a history counts for its section only.
     """
@@ -44,7 +44,7 @@ def shares(context: ContextView) -> dict[str, float]:
 
 
 def sizes_by_section(context: ContextView) -> dict[str, int]:
-    """Returns a context's tokens by section, in its order."""
+    """Return a context's tokens by section, in its order."""
     sizes: dict[str, int] = {}
     for section, _, tokens in context.weights():
         sizes[section] = sizes.get(section, 0) + tokens
@@ -52,7 +52,7 @@ def sizes_by_section(context: ContextView) -> dict[str, int]:
 
 
 def message_lines(title: str, values: Sequence[Message | Dropped]) -> Iterator[str]:
-    """Yields a title, and what is there; of many the first and the last."""
+    """Yield a title, and what is there; of many the first and the last."""
     if not len(values):
         yield title
         return
@@ -73,7 +73,7 @@ class _Lines(Sequence[str]):
 
 
 def message_text(value: Message | Dropped) -> str:
-    """Returns a message on one line: who, when, what."""
+    """Return a message on one line: who, when, what."""
     if isinstance(value, Dropped):
         return f"{message_text(value.message)} — {_cut_words(value)}"
     content = short(value.content, CONTENT_MAX)
@@ -89,7 +89,7 @@ def _call(call: ToolCall) -> str:
 
 
 def speaker(message: Message) -> str:
-    """Returns who said a message, and when: ``tool log_meal of nutrition (turn 1)``."""
+    """Return who said a message, and when: ``tool log_meal of nutrition (turn 1)``."""
     words = [message.role]
     if message.role == "tool":
         words += [message.tool] if message.tool else []
@@ -108,7 +108,7 @@ def _cut_words(drop: Dropped) -> str:
 
 
 def unshown_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields what sections read and did not show, an entry a line."""
+    """Yield what sections read and did not show, an entry a line."""
     if entries:
         were = "was" if len(entries) == 1 else "were"
         lines = [unshown_words(entry) for entry in entries]
@@ -118,7 +118,7 @@ def unshown_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator[str]:
-    """Yields how much of each channel a section left out: ``left out by tags: 2 of items (turn)``.
+    """Yield how much of each channel a section left out: ``left out by tags: 2 of items (turn)``.
 
     The word in brackets is the channel's scope.
     """
@@ -128,7 +128,7 @@ def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator
 
 
 def circumstances(call: CallView, scope: Scope) -> Iterator[str]:
-    """Yields what an empty section could have read: who had run, and which channels were empty."""
+    """Yield what an empty section could have read: who had run, and which channels were empty."""
     runs = [run for run in scope.runs if run.turn == call.turn]
     place = next((at for at, run in enumerate(runs) if run.id == call.run), None)
     if place is None:
@@ -152,7 +152,7 @@ def _with_scope(channel: str, scope: Scope) -> str:
 
 
 def unshown_texts(context: ContextView, matcher: Matcher) -> Iterator[str]:
-    """Yields what was left out although a claim on messages wants its text."""
+    """Yield what was left out although a claim on messages wants its text."""
     patterns = (
         entry
         for entry in context.unshown
@@ -163,7 +163,7 @@ def unshown_texts(context: ContextView, matcher: Matcher) -> Iterator[str]:
 
 
 def unshown_words(entry: Mapping[str, Any]) -> str:
-    """Returns an entry on one line: ``notes of channel items, by tags: Style guide``."""
+    """Return an entry on one line: ``notes of channel items, by tags: Style guide``."""
     channel = f" of channel {entry['channel']}" if "channel" in entry else ""
     source = f"{entry['section']}{channel}, by {entry['by']}"
     if "path" in entry:
@@ -174,7 +174,7 @@ def unshown_words(entry: Mapping[str, Any]) -> str:
 
 
 def histories(context: ContextView) -> set[str]:
-    """Returns the sections that show what was said before, also within shared messages."""
+    """Return the sections that show what was said before, also within shared messages."""
     sections_found: set[str] = set()
     for part in context.parts:
         parts_shown = [part] if isinstance(part, ShownPart) else part.shown_parts
@@ -183,7 +183,7 @@ def histories(context: ContextView) -> set[str]:
 
 
 def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
-    """Yields how much each filter and window left out."""
+    """Yield how much each filter and window left out."""
     counts: dict[tuple[str, str], int] = {}
     for drop in drops:
         counts[drop.what, drop.by] = counts.get((drop.what, drop.by), 0) + 1
@@ -198,7 +198,7 @@ def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
 
 
 def lost(drops: Sequence[Dropped]) -> Iterator[str]:
-    """Yields what was left out although a claim wants it."""
+    """Yield what was left out although a claim wants it."""
     for drop in drops[:LINES_MAX]:
         yield f"what it wants is not shown: {message_text(drop)}"
     if len(drops) > LINES_MAX:
@@ -208,7 +208,7 @@ def lost(drops: Sequence[Dropped]) -> Iterator[str]:
 def wanted_but_left_out(
     matcher: Any, value: Any, drops: Sequence[Dropped], writer: Writer
 ) -> Iterator[str]:
-    """Yields the elements of a list wanted that are among what was left out."""
+    """Yield the elements of a list wanted that are among what was left out."""
     places: dict[tuple[Any, ...], None] = {}
     for miss in writer.misses(matcher, value):
         place = next((i for i, step in enumerate(miss.at) if isinstance(step, int)), None)
@@ -225,7 +225,7 @@ def wanted_but_left_out(
 
 
 def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
-    """Returns how the message that comes nearest differs; nothing where none is near."""
+    """Return how the message that comes nearest differs; nothing where none is near."""
     recent = messages[-NEAREST_MAX:]
     if not recent:
         return []
@@ -254,12 +254,12 @@ def _below(path: str) -> str:
 
 
 def distance_of_nearest(matcher: Matcher, messages: Sequence[Message]) -> float:
-    """Returns how far the nearest message is from what a matcher wants; 1 if there is none."""
+    """Return how far the nearest message is from what a matcher wants; 1 if there is none."""
     return min(map(matcher.distance, messages[-NEAREST_MAX:]), default=1.0)
 
 
 def around(message: Message, matcher: Any) -> str:
-    """Returns a message on one line, cut around the text that a matcher looks for."""
+    """Return a message on one line, cut around the text that a matcher looks for."""
     calls = [f"{call.name} {as_text(call.args)}" for call in message.calls]
     text = " ".join(" ".join([message.content, *calls]).split())
     place = next(

@@ -70,7 +70,7 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _group_advice(claimed: Any, groups: list[Any]) -> str:
-    """Says what a nested list means, where the right agents ran, but not so."""
+    """Describe what a nested list means, where the right agents ran, but not so."""
     if not isinstance(claimed, list) or _names(claimed) != _names(groups):
         return ""
     if _has_group(claimed) == _has_group(groups):
@@ -79,7 +79,7 @@ def _group_advice(claimed: Any, groups: list[Any]) -> str:
 
 
 def groups_of(runs: Sequence[RunView]) -> list[Any]:
-    """Returns the agents in start order; a list of several is one parallel group."""
+    """Return the agents in start order; a list of several is one parallel group."""
     groups_found: list[Any] = []
     groups: dict[str, list[str]] = {}
     for run in runs:
@@ -95,7 +95,7 @@ def groups_of(runs: Sequence[RunView]) -> list[Any]:
 
 
 def _is_whole(matcher: Any) -> bool:
-    """Whether a matcher of agents is a list of all of them, or denies one, or chooses."""
+    """Return whether a matcher of agents is a list of all of them, or denies one, or chooses."""
     if isinstance(matcher, Mapping):
         return any(_is_whole(matcher.get(key)) for key in ("$not", "$eq", "$ne")) or any(
             _is_whole(element)
@@ -106,7 +106,7 @@ def _is_whole(matcher: Any) -> bool:
 
 
 def _has_group(matcher: Any, inside: bool = False) -> bool:
-    """Whether a matcher of agents holds a list within a list."""
+    """Return whether a matcher of agents holds a list within a list."""
     if isinstance(matcher, Mapping):
         return any(_has_group(inner, inside) for inner in matcher.values())
     if isinstance(matcher, list):
@@ -115,7 +115,7 @@ def _has_group(matcher: Any, inside: bool = False) -> bool:
 
 
 def _with_groups(matcher: Any) -> Any:
-    """Returns the matcher with every list of a list as a group in any order."""
+    """Return the matcher with every list of a list as a group in any order."""
     if isinstance(matcher, list):
         return [{_GROUP: element} if isinstance(element, list) else element for element in matcher]
     if isinstance(matcher, Mapping):
@@ -164,7 +164,7 @@ def _error_line(scope: Scope) -> str:
 
 
 def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """What an activation of an agent got and gave."""
+    """Return what an activation of an agent got and gave."""
     for key, claims in scope.expect.runs.items():
         path = (*scope.path, "runs", key)
         selector = selected(key)
@@ -305,7 +305,7 @@ def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """How often each agent's model was asked."""
+    """Return how often each agent's model was asked."""
     for agent, expected in (scope.expect.model_calls or {}).items():
         actual = len(scope.calls.get(agent, ()))
         if actual == expected:
@@ -334,7 +334,7 @@ def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def error_fields(scope: Scope) -> dict[str, Any]:
-    """Returns the error as a claim sees it; what is empty is absent."""
+    """Return the error as a claim sees it; what is empty is absent."""
     fields: dict[str, Any] = msgspec.to_builtins(scope.error)
     return {name: value for name, value in fields.items() if value not in ("", 0)}
 

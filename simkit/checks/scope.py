@@ -44,7 +44,7 @@ class Scope(msgspec.Struct, frozen=True):
         return f"in turn {self.turn}" if self.turn else "in the whole run"
 
     def can_observe(self, aspect: str) -> bool:
-        """Whether the driver sees ``sections``, ``state``, ``runs`` or ``handoffs``."""
+        """Return whether the driver sees ``sections``, ``state``, ``runs`` or ``handoffs``."""
         if aspect in self.pipeline.unseen:
             return False
         if aspect == "state" and self.state and not self.pipeline.channels:
@@ -53,7 +53,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Scope:
-    """Returns what the claims of one turn speak of."""
+    """Return what the claims of one turn speak of."""
     return Scope(
         ("turns", place, "expect"), expect, turn.number, turn.runs, turn.calls_by_agent,
         turn.calls, turn.handoffs, turn.tools, _Span(view.events, turn.lo, turn.hi), turn.updates,
@@ -62,7 +62,7 @@ def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Sco
 
 
 def scope_of_run(expect: Expect, view: View) -> Scope:
-    """Returns what the claims at the top level speak of."""
+    """Return what the claims at the top level speak of."""
     calls: dict[str, list[CallView]] = {}
     everything = [call for turn in view.turns for call in turn.calls]
     for call in everything:
@@ -114,7 +114,7 @@ def log_fields(event: e.LogRecorded) -> dict[str, Any]:
 
 
 def event_fields(event: e.AnyEvent) -> dict[str, Any]:
-    """Returns an event as claims see it: its fields by name; empty ids and names are absent."""
+    """Return an event as claims see it: its fields by name; empty ids and names are absent."""
     fields: dict[str, Any] = {"kind": e.kind_of(event)}
     for name in event.__struct_fields__:
         value = getattr(event, name)

@@ -31,7 +31,7 @@ class Search:
         self._streams: dict[StreamView, _Stream] = {}
 
     def first(self, context: ContextView, key: bytes, matcher: Matcher) -> Message | None:
-        """Returns the first message of a context that matches, with its section.
+        """Return the first message of a context that matches, with its section.
 
         Of a message that several sections share, each piece is a message too.
         """
@@ -54,7 +54,7 @@ class Search:
         return None
 
     def occurs(self, context: ContextView, key: bytes, matcher: Matcher) -> bool:
-        """Says whether some message of a context matches.
+        """Report whether some message of a context matches.
 
         What is new is looked at before what has settled: a claim mostly speaks of its own turn,
         and one that each turn makes with words of its own must not read all that was ever said.
@@ -142,7 +142,7 @@ class _Stream:
         return places
 
     def _candidates(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterator[int]:
-        """Yields the places that may match: those whose text holds all that a match must hold."""
+        """Yield the places that may match: those whose text holds all that a match must hold."""
         if not texts:
             yield from range(lo, hi)
             return
@@ -156,7 +156,7 @@ class _Stream:
             place = end
 
     def _read(self, hi: int) -> None:
-        """Keeps the texts of the messages up to a place, and those of full blocks together."""
+        """Keep the texts of the messages up to a place, and those of full blocks together."""
         for message in self._entries[len(self._texts) : hi]:
             self._texts.append("\n".join(_texts_of(message)))
         for start in range(len(self._blocks) * BLOCK, len(self._texts) - BLOCK + 1, BLOCK):
@@ -180,7 +180,7 @@ def _texts_of(message: Message) -> Iterator[str]:
 
 
 def required_texts(matcher: Any) -> tuple[str, ...]:
-    """Returns texts that occur, as they are, in every message that a matcher holds of."""
+    """Return texts that occur, as they are, in every message that a matcher holds of."""
     if has_alternatives(matcher):
         return ()
     return tuple(dict.fromkeys(_required(matcher)))
@@ -200,12 +200,13 @@ def _required(matcher: Any) -> Iterator[str]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether JSON writes a text in no other form, so that it is found in what was made of it."""
+    """Return whether JSON writes a text in no other form, so that it is found in what was made of
+    it."""
     return text.isascii() and text.isprintable() and not set(text) & set('"\\/')
 
 
 def has_alternatives(matcher: Any) -> bool:
-    """Whether a matcher may hold although a text inside it does not occur."""
+    """Return whether a matcher may hold although a text inside it does not occur."""
     if isinstance(matcher, Mapping):
         return any(key in ALTERNATIVES or has_alternatives(inner) for key, inner in matcher.items())
     return isinstance(matcher, (list, tuple)) and any(

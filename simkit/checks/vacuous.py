@@ -36,7 +36,7 @@ def vacuous_claims(
     writer: Writer,
     unheld: Collection[Path] = (),
 ) -> Iterator[Hit]:
-    """Yields the `excludes` and `$not` whose pattern occurs nowhere in the trace.
+    """Yield the `excludes` and `$not` whose pattern occurs nowhere in the trace.
 
     ``unheld`` are the places of claims that do not hold, or were not looked at: of those it is
     no news that they prove nothing.
@@ -53,7 +53,7 @@ def vacuous_claims(
 def _why_vacuous(
     search: _Search, candidates: Candidates, matcher: Any, inner: Path, turn: int
 ) -> str:
-    """Returns why what stands at a place under `expect` could not be there; empty if it could."""
+    """Return why what stands at a place under `expect` could not be there; empty if it could."""
     if not polarity_of(matcher).affirms:
         return ""  # Who denies a denial affirms.
     is_message = _is_excludes(inner)
@@ -70,7 +70,8 @@ def _is_excludes(inner: Path) -> bool:
 
 
 def _is_of_claim(unheld_path: Path, path: Path, inner: Path) -> bool:
-    """Whether a finding is of the claim in which a pattern stands, or of more than that claim."""
+    """Return whether a finding is of the claim in which a pattern stands, or of more than that
+    claim."""
     size = 1
     if inner[0] in ("context", "runs"):
         is_any = selected(str(inner[1])).which == SOME  # Its claims hold of one call, or none does.
@@ -120,7 +121,7 @@ class _Search:
         self._whole = ""
 
     def could_hold(self, matcher: Any, path: Path, turn: int) -> bool:
-        """Whether the texts of a pattern occur, or something of its own kind matches it.
+        """Return whether the texts of a pattern occur, or something of its own kind matches it.
 
         ``path`` leads from `expect` to it. Names are no texts: where nothing else is asked for,
         something must match.
@@ -139,7 +140,7 @@ class _Search:
         return self._occurring.occurs(matcher, path)
 
     def _occurs(self, text: str, turn: int) -> bool:
-        """Looks around the claim's turn first: most patterns are from there."""
+        """Look around the claim's turn first: most patterns are from there."""
         if not self._texts:
             self._texts = _texts_by_turn(self._view)
             self._whole = "\n".join(self._texts)
@@ -152,7 +153,7 @@ class _Search:
 
 
 def _pattern(matcher: Any, names: Sequence[str]) -> Any:
-    """Returns the matcher without names and bounds, or ABSENT if nothing is left."""
+    """Return the matcher without names and bounds, or ABSENT if nothing is left."""
     if isinstance(matcher, Mapping):
         patterns = {
             key: inner

@@ -118,7 +118,7 @@ def cli(wants_traceback: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs a command and exits; whatever goes wrong ends in one clear text on stderr."""
+    """Run a command and exits; whatever goes wrong ends in one clear text on stderr."""
     # Python has None in place of a stream that was closed when it started.
     is_closed = sys.stdout is None
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
@@ -171,7 +171,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
 
 
 def _say(text: str) -> None:
-    """Writes a text on stderr; where that cannot be, nobody can be told."""
+    """Write a text on stderr; where that cannot be, nobody can be told."""
     from simkit.core.output import echo
 
     try:
@@ -181,13 +181,13 @@ def _say(text: str) -> None:
 
 
 def _leave(stream: Any) -> None:
-    """Lets what is left in a stream go nowhere, so that nothing fails at exit."""
+    """Let what is left in a stream go nowhere, so that nothing fails at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def bug_text(problem: BaseException, again: str) -> str:
-    """Says that simkit itself failed; with the traceback if the user asked for it.
+    """Report that simkit itself failed; with the traceback if the user asked for it.
 
     What the system refuses (a name too long, a folder where a file is expected) is no bug, and a
     package that was taken away is none.

@@ -22,12 +22,13 @@ PROGRESS_EVERY_S: Final = 0.1
 
 
 def paint_for(color: bool) -> Paint:
-    """Returns what puts tones on texts: colours, or nothing."""
+    """Return what puts tones on texts: colours, or nothing."""
     return styled if color else plain
 
 
 def wants_color() -> bool:
-    """Whether stdout is a terminal, or FORCE_COLOR takes it for one; NO_COLOR denies both."""
+    """Return whether stdout is a terminal, or FORCE_COLOR takes it for one; NO_COLOR denies
+    both."""
     if os.environ.get("NO_COLOR"):
         return False
     forced = os.environ.get("FORCE_COLOR", "")
@@ -37,7 +38,7 @@ def wants_color() -> bool:
 
 
 def table_width() -> int:
-    """How wide a table is: what fits on the terminal, if stdout is one, within limits."""
+    """Return how wide a table is: what fits on the terminal, if stdout is one, within limits."""
     if not sys.stdout.isatty():
         return TABLE_WIDTH
     return min(TABLE_WIDTH, max(COLUMNS_LEAST, shutil.get_terminal_size().columns) - INDENT)
@@ -58,7 +59,7 @@ class Progress:
         self._is_drawn = False
 
     def step(self, name: str) -> None:
-        """Counts one more, and draws if it is time."""
+        """Count one more, and draws if it is time."""
         self._done += 1
         now = time.monotonic()
         is_early = now - self._started < PROGRESS_AFTER_S or now - self._drawn < PROGRESS_EVERY_S
@@ -69,7 +70,7 @@ class Progress:
         echo(mark("clear") + line, err=True, end="")
 
     def clear(self) -> None:
-        """Takes the line away, before something else is printed."""
+        """Take the line away, before something else is printed."""
         if self._is_drawn:
             echo(mark("clear"), err=True, end="")
             self._is_drawn = False

@@ -14,7 +14,7 @@ _TOKEN: Final = re.compile(r"""\s*(?:(\(|\))|"([^"]*)"|'([^']*)'|([^\s()"']+))""
 
 
 def keyword(expression: str) -> Holds:
-    """Returns whether an id fits the expression; case does not matter.
+    """Return whether an id fits the expression; case does not matter.
 
     A word with spaces stands in quotes. Raises SimkitError for an expression that cannot be read.
     """

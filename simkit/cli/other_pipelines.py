@@ -27,7 +27,7 @@ class Other(msgspec.Struct, frozen=True):
 
 
 def other_pipeline(item: ScenarioCase, named: str, library: Library) -> Other:
-    """Returns a scenario as it is on the pipeline that it would name so.
+    """Return a scenario as it is on the pipeline that it would name so.
 
     Raises SourceError for what is wrong with it there.
     """
@@ -43,7 +43,7 @@ def other_pipeline(item: ScenarioCase, named: str, library: Library) -> Other:
 
 
 def _standing(item: ScenarioCase, named: str, library: Library) -> Standing:
-    """Returns what a scenario is to the pipeline that it would name so."""
+    """Return what a scenario is to the pipeline that it would name so."""
     if not named.endswith(PIPELINE_SUFFIX):
         return HOLDS
     folder = Path(item.file).parent
@@ -54,7 +54,7 @@ def _standing(item: ScenarioCase, named: str, library: Library) -> Standing:
 
 
 def pipeline_in(file: str, library: Library) -> tuple[Subject, Document]:
-    """Returns what a file's only pipeline is, with its document; raises SourceError."""
+    """Return what a file's only pipeline is, with its document; raise SourceError."""
     documents = library.documents(file)
     if len(documents) != 1:
         raise SourceError(file, f"holds {len(documents)} documents, but must hold one pipeline")
@@ -62,7 +62,7 @@ def pipeline_in(file: str, library: Library) -> tuple[Subject, Document]:
 
 
 def turned(result: Result, standing: Standing, pipeline: str) -> Result:
-    """Returns the result of a scenario that a pipeline leaves out: that it fails is expected."""
+    """Return the result of a scenario that a pipeline leaves out: that it fails is expected."""
     result = msgspec.structs.replace(result, on=pipeline)
     if standing.left_out and result.failed:
         return msgspec.structs.replace(
@@ -82,7 +82,7 @@ def turned(result: Result, standing: Standing, pipeline: str) -> Result:
 
 
 def on_pipeline(item: ScenarioCase, named: str, library: Library) -> Prepared:
-    """Returns a scenario ready to run on the pipeline that it would name so.
+    """Return a scenario ready to run on the pipeline that it would name so.
 
     Raises SourceError for what is wrong with it there.
     """
@@ -91,7 +91,7 @@ def on_pipeline(item: ScenarioCase, named: str, library: Library) -> Prepared:
 
 
 def named_for(file: str, pipeline: str) -> str:
-    """Returns what a scenario of the file writes to name a pipeline: a file, or a name.
+    """Return what a scenario of the file writes to name a pipeline: a file, or a name.
 
     A name is looked for in the scenario's file, then in the pipeline files beside it.
     """

@@ -102,7 +102,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def run_all(entries: Sequence[SelectedEntry], job: Job, processes: int) -> Iterator[Ran]:
-    """Yields what came of each entry, in order; with several processes the same as with one."""
+    """Yield what came of each entry, in order; with several processes the same as with one."""
     if processes == 1:
         runner = Runner(job)
         for entry in entries:
@@ -120,7 +120,7 @@ def in_processes(
     *,
     is_fresh: bool = False,
 ) -> Iterator[T]:
-    """Yields what comes of each batch, in order; ``is_fresh`` gives each a process of its own."""
+    """Yield what comes of each batch, in order; ``is_fresh`` gives each a process of its own."""
     pool = ProcessPoolExecutor(
         min(processes, max(len(batches), 1)),
         mp_context=_process_context(),
@@ -167,7 +167,7 @@ def _batches(entries: Sequence[SelectedEntry]) -> Iterator[list[SelectedEntry]]:
 
 
 def _process_context() -> BaseContext:
-    """Processes that share nothing but the code, which a fork server imports only once."""
+    """Process that share nothing but the code, which a fork server imports only once."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -197,7 +197,7 @@ class Runner:
         self._redactor = current_redactor()
 
     def ran(self, entry: SelectedEntry) -> Ran:
-        """Runs one scenario. Whatever goes wrong with it is its result, and stops no other."""
+        """Run one scenario. Whatever goes wrong with it is its result, and stop no other."""
         if isinstance(entry, Result):
             return self._lines(entry, None)
         standing = HOLDS
@@ -229,7 +229,7 @@ class Runner:
         return ran
 
     def _strictly(self, outcome: Outcome) -> Outcome:
-        """Returns the outcome as it is judged where claims that prove nothing are findings."""
+        """Return the outcome as it is judged where claims that prove nothing are findings."""
         if not self._job.strict:
             return outcome
         return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
@@ -252,7 +252,7 @@ class Runner:
         return turned(result, standing, self._job.pipeline)
 
     def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
-        """Runs a scenario; returns what came of it, and what became of its traffic."""
+        """Run a scenario; return what came of it, and what became of its traffic."""
         if self._job.recording is None:
             with noting_starts() as note:
                 return simulate(prepared, seed=self._job.seed), note()
@@ -260,13 +260,14 @@ class Runner:
         return recorded.outcome, recorded.note
 
     def _left_out(self, item: ScenarioCase, prepared: Prepared, reason: str) -> Result:
-        """What is not run is skipped; if needs must be met, what they leave out is broken."""
+        """Return what is not run is skipped; if needs must be met, what they leave out is
+        broken."""
         if not self._job.needs_met or prepared.scenario.skip is not None:
             return not_run(item, "skipped", reason=reason)
         return not_run(item, "broken", error=str(prepared.refusal()))
 
     def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result | None = None) -> Ran:
-        """Keeps the trace of a run that came out so, and words what came of it.
+        """Keep the trace of a run that came out so, and words what came of it.
 
         ``result`` is what the judge said, where the caller has made it.
         """
@@ -333,12 +334,12 @@ class Runner:
 
 
 def judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
-    """What the judge said, as a result; an expected failure turns it round."""
+    """Return what the judge said, as a result; an expected failure turns it round."""
     return result_of(prepared, outcome.trace, outcome.judgement, seed)
 
 
 def facts(result: Result) -> str:
-    """Returns what a scenario was, on one line."""
+    """Return what a scenario was, on one line."""
     return (
         f"{result.file}:{result.line}, pipeline {result.pipeline}, "
         f"{counted(result.turns, 'turn')}, {counted(result.model_calls, 'model call')}, "

@@ -40,7 +40,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
-    """Returns the paths of a call; else pytest's `testpaths` that hold scenarios, else `scenarios`.
+    """Return the paths of a call; else pytest's `testpaths` that hold scenarios, else `scenarios`.
 
     Raises SourceError if that is not there.
     """
@@ -61,7 +61,7 @@ def _holds_scenarios(path: str) -> bool:
 
 
 def select(paths: Sequence[str], expression: str = "") -> Selection:
-    """Returns what the paths name and ``-k`` leaves; a broken file becomes its own result.
+    """Return what the paths name and ``-k`` leaves; a broken file becomes its own result.
 
     Raises SourceError for a path or name that is not there.
     """
@@ -79,7 +79,7 @@ def select(paths: Sequence[str], expression: str = "") -> Selection:
 def only(
     selection: Selection, identities: Iterable[str], safe: Callable[[str], str] = str
 ) -> Selection:
-    """Returns those of a selection that have one of the ids, as they are when ``safe``."""
+    """Return those of a selection that have one of the ids, as they are when ``safe``."""
     wanted_ids = set(identities)
     entries_kept = tuple(entry for entry in selection.entries if safe(entry.id) in wanted_ids)
     left_out = selection.deselected + len(selection.entries) - len(entries_kept)
@@ -87,7 +87,7 @@ def only(
 
 
 def parted(path: str) -> tuple[str, str]:
-    """Returns file and scenario name of ``PATH::NAME``; the name is empty if there is none."""
+    """Return file and scenario name of ``PATH::NAME``; the name is empty if there is none."""
     file, _, name = path.partition("::")
     return file, name
 
@@ -141,11 +141,11 @@ def _named(place: str, items: Sequence[ScenarioCase], name: str) -> list[Scenari
 
 
 def _names_of(item: ScenarioCase) -> tuple[str, str]:
-    """Returns what else a row is called: by its table, and by its number there."""
+    """Return what else a row is called: by its table, and by its number there."""
     return item.outline, f"{item.outline} [{(item.row or 0) + 1}]"
 
 
 def paths_of(identities: Iterable[str]) -> list[str]:
-    """Returns the files that ids name, each once, those that are gone left out."""
+    """Return the files that ids name, each once, those that are gone left out."""
     files = dict.fromkeys(parted(identity)[0] for identity in identities)
     return [file for file in files if Path(file).exists()]

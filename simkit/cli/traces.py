@@ -41,7 +41,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def trace_files(path: str) -> list[str]:
-    """Returns the traces of a folder, sorted; a file is returned as it is.
+    """Return the traces of a folder, sorted; a file is returned as it is.
 
     A folder may be `.simkit`, or hold it. Raises TraceError if no trace is there.
     """
@@ -64,7 +64,7 @@ def trace_files(path: str) -> list[str]:
 
 
 def _listed(folder: Path) -> list[str]:
-    """Returns the traces of the last run, by its own list: one may be gone."""
+    """Return the traces of the last run, by its own list: one may be gone."""
     try:
         last = Ledger({}, folder).last()
     except OSError as problem:
@@ -87,12 +87,12 @@ def unchanged(paths: Sequence[str]) -> Iterator[None]:
 
 
 def stored(file: str) -> Stored:
-    """Reads a trace; raises TraceError if it is damaged, cut off, or of another format."""
+    """Read a trace; raise TraceError if it is damaged, cut off, or of another format."""
     return as_stored(file, read_trace(file))
 
 
 def as_stored(name: str, trace: Trace) -> Stored:
-    """Returns a trace with its view, and without secrets; raises TraceError if it is damaged."""
+    """Return a trace with its view, and without secrets; raise TraceError if it is damaged."""
     trace = redacted(trace, current_redactor().line)
     events = trace.events
     if not events or not isinstance(events[0], e.RunStarted):
@@ -122,7 +122,7 @@ class Identities:
         self._lines: dict[str, dict[str, int]] = {}
 
     def of(self, file: str) -> str:
-        """Returns the ``file::name`` of a trace's scenario; empty if it is not recorded."""
+        """Return the ``file::name`` of a trace's scenario; empty if it is not recorded."""
         place = Path(file)
         last = place.parent.parent / "last.json"
         if last not in self._recorded:
@@ -130,7 +130,7 @@ class Identities:
         return self._recorded[last].get(place.name, "")
 
     def line_of(self, identity: str) -> int:
-        """Returns where a scenario begins in its file; 0 if it is not there."""
+        """Return where a scenario begins in its file; 0 if it is not there."""
         file, name = parted(identity)
         if file not in self._lines:
             try:
@@ -157,7 +157,7 @@ class Scenarios:
         self._items_by_file: dict[str, list[ScenarioCase]] = {}
 
     def item_of(self, trace: Stored) -> ScenarioCase:
-        """Returns a trace's scenario; raises SourceError saying where it was looked for."""
+        """Return a trace's scenario; raise SourceError saying where it was looked for."""
         name = trace.started.scenario
         if self._question:
             return self._chosen(trace, self._question, name)

@@ -21,7 +21,7 @@ _TONES: Final[dict[str, Tone]] = {"+": "good", "-": "bad", "@": "quiet"}
 
 
 def update(entries: Sequence[SelectedEntry], processes: int, accepts_all: bool) -> int:
-    """Runs scenarios and offers to change their failing claims.
+    """Run scenarios and offers to change their failing claims.
 
     Returns 0 if there is nothing to change, or if it is changed; else the exit code of a run that
     is left as it is.
@@ -34,7 +34,7 @@ def update(entries: Sequence[SelectedEntry], processes: int, accepts_all: bool) 
 
 
 def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: bool) -> list[str]:
-    """Shows all differences, asks on a terminal for each file, and returns the files written.
+    """Show all differences, asks on a terminal for each file, and return the files written.
 
     Without a terminal nothing is written unless ``accepts_all``. Raises SourceError for a file
     that has changed meanwhile.
@@ -57,7 +57,7 @@ def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: boo
 
 
 def _is_answered() -> bool:
-    """Whether somebody reads questions and answers them."""
+    """Return whether somebody reads questions and answers them."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

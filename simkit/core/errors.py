@@ -353,7 +353,7 @@ class RunHalted(BaseException):
 
 
 def unanswered_as(problem: PipelineError) -> tuple[str, int, str]:
-    """Returns under which kind, with which status and words a model call without answer fails."""
+    """Return under which kind, with which status and words a model call without answer fails."""
     if isinstance(problem, ModelError):
         return problem.kind, problem.status, str(problem)
     kind = "no_recording" if isinstance(problem, CassetteMissed) else "no_reply_line"

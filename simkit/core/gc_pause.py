@@ -21,7 +21,7 @@ class _Collector:
         self._is_paused = False
 
     def change(self, pauses: int = 0, user_calls: int = 0) -> None:
-        """Counts one more, or one less, of those who want a pause or forbid it."""
+        """Count one more, or one less, of those who want a pause or forbid it."""
         with self._lock:
             self._pauses += pauses
             self._user_calls += user_calls

@@ -107,7 +107,7 @@ UNMADE: Final = Unmade()
 
 
 def or_nothing(value: Any) -> Any:
-    """Returns what a whole claim is held against: null and what is empty are absent, too."""
+    """Return what a whole claim is held against: null and what is empty are absent, too."""
     if value is None:
         return Null()
     if isinstance(value, Sized) and not len(value) and not isinstance(value, (str, Nothing)):
@@ -141,7 +141,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def call_of(identity: str, tool: str, args: JsonValue, target: str = "") -> ToolCall:
-    """Returns a call that passes control to ``target``, or, without one, an ordinary call."""
+    """Return a call that passes control to ``target``, or, without one, an ordinary call."""
     named = f"{HANDOFF_PREFIX}{target}"
     return ToolCall(
         identity,
@@ -196,7 +196,7 @@ _MESSAGE_KEYS: Final = ("role", "content", "agent", "section", "calls", "id", "t
 
 
 def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
-    """Returns what a matcher or a path finds under ``key``, or ABSENT."""
+    """Return what a matcher or a path finds under ``key``, or ABSENT."""
     if isinstance(value, Dropped):
         if key == "what" or key == "by":
             return getattr(value, key)
@@ -229,7 +229,7 @@ _EXTRA_KEYS: Final = frozenset((REASONING, "parts", "items", "refusal", "is_erro
 
 
 def thinking_of(message: Message) -> str | None:
-    """Returns the thinking that stands in a message, as a text; None if there is none.
+    """Return the thinking that stands in a message, as a text; None if there is none.
 
     It is empty where a provider shows none of it. Each provider has its own parts for it.
     """
@@ -246,7 +246,7 @@ def thinking_of(message: Message) -> str | None:
 
 
 def without_thinking(message: Message) -> Message:
-    """Returns a message as others are shown it, who are shown none of its thinking."""
+    """Return a message as others are shown it, who are shown none of its thinking."""
     if thinking_of(message) is None:
         return message
     rest = {key: value for key, value in message.data.items() if key != REASONING}
@@ -255,7 +255,7 @@ def without_thinking(message: Message) -> Message:
 
 
 def value_said(message: Message) -> JsonValue:
-    """Returns the value that an assistant's text was made from, or None: nothing beside it."""
+    """Return the value that an assistant's text was made from, or None: nothing beside it."""
     data = message.data
     if (
         message.role != "assistant"
@@ -279,7 +279,7 @@ def _thought(part: Mapping[str, JsonValue]) -> str:
 
 
 def as_json(text: str) -> JsonValue:
-    """Returns the object or list that a text is in JSON, or None."""
+    """Return the object or list that a text is in JSON, or None."""
     if text[:1] not in ("{", "["):
         return None
     try:
@@ -399,7 +399,7 @@ class Citation(msgspec.Struct, frozen=True, gc=False):
 def spans_of(
     text: str, citations: tuple[Citation, ...]
 ) -> list[tuple[int, int, tuple[Citation, ...]]]:
-    """Returns the places in a text that are cited, in order, with their citations."""
+    """Return the places in a text that are cited, in order, with their citations."""
     spans: dict[tuple[int, int], tuple[Citation, ...]] = {}
     for citation in citations:
         start = text.find(citation.at) if citation.at else 0
@@ -444,7 +444,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 def thinking_said(answer: Answer) -> str:
-    """Returns what the model thinks before it answers, as a text."""
+    """Return what the model thinks before it answers, as a text."""
     thinking = answer.extras.thinking
     return "" if thinking is None else thinking.text or ""
 

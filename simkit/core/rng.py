@@ -20,5 +20,5 @@ class Chance:
         return Random(int.from_bytes(digest[:8], "big"))
 
     def child(self, name: str) -> Chance:
-        """Returns the source of that name; equal names give equal draws."""
+        """Return the source of that name; equal names give equal draws."""
         return Chance(self._seed, f"{self._path}/{name}")

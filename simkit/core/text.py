@@ -18,18 +18,18 @@ PASSING: Final = re.compile(
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Returns ``1 scenario``, ``2 scenarios``; ``plural`` is for nouns that do not take an s."""
+    """Return ``1 scenario``, ``2 scenarios``; ``plural`` is for nouns that do not take an s."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def short(text: str, most: int) -> str:
-    """Returns a text on one line, with its white space folded, cut to ``most`` characters."""
+    """Return a text on one line, with its white space folded, cut to ``most`` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: max(most - 1, 0)] + "…"
 
 
 def short_both(first: str, second: str, most: int) -> tuple[str, str]:
-    """Returns two texts as `short` does, but cut so that their first difference is seen."""
+    """Return two texts as `short` does, but cut so that their first difference is seen."""
     lines = " ".join(first.split()), " ".join(second.split())
     if lines[0] == lines[1] and first != second:
         lines = repr(first), repr(second)  # They differ in white space.
@@ -37,7 +37,7 @@ def short_both(first: str, second: str, most: int) -> tuple[str, str]:
 
 
 def cut_both(first: str, second: str, most: int) -> tuple[str, str]:
-    """Returns two texts cut to ``most`` characters so that their first difference is seen."""
+    """Return two texts cut to ``most`` characters so that their first difference is seen."""
     longer = max(len(first), len(second))
     # As much of what follows is shown as of what is before.
     start = min(parted_at(first, second) - most // 2, longer - most + 1) if longer > most else 0
@@ -46,7 +46,7 @@ def cut_both(first: str, second: str, most: int) -> tuple[str, str]:
 
 
 def parted_at(first: str, second: str) -> int:
-    """Returns the place of the first character that differs; the shorter's length if none does."""
+    """Return the place of the first character that differs; the shorter's length if none does."""
     return next(
         (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
         min(len(first), len(second)),
@@ -59,7 +59,7 @@ def _cut(text: str, start: int, most: int) -> str:
 
 
 def exception_text(problem: BaseException) -> str:
-    """Returns an exception as ``Type: message``; the type alone where it cannot be put in words."""
+    """Return an exception as ``Type: message``; the type alone where it cannot be put in words."""
     kind = type(problem).__name__
     try:
         return f"{kind}: {problem}"
@@ -68,7 +68,7 @@ def exception_text(problem: BaseException) -> str:
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """Returns that of ``known`` which ``word`` probably meant, in any case, or an empty text."""
+    """Return that of ``known`` which ``word`` probably meant, in any case, or an empty text."""
     spelled = {name.lower(): name for name in known}
     if not word or not spelled:
         return ""

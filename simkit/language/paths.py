@@ -27,22 +27,22 @@ _BRACKET: Final = re.compile(
 
 
 def parse(path: str) -> tuple[Part, ...]:
-    """Returns the keys and indices of a path; raises ReferenceInvalid for a text that is none."""
+    """Return the keys and indices of a path; raise ReferenceInvalid for a text that is none."""
     return tuple(part for _, part in _steps(path))
 
 
 def head_of(path: str) -> str:
-    """Returns the name that a path begins with; of a text that is no path its first word."""
+    """Return the name that a path begins with; of a text that is no path its first word."""
     return path.replace("[", ".").split(".")[0]
 
 
 def lookup(root: Any, path: str) -> Any:
-    """Returns what a path leads to, or ABSENT; a text that is no path is one key."""
+    """Return what a path leads to, or ABSENT; a text that is no path is one key."""
     return getter(path)(root)
 
 
 def follow(root: Any, parts: Iterable[Part]) -> Any:
-    """Returns what exactly these keys and indices lead to, or ABSENT."""
+    """Return what exactly these keys and indices lead to, or ABSENT."""
     value = root
     for part in parts:
         value = _step(value, part)
@@ -53,7 +53,7 @@ def follow(root: Any, parts: Iterable[Part]) -> Any:
 
 @lru_cache(maxsize=4096)
 def getter(path: str) -> Getter:
-    """Returns ``lookup`` for one path, with the path read beforehand."""
+    """Return ``lookup`` for one path, with the path read beforehand."""
     try:
         steps = _steps(path)
     except ReferenceInvalid:
@@ -102,7 +102,7 @@ def _step(value: Any, part: Part) -> Any:
 
 @lru_cache(maxsize=4096)
 def _steps(path: str) -> tuple[tuple[str, Part], ...]:
-    """Returns, level by level, what remains of the path and the part that it begins with."""
+    """Return, level by level, what remains of the path and the part that it begins with."""
     steps: list[tuple[str, Part]] = []
     at = 0
     while at < len(path) or not steps:
@@ -139,7 +139,7 @@ def _bracketed(match: re.Match[str]) -> Part:
 
 
 def as_text(value: Any) -> str:
-    """Returns what a value is within text.
+    """Return what a value is within text.
 
     A text is itself, a message its content, what is absent ``null``; all else is its JSON on one
     line, with ``", "`` and ``": "`` between, keys in their order and letters beyond ASCII as they

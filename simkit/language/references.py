@@ -40,7 +40,7 @@ class Template(msgspec.Struct, frozen=True):
 
 
 def compile(value: Any) -> Template:
-    """Returns the template of a YAML value; raises ReferenceInvalid.
+    """Return the template of a YAML value; raise ReferenceInvalid.
 
     The exception's ``args`` are the sentence and the path of the text inside the value.
     """
@@ -62,7 +62,7 @@ def _template(value: Any) -> Template:
 
 
 def references_in(value: Any) -> list[tuple[tuple[Part, ...], str]]:
-    """Lists every reference in a value with the path of the text (or the key) that holds it."""
+    """List every reference in a value with the path of the text (or the key) that holds it."""
     return list(_references(value, ()))
 
 
@@ -85,7 +85,7 @@ class _Path(msgspec.Struct, frozen=True):
 
 
 def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
-    """Splits a text into literal text and references."""
+    """Split a text into literal text and references."""
     if "${" not in text:
         return [text]
     pieces: list[str | _Path] = []
@@ -113,7 +113,7 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
 
 
 def _compile(value: Any) -> Resolve | None:
-    """Returns how to resolve a value, or None if nothing in it depends on the root."""
+    """Return how to resolve a value, or None if nothing in it depends on the root."""
     if isinstance(value, str):
         return _compile_text(value)
     if isinstance(value, Mapping):
@@ -163,7 +163,7 @@ def _compile_mapping(value: Mapping[Any, Any]) -> Resolve | None:
 
 
 def _compile_named(entries: list[tuple[Any, Resolve | None, Any, Resolve | None]]) -> Resolve:
-    """Returns how to resolve a mapping some of whose keys are references."""
+    """Return how to resolve a mapping some of whose keys are references."""
     pairs = [
         (_fixed(key) if name is None else name, _fixed(inner) if resolve is None else resolve)
         for key, name, inner, resolve in entries
@@ -196,7 +196,7 @@ def _compile_list(value: list[Any] | tuple[Any, ...]) -> Resolve | None:
 
 
 def _unescaped(value: Any) -> Any:
-    """Returns a value without references, ``$${`` read as ``${``; itself if nothing changes."""
+    """Return a value without references, ``$${`` read as ``${``; itself if nothing changes."""
     if isinstance(value, str):
         return "".join(str(piece) for piece in _pieces(value)) if "$${" in value else value
     if isinstance(value, Mapping):

@@ -35,7 +35,7 @@ _DIGITS: Final = 12
 
 
 def inline(kind: str, encoded: str, media_type: str, name: str = "") -> Extras:
-    """Returns a part whose bytes stood in the request: it is known by their digest."""
+    """Return a part whose bytes stood in the request: it is known by their digest."""
     try:
         content = b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
@@ -45,7 +45,7 @@ def inline(kind: str, encoded: str, media_type: str, name: str = "") -> Extras:
 
 
 def linked(kind: str, source: str, media_type: str = "", name: str = "") -> Extras:
-    """Returns a part that the request names by its address or id."""
+    """Return a part that the request names by its address or id."""
     part = {"type": kind, "url" if "://" in source else "id": source}
     if media_type:
         part["media_type"] = media_type
@@ -57,7 +57,7 @@ def _named(part: Extras, name: str) -> Extras:
 
 
 def placeholder(part: Mapping[str, Any]) -> str:
-    """Returns what a text shows of a part: ``[image https://…]``, ``[document report.pdf]``."""
+    """Return what a text shows of a part: ``[image https://…]``, ``[document report.pdf]``."""
     source = part.get("url") or part.get("id") or part.get("name") or ""
     if not source and "sha256" in part:
         source = f"sha256:{part['sha256'][:_DIGITS]}"
@@ -67,12 +67,12 @@ def placeholder(part: Mapping[str, Any]) -> str:
 
 
 def added(extras: Extras, key: str, item: JsonValue) -> None:
-    """Adds an item to those that the extras have under a key."""
+    """Add an item to those that the extras have under a key."""
     extras.setdefault(key, []).append(item)
 
 
 def data_of(text: str, extras: Extras) -> JsonValue:
-    """Returns the ``data`` of an assistant's or a tool's message."""
+    """Return the ``data`` of an assistant's or a tool's message."""
     value = as_json(text)
     if not extras or value is None:
         return extras or value
@@ -80,14 +80,14 @@ def data_of(text: str, extras: Extras) -> JsonValue:
 
 
 def is_failed(message: Message) -> bool:
-    """Whether a tool's message tells a failure, as its provider's words for that say."""
+    """Return whether a tool's message tells a failure, as its provider's words for that say."""
     data = message.data
     is_marked = isinstance(data, dict) and data.get(IS_ERROR) is True
     return is_marked and data != as_json(message.content)
 
 
 def parts_in(message: Message, key: str) -> list[Mapping[str, Any]]:
-    """Returns the provider's own parts that an assistant's message has under a key.
+    """Return the provider's own parts that an assistant's message has under a key.
 
     A structured reply may itself have a field such as ``reasoning``; its text tells.
     """

@@ -18,7 +18,7 @@ _WORDS: Final = re.compile(r"\s*\S+|\s+$")
 
 
 def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
-    """Returns a body with what ``raw`` has: mappings key by key, lists item by item.
+    """Return a body with what ``raw`` has: mappings key by key, lists item by item.
 
     Raises WireInvalid where the one is a mapping or a list and the other is none.
     """
@@ -38,27 +38,27 @@ def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
 
 
 def with_raw(body: dict[str, Any], reply: OutgoingReply) -> dict[str, Any]:
-    """Returns a response's body with what the reply's ``raw`` adds to it."""
+    """Return a response's body with what the reply's ``raw`` adds to it."""
     merged_body: dict[str, Any] = merged(body, reply.extras.raw or {})
     return merged_body
 
 
 def tokens_of(reply: OutgoingReply) -> Sequence[Token]:
-    """Returns the tokens of a text: as they are scripted, else its words, each certain."""
+    """Return the tokens of a text: as they are scripted, else its words, each certain."""
     if reply.extras.logprobs:
         return reply.extras.logprobs
     return [Token(word, 0.0) for word in _WORDS.findall(reply.message.content)]
 
 
 def expect_asked(reply: OutgoingReply, is_asked: bool, how: str) -> bool:
-    """Returns whether probabilities are asked for; raises WireInvalid where a script has some."""
+    """Return whether probabilities are asked for; raise WireInvalid where a script has some."""
     if reply.extras.logprobs and not is_asked:
         raise WordUnasked(f"the request does not ask for them, with {how}", "logprobs")
     return is_asked
 
 
 def shares(items: Sequence[Any], texts: Sequence[str], pieces: Sequence[str]) -> Iterator[Any]:
-    """Yields, for each piece of a text, those items whose own text begins in it."""
+    """Yield, for each piece of a text, those items whose own text begins in it."""
     place, begins, ends = 0, 0, 0
     for number, piece in enumerate(pieces):
         ends += len(piece)
@@ -71,17 +71,17 @@ def shares(items: Sequence[Any], texts: Sequence[str], pieces: Sequence[str]) ->
 
 
 def signature_of(thinking: Thinking, serial: str) -> str:
-    """Returns the signature of a thought, made up where the script has none."""
+    """Return the signature of a thought, made up where the script has none."""
     return thinking.signature or encoded(serial)
 
 
 def encoded(text: str) -> str:
-    """Returns what stands where a provider sends something opaque: the same for the same."""
+    """Return what stands where a provider sends something opaque: the same for the same."""
     return b64encode(f"simkit {text}".encode()).decode()
 
 
 def queries(citations: Sequence[Citation]) -> dict[str, list[Citation]]:
-    """Returns what was searched for, each with the pages that were found, in order."""
+    """Return what was searched for, each with the pages that were found, in order."""
     by_query: dict[str, list[Citation]] = {}
     for citation in citations:
         pages = by_query.setdefault(citation.query, [])

@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def record_of(body: bytes | str, field: str = "body") -> Record:
-    """Returns the object that a JSON text is; raises WireInvalid if it is none."""
+    """Return the object that a JSON text is; raise WireInvalid if it is none."""
     try:
         value = _decode(body)
     except RecursionError:
@@ -42,7 +42,7 @@ def record_of(body: bytes | str, field: str = "body") -> Record:
 
 
 def json_bytes(value: JsonValue) -> bytes:
-    """Returns compact JSON in the order of the keys."""
+    """Return compact JSON in the order of the keys."""
     try:
         return _encode(value)
     except RecursionError:
@@ -50,12 +50,12 @@ def json_bytes(value: JsonValue) -> bytes:
 
 
 def json_text(value: JsonValue) -> str:
-    """Returns ``json_bytes`` as a text."""
+    """Return ``json_bytes`` as a text."""
     return json_bytes(value).decode()
 
 
 def typed(value: JsonValue, kind: type[T], field: str) -> T:
-    """Returns the value if it is of this kind of JSON; a whole number also counts as a number."""
+    """Return the value if it is of this kind of JSON; a whole number also counts as a number."""
     if type(value) is kind:
         return value
     if kind is float and type(value) is int:
@@ -64,7 +64,7 @@ def typed(value: JsonValue, kind: type[T], field: str) -> T:
 
 
 def need(record: Record, key: str, kind: type[T], at: str = "") -> T:
-    """Returns a field that must be there; ``at`` is the record's own place."""
+    """Return a field that must be there; ``at`` is the record's own place."""
     value = record.get(key)
     if type(value) is kind:
         return value
@@ -74,7 +74,7 @@ def need(record: Record, key: str, kind: type[T], at: str = "") -> T:
 
 
 def maybe(record: Record, key: str, default: T, at: str = "") -> T:
-    """Returns a field of the default's kind; the default where it is missing or null."""
+    """Return a field of the default's kind; the default where it is missing or null."""
     value = record.get(key)
     if value is None:
         return default
@@ -82,7 +82,7 @@ def maybe(record: Record, key: str, default: T, at: str = "") -> T:
 
 
 def records(record: Record, key: str, at: str = "") -> list[tuple[Record, str]]:
-    """Returns the objects of a list with the place of each; none if it is missing or null."""
+    """Return the objects of a list with the place of each; none if it is missing or null."""
     place = under(at, key)
     return [
         (typed(item, dict, f"{place}[{number}]"), f"{place}[{number}]")
@@ -91,12 +91,12 @@ def records(record: Record, key: str, at: str = "") -> list[tuple[Record, str]]:
 
 
 def under(at: str, key: str) -> str:
-    """Returns the place of a key inside the record at a place."""
+    """Return the place of a key inside the record at a place."""
     return f"{at}.{key}" if at else key
 
 
 def unknown(subject: str, value: str, known: Collection[str], field: str) -> WireInvalid:
-    """Returns the error for a word that should be one of those known: ``unknown part 'txt'``."""
+    """Return the error for a word that should be one of those known: ``unknown part 'txt'``."""
     guess = near(value, known)
     hint = f"did you mean {guess!r}? " if guess else ""
     return WireInvalid(

@@ -33,7 +33,7 @@ _ITEM_ID: Final = re.compile(
 
 
 def chained(request: ParsedRequest, earlier: Earlier) -> ParsedRequest:
-    """Returns the request with its whole context; raises WireInvalid for an id never served.
+    """Return the request with its whole context; raise WireInvalid for an id never served.
 
     Instructions of earlier requests are not carried over: the provider says so of its own.
     """
@@ -49,12 +49,13 @@ def chained(request: ParsedRequest, earlier: Earlier) -> ParsedRequest:
 
 
 def is_conversation(previous: str) -> bool:
-    """Whether what a request goes on from is a conversation, which begins with nothing said."""
+    """Return whether what a request goes on from is a conversation, which begins with nothing
+    said."""
     return previous.startswith("conv_")
 
 
 def _named(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yields the messages; a result of an earlier request's call gets its tool's name."""
+    """Yield the messages; a result of an earlier request's call gets its tool's name."""
     tools = dict[str, str]()
     for message in messages:
         tools.update((call.id, call.name) for call in message.calls)
@@ -75,12 +76,12 @@ def _before(previous: str, earlier: Earlier, protocol: str) -> Sequence[Message]
 
 
 def _references(message: Message) -> list[str]:
-    """Returns the ids of the items that stand in place of the message."""
+    """Return the ids of the items that stand in place of the message."""
     return [str(item["id"]) for item in parts_in(message, ITEMS) if item.get("type") == REFERENCE]
 
 
 def _resolved(message: Message, earlier: Earlier) -> list[Message]:
-    """Returns what a message's references stand for: one message for each reply."""
+    """Return what a message's references stand for: one message for each reply."""
     by_call = dict[str, Message]()
     for item_id in _references(message):
         match = _ITEM_ID.fullmatch(item_id)
@@ -113,7 +114,7 @@ class Chains:
         self._known: dict[str, tuple[Message, ...]] = {}
 
     def followed(self, model_request: ParsedRequest) -> ParsedRequest:
-        """Returns a request with the whole context that it goes on from; raises WireInvalid."""
+        """Return a request with the whole context that it goes on from; raise WireInvalid."""
         return chained(model_request, self._known)
 
     def remember(
@@ -123,7 +124,7 @@ class Chains:
         model_request: ParsedRequest,
         message: Message,
     ) -> None:
-        """Keeps what a later request may go on from."""
+        """Keep what a later request may go on from."""
         if not protocol.keeps_conversations:
             return
         whole = (*model_request.messages, message)

@@ -26,7 +26,7 @@ _ENDS: Final = re.compile(
 def counted(
     request: HttpRequest, count: Count, followed: Callable[[ParsedRequest], ParsedRequest]
 ) -> HttpResponse | None:
-    """Answers a request that counts tokens; None for any other one.
+    """Answer a request that counts tokens; None for any other one.
 
     ``count`` is the counter that claims on contexts use, ``followed`` adds what the provider keeps.
     Raises WireInvalid where the body is none that the provider counts.

@@ -47,7 +47,7 @@ class Words(msgspec.Struct, frozen=True, gc=False):
 
 
 def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
-    """Returns a failure in a provider's words.
+    """Return a failure in a provider's words.
 
     A status or a message other than the vocabulary's is the scenario's own, and stands; so does a
     type that the vocabulary does not have.
@@ -65,14 +65,14 @@ def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
 
 
 def unanswered(fails: Fails) -> NoResponse | None:
-    """Returns what a client sees where no response comes, None for the other failures."""
+    """Return what a client sees where no response comes, None for the other failures."""
     if fails.kind == "timeout" or fails.kind == "connection":
         return NoResponse(fails.kind, fails.message)
     return NoResponse("connection", fails.message) if fails.status == 0 else None
 
 
 def comes_in_stream(fails: Fails, own: Mapping[str, Words]) -> bool:
-    """Says whether a failure is told after a stream began well: its status is then 200."""
+    """Report whether a failure is told after a stream began well: its status is then 200."""
     return fails.status == 200 and (fails.kind in own or fails.kind not in FAILURES)
 
 
@@ -85,7 +85,7 @@ class Reasons(msgspec.Struct, frozen=True, gc=False):
 
 
 def told_badly(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[ItemT], str, str]:
-    """Returns what a reply that is none says, why it ends, and what the provider adds to that.
+    """Return what a reply that is none says, why it ends, and what the provider adds to that.
 
     Where it has a text, that is the failure's message: ``text``, as the provider has it.
     """
@@ -101,7 +101,7 @@ def told_badly(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[Item
 
 
 def damaged(whole: HttpResponse, kind: str) -> HttpResponse:
-    """Returns a good response as its client gets it; whole, unless the kind is of `ON_THE_WAY`."""
+    """Return a good response as its client gets it; whole, unless the kind is of `ON_THE_WAY`."""
     if kind == "malformed_frame":
         return _misframed(whole)
     ends = _ENDS.get(kind)
@@ -109,7 +109,7 @@ def damaged(whole: HttpResponse, kind: str) -> HttpResponse:
 
 
 def _half(whole: HttpResponse, ends: str) -> HttpResponse:
-    """Breaks a response off half-way: between chunks, or inside its only one."""
+    """Break a response off half-way: between chunks, or inside its only one."""
     if len(whole.chunks) > 1:
         first_half = whole.chunks[: len(whole.chunks) // 2]
     else:
@@ -118,7 +118,7 @@ def _half(whole: HttpResponse, ends: str) -> HttpResponse:
 
 
 def _misframed(whole: HttpResponse) -> HttpResponse:
-    """Puts what is no JSON into a response's middle chunk; an event keeps its name."""
+    """Put what is no JSON into a response's middle chunk; an event keeps its name."""
     chunks = list(whole.chunks)
     middle = len(chunks) // 2
     named = _DATA.search(chunks[middle])
@@ -131,23 +131,23 @@ def _misframed(whole: HttpResponse) -> HttpResponse:
 
 
 def broken(ends: str, is_whole: bool) -> Fails | None:
-    """Returns the failure that a response is which did not end well, or not where it should."""
+    """Return the failure that a response is which did not end well, or not where it should."""
     kind = "timeout" if ends == "timeout" else "cut_stream"
     return None if is_whole and not ends else Fails(kind, 200, FAILURES[kind].message)
 
 
 def malformed(problem: str) -> Fails:
-    """Returns the failure that a reply is whose JSON is none."""
+    """Return the failure that a reply is whose JSON is none."""
     return Fails("malformed_json", 200, problem)
 
 
 def seconds_text(seconds: float) -> str:
-    """Returns ``2``, or ``0.5`` where the number is not whole."""
+    """Return ``2``, or ``0.5`` where the number is not whole."""
     return str(int(seconds)) if seconds == int(seconds) else str(seconds)
 
 
 def seconds_of(text: str) -> float | None:
-    """Returns the seconds that a ``retry-after`` header says, or None if it says a date or none."""
+    """Return the seconds that a ``retry-after`` header says, or None if it says a date or none."""
     try:
         seconds = float(text.strip().removesuffix("s"))
     except ValueError:
@@ -156,17 +156,18 @@ def seconds_of(text: str) -> float | None:
 
 
 def patience_ms(request: HttpRequest) -> int | None:
-    """Returns how long a client says that it waits, as OpenAI's and Anthropic's do; else None."""
+    """Return how long a client says that it waits, as OpenAI's and Anthropic's do; else None."""
     seconds = seconds_of(header(request.headers, "x-stainless-read-timeout"))
     return None if seconds is None else round(seconds * 1_000)
 
 
 def is_clients_own_attempt(request: HttpRequest) -> bool:
-    """Whether a client says that it tries again by itself, as OpenAI's and Anthropic's do."""
+    """Return whether a client says that it tries again by itself, as OpenAI's and Anthropic's
+    do."""
     return (seconds_of(header(request.headers, "x-stainless-retry-count")) or 0) > 0
 
 
 def kind_of_status(status: int) -> str:
-    """Returns the kind of a failure of which nothing else is known."""
+    """Return the kind of a failure of which nothing else is known."""
     usual = "invalid_request" if 400 <= status < 500 else "server_error"
     return _KINDS_BY_STATUS.get(status, usual)

@@ -16,7 +16,7 @@ _SLASHES: Final = re.compile(r"/{2,}")
 
 
 def path_of(url: str) -> str:
-    """Returns the path of a URL as servers read it: decoded, without fragment, query, empty parts.
+    """Return the path of a URL as servers read it: decoded, without fragment, query, empty parts.
 
     This is the one door at which requests are recognised: every protocol looks at this path.
     """
@@ -25,7 +25,7 @@ def path_of(url: str) -> str:
 
 
 def header(headers: Headers, name: str) -> str:
-    """Returns the first header of a name, in any case of letters; empty if there is none."""
+    """Return the first header of a name, in any case of letters; empty if there is none."""
     lower_name = name.lower()
     return next((value for key, value in headers if key.lower() == lower_name), "")
 
@@ -62,7 +62,7 @@ class HttpResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 def bytewise(response: HttpResponse) -> HttpResponse:
-    """Returns a response that comes byte by byte: characters, lines and events in pieces."""
+    """Return a response that comes byte by byte: characters, lines and events in pieces."""
     chunks = tuple(bytes((byte,)) for byte in response.body)
     return HttpResponse(response.status, response.headers, chunks, response.ends)
 

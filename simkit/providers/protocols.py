@@ -24,5 +24,5 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
 
 
 def protocol_of(request: HttpRequest) -> Protocol | None:
-    """Returns the protocol of which a request is a model call; None for any other request."""
+    """Return the protocol of which a request is a model call; None for any other request."""
     return next((protocol for protocol in PROTOCOLS.values() if protocol.speaks(request)), None)

@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def frame(data: JsonValue | str, event: str = "") -> bytes:
-    """Returns one event as bytes; a text stands as it is, any other value as compact JSON."""
+    """Return one event as bytes; a text stands as it is, any other value as compact JSON."""
     if isinstance(data, str):
         lines = b"".join(b"data: %s\n" % line.encode() for line in _LINE_END.split(data))
     else:
@@ -30,7 +30,7 @@ def frame(data: JsonValue | str, event: str = "") -> bytes:
 
 
 def events(body: bytes) -> Iterator[tuple[str, str]]:
-    """Yields each event's name, empty for none, and its data, as the HTML standard reads a stream.
+    """Yield each event's name, empty for none, and its data, as the HTML standard reads a stream.
 
     Two things are milder. What is not UTF-8, as where a stream was cut inside a character, is
     replaced. And the last event needs no blank line after it if its data is whole, because servers
@@ -54,7 +54,8 @@ def events(body: bytes) -> Iterator[tuple[str, str]]:
 
 
 def is_stream(response: HttpResponse) -> bool:
-    """Whether a body is a stream; one whose header does not say so is known by its first word."""
+    """Return whether a body is a stream; one whose header does not say so is known by its first
+    word."""
     if "text/event-stream" in header(response.headers, "content-type"):
         return True
     return response.body.lstrip().startswith((b"data:", b"event:", b"id:", b":"))
@@ -74,7 +75,7 @@ _DEFAULT_SIZE: Final = 20
 
 
 def pieces(text: str, chunks: tuple[int, ...] | int | None = None) -> list[str]:
-    """Returns the text in pieces, none of them empty; no piece for an empty text.
+    """Return the text in pieces, none of them empty; no piece for an empty text.
 
     ``chunks`` are sizes in characters, of which the last goes on holding, or the number of pieces,
     the longer ones first; a text with fewer characters than that has one piece for each.

@@ -40,7 +40,7 @@ _OTHER: Final = re.compile(
 
 
 def unspoken(request: HttpRequest) -> str:
-    """Returns the interface of a provider that a request speaks, where it may be a model call.
+    """Return the interface of a provider that a request speaks, where it may be a model call.
 
     Empty for a request to somebody else, and for what is known to be no model call.
     """

@@ -23,7 +23,7 @@ def context_lines(
     paint: Paint = plain,
     unheld: Mapping[str, Sequence[str]] = {},
 ) -> Iterator[str]:
-    """Yields the contexts of the calls that are asked for, whole, in the order of the calls.
+    """Yield the contexts of the calls that are asked for, whole, in the order of the calls.
 
     ``unheld`` are claims, by call, that were held against another call and would not hold of it.
     """
@@ -41,7 +41,7 @@ def context_lines(
 
 
 def _title(call: CallView, calls: Sequence[CallView], runs: Sequence[str]) -> str:
-    """Names a call as claims do: ``turn 2, coach[1]``, the second of two; also by its run."""
+    """Name a call as claims do: ``turn 2, coach[1]``, the second of two; also by its run."""
     title = f"turn {call.turn}, {call.agent}"
     if len(calls) < 2:
         return title
@@ -88,7 +88,7 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
 
 
 def _unshown_lines(context: ContextView) -> Iterator[str]:
-    """Yields what sections did not show; of many the first."""
+    """Yield what sections did not show; of many the first."""
     for entry in islice(context.unshown, UNSHOWN_MAX):
         source = " · ".join(entry[key] for key in ("section", "channel") if key in entry)
         if "path" in entry:

@@ -23,7 +23,7 @@ WINDOW: Final = WIDTH - 4
 def first_difference(
     first: Sequence[bytes], second: Sequence[bytes], where: str, how: str
 ) -> Finding:
-    """Returns the finding that two stored traces part, with the events before the place.
+    """Return the finding that two stored traces part, with the events before the place.
 
     ``how`` says what was different about the second run.
     """

@@ -47,7 +47,7 @@ class Sides(msgspec.Struct, frozen=True):
 
 
 def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator[list[str]]:
-    """Yields what differs, a block at a time: events, contexts, turns, handoffs, state."""
+    """Yield what differs, a block at a time: events, contexts, turns, handoffs, state."""
     if diff.declared:
         yield wrapped(declared_text(diff), "", "  ", WIDTH - 2)
     if diff.is_equal:
@@ -75,7 +75,7 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
 
 
 def declared_text(diff: TraceDiff) -> str:
-    """Returns where the pipelines and scenarios say something else of themselves."""
+    """Return where the pipelines and scenarios say something else of themselves."""
     places = [edit.at.removeprefix("pipeline.") for edit in diff.declared]
     more = len(places) - DECLARED_MAX
     rest = f" and {counted(more, 'more place')}" if more > 0 else ""
@@ -101,12 +101,12 @@ def _event(number: int, event: e.AnyEvent) -> str:
 
 
 def short_end(text: str, most: int) -> str:
-    """Returns a text cut at its end; its spaces stay."""
+    """Return a text cut at its end; its spaces stay."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def call_title(call: CallDiff, sides: Sides) -> str:
-    """Returns whose call it is, and how its size changed."""
+    """Return whose call it is, and how its size changed."""
     title = f"{call.agent}, turn {call.turn}{_nth(call.call)}"
     for place, side in ((1, sides.left), (0, sides.right)):
         if call.sizes[place] is None:
@@ -127,7 +127,7 @@ def _change(before: int | None, other: int | None, noun: str) -> str:
 
 
 def again_text(call: CallDiff) -> str:
-    """Returns where else the same changed; empty if nowhere."""
+    """Return where else the same changed; empty if nowhere."""
     if not call.again:
         return ""
     turns = [f"turn {turn}{_nth(place)}" for turn, place in call.again[:AGAIN_MAX]]
@@ -139,7 +139,7 @@ def again_text(call: CallDiff) -> str:
 def _call_lines(
     call: CallDiff, sides: Sides, reported: set[tuple[Any, ...]], paint: Paint
 ) -> Iterator[str]:
-    """Yields what differs between two calls; what an earlier call of the agent told is counted."""
+    """Yield what differs between two calls; what an earlier call of the agent told is counted."""
     yield paint(call_title(call, sides), "strong")
     as_above = 0
     for edit in (*call.messages, None) if any(call.changes) else ():
@@ -160,7 +160,7 @@ def _call_lines(
 
 
 def _essence(edit: Added | Removed | Changed) -> tuple[Any, ...]:
-    """What changed, whatever its place."""
+    """Return what changed, whatever its place."""
     if isinstance(edit, Changed):
         return "~", *_said_lines(edit.left), "→", *_said_lines(edit.right)
     return type(edit).__name__, edit.message.role, *_said_lines(edit.message)
@@ -192,7 +192,7 @@ def _said_lines(message: Message) -> list[str]:
 
 
 def _changed_lines(left: Message, right: Message, paint: Paint) -> Iterator[str]:
-    """Yields the lines of a message that went and came; of those that stay, how many."""
+    """Yield the lines of a message that went and came; of those that stay, how many."""
     if left.role != right.role or left.agent != right.agent:
         yield f"was {_origin(left)}"
     mine, its = _said_lines(left), _said_lines(right)
@@ -212,7 +212,7 @@ def _changed_lines(left: Message, right: Message, paint: Paint) -> Iterator[str]
 
 
 def _clipped(lines: Sequence[str], width: int = WIDTH - 8) -> Iterator[str]:
-    """Yields lines, long ones in several; of many the first."""
+    """Yield lines, long ones in several; of many the first."""
     folded = [part for line in lines for part in wrapped(short_end(line, VALUE_MAX), width=width)]
     yield from folded[:LINES_MAX]
     more = len(folded) - LINES_MAX
@@ -257,7 +257,7 @@ def _edits_lines(edits: Iterable[Edit], paint: Paint) -> Iterator[str]:
 
 
 def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
-    """Yields where two values differ: on one line if it fits, else one below the other."""
+    """Yield where two values differ: on one line if it fits, else one below the other."""
     left, right = (None if value is ABSENT else _value(value) for value in (edit.left, edit.right))
     if left is not None and right is not None:
         left, right = cut_both(left, right, VALUE_MAX)

@@ -86,19 +86,19 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 def exit_code(pairs: Iterable[Compared]) -> int:
-    """Returns 0 if all are equal, 1 if some differ, 2 if one is broken."""
+    """Return 0 if all are equal, 1 if some differ, 2 if one is broken."""
     outcomes = {pair.outcome for pair in pairs}
     return 2 if "broken" in outcomes else int(bool(outcomes - {"equal", "left_out"}))
 
 
 def diff_text(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
-    """Returns all that differs, and the line that counts everything."""
+    """Return all that differs, and the line that counts everything."""
     blocks = ["\n".join(pair_lines(pair, sides, paint)) for pair in pairs]
     return "\n\n".join(block for block in (*blocks, summary_line(pairs, sides, paint)) if block)
 
 
 def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
-    """Returns how many scenarios are equal, and how many are not."""
+    """Return how many scenarios are equal, and how many are not."""
     outcomes = [pair.outcome for pair in pairs]
     counts = (
         (outcomes.count("equal"), "equal"),
@@ -114,7 +114,7 @@ def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) 
 
 
 def pair_lines(pair: Compared, sides: Sides, paint: Paint = plain) -> Iterator[str]:
-    """Yields what differs between two runs of a scenario; nothing if nothing does."""
+    """Yield what differs between two runs of a scenario; nothing if nothing does."""
     outcome = pair.outcome
     if outcome == "equal":
         if pair.diff is not None and pair.diff.declared:
@@ -138,7 +138,7 @@ def pair_lines(pair: Compared, sides: Sides, paint: Paint = plain) -> Iterator[s
 
 
 def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
-    """Returns one object, indented::
+    """Return one object, indented::
 
         {"simkit", "sides": [one, other],
          "scenarios": [{"name", "file", "line", "outcome", "one", "other", "left_out", "error",
@@ -178,7 +178,7 @@ def _pair_object(pair: Compared) -> dict[str, Any]:
 
 
 def _object(value: Any) -> Any:
-    """Returns a diff as plain data; what is absent of a difference has no key."""
+    """Return a diff as plain data; what is absent of a difference has no key."""
     if isinstance(value, Edit):
         sides = {"one": value.left, "other": value.right}
         return {"at": value.at, **{k: v for k, v in sides.items() if v is not ABSENT}}
@@ -194,7 +194,7 @@ def _object(value: Any) -> Any:
 
 
 def diff_annotations(pairs: Sequence[Compared], sides: Sides) -> Iterator[str]:
-    """Yields a workflow command for each scenario that is not equal."""
+    """Yield a workflow command for each scenario that is not equal."""
     for pair in pairs:
         if pair.outcome in ("equal", "left_out"):
             continue
@@ -229,7 +229,7 @@ def _outcome_words(pair: Compared, sides: Sides) -> str:
 
 
 def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
-    """Returns the contexts that changed as a table, and what differs in each scenario, folded."""
+    """Return the contexts that changed as a table, and what differs in each scenario, folded."""
     blocks = [f"### Contexts in {sides.right} against {sides.left}", summary_line(pairs, sides)]
     rows = [row for pair in pairs for row in _context_rows(pair, sides)]
     if rows:

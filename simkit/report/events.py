@@ -20,7 +20,7 @@ _PLACE: Final = ("at", "session", "turn", "agent", "run")
 def event_lines(
     events: Sequence[e.AnyEvent], turn: int | None = None, agent: str = "", paint: Paint = plain
 ) -> Iterator[str]:
-    """Yields the events that are asked for: number, time, turn, kind, agent, and what it says.
+    """Yield the events that are asked for: number, time, turn, kind, agent, and what it says.
 
     Events count from 1; the trace file holds each one line further down, under its header.
     """
@@ -30,7 +30,7 @@ def event_lines(
 
 
 def event_line(number: int, event: e.AnyEvent, paint: Paint = plain) -> str:
-    """Returns one event on one line."""
+    """Return one event on one line."""
     turn = f"turn {event.turn}" if event.turn else ""
     actor = " ".join(part for part in (event.agent, event.run) if part)
     start = f"{number:>5}  {moment(event.at):>8}  {turn:<7}  "

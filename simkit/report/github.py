@@ -20,7 +20,7 @@ PLACED: Final = re.compile(r"(?P<where>[^\n]+?:\d+:\d+): (?P<what>.*)", re.DOTAL
 def annotation(
     level: Level, message: str, *, file: str = "", line: int = 0, column: int = 0, title: str = ""
 ) -> str:
-    """Returns one workflow command, which GitHub shows at the file's line."""
+    """Return one workflow command, which GitHub shows at the file's line."""
     places = {
         "file": file,
         "line": str(line) if line else "",
@@ -42,7 +42,7 @@ def result_annotations(
     folder: str = "",
     redact: Callable[[str], str] = lambda text: text,
 ) -> Iterator[str]:
-    """Yields a workflow command for every finding and every broken file, the errors first.
+    """Yield a workflow command for every finding and every broken file, the errors first.
 
     ``folder`` is where the results' files are, seen from the root of the repository: GitHub shows
     only the first of many commands, and knows files only by their paths from there.
@@ -63,7 +63,7 @@ def result_annotations(
 
 
 def _annotations_of(result: Result) -> Iterator[tuple[Level, str, str, str]]:
-    """Yields level, place, message and title of all that is to be said of a scenario."""
+    """Yield level, place, message and title of all that is to be said of a scenario."""
     title = result.name or result.file
     if result.error:
         placed = PLACED.match(result.error)
@@ -88,7 +88,7 @@ def _from_root(file: str, folder: str) -> str:
 
 
 def split_place(where: str) -> tuple[str, int, int]:
-    """Returns file, line and column of ``file:line:column``; 0 for what is not there."""
+    """Return file, line and column of ``file:line:column``; 0 for what is not there."""
     head, _, tail = where.rpartition(":")
     if not tail.isdigit():
         return where, 0, 0

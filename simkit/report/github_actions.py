@@ -28,19 +28,19 @@ BYTES_MAX: Final = 1_000_000
 
 
 def is_workflow(environment: Mapping[str, str]) -> bool:
-    """Whether a workflow of GitHub Actions runs this."""
+    """Return whether a workflow of GitHub Actions runs this."""
     return environment.get("GITHUB_ACTIONS") == "true"
 
 
 def workflow_commands(results: Sequence[Result], environment: Mapping[str, str]) -> list[str]:
-    """Returns the lines that GitHub reads as annotations."""
+    """Return the lines that GitHub reads as annotations."""
     folder = _folder(environment.get("GITHUB_WORKSPACE", ""))
     redactor = Redactor(environment)
     return [command(line, redactor) for line in result_annotations(results, folder, redactor.text)]
 
 
 def add_summary(results: Sequence[Result], environment: Mapping[str, str], base: str) -> str:
-    """Adds the results to the summary of the step, if there is one; returns why it could not be.
+    """Add the results to the summary of the step, if there is one; return why it could not be.
 
     With ``base``, a folder of traces, contexts are shown that changed since those were made;
     raises TraceError if it holds none.
@@ -61,7 +61,7 @@ def add_summary(results: Sequence[Result], environment: Mapping[str, str], base:
 
 
 def compared(results: Sequence[Result], base: str) -> Iterator[Compared]:
-    """Yields each scenario's kept trace beside the one of the same name in a folder of traces.
+    """Yield each scenario's kept trace beside the one of the same name in a folder of traces.
 
     Raises TraceError if the folder holds none.
     """
@@ -93,7 +93,7 @@ def _view(file: str) -> View:
 
 
 def traces_in(base: str) -> Path:
-    """Returns where the traces of ``base`` are, which may be `.simkit`, or hold it.
+    """Return where the traces of ``base`` are, which may be `.simkit`, or hold it.
 
     Raises TraceError if there are none.
     """
@@ -109,7 +109,7 @@ def traces_in(base: str) -> Path:
 
 
 def _folder(workspace: str) -> str:
-    """Returns the working directory as seen from the repository; empty if it is outside."""
+    """Return the working directory as seen from the repository; empty if it is outside."""
     if not workspace:
         return ""
     try:
@@ -120,7 +120,7 @@ def _folder(workspace: str) -> str:
 
 
 def _cut_to_fit(text: str, file: str) -> bytes:
-    """Returns what of a text still fits into the summary."""
+    """Return what of a text still fits into the summary."""
     content = text.encode("utf-8", "backslashreplace")
     size = Path(file).stat().st_size if Path(file).is_file() else 0
     room = BYTES_MAX - size

@@ -40,7 +40,7 @@ from simkit.report.results import Result, lints_off, summary_of
 
 
 def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, str]) -> str:
-    """Returns the one object, indented."""
+    """Return the one object, indented."""
     whole = {
         "simkit": version,
         "libraries": dict(libraries),
@@ -54,7 +54,7 @@ def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, s
 
 
 def scenario_object(result: Result) -> dict[str, Any]:
-    """Returns what is said of one scenario."""
+    """Return what is said of one scenario."""
     fields: dict[str, Any] = msgspec.to_builtins(result)
     for name in ("findings", "warnings", "noted", "passed_over"):
         fields[name] = [_group_object(group) for group in grouped(getattr(result, name))]

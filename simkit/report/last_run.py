@@ -185,14 +185,14 @@ def failure_text(problem: OSError) -> str:
 
 
 def slug(identity: str) -> str:
-    """Returns a file name for a scenario: readable, and different for different scenarios."""
+    """Return a file name for a scenario: readable, and different for different scenarios."""
     words = re.sub(r"\.scenario\.yaml", "", identity)
     plain = re.sub(r"[^a-zA-Z0-9]+", "-", words).strip("-").lower()[:SLUG_MAX].rstrip("-")
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Writes a file so that a reader sees all of it or what was there before."""
+    """Write a file so that a reader sees all of it or what was there before."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
         temporary.write_bytes(content)

@@ -33,7 +33,7 @@ CHARACTERS_MAX: Final = 12_000
 
 
 def results_markdown(results: Sequence[Result]) -> str:
-    """Returns what came of the scenarios: a table, their tokens, and every finding."""
+    """Return what came of the scenarios: a table, their tokens, and every finding."""
     return "\n\n".join(_blocks(results)) + "\n"
 
 
@@ -94,7 +94,7 @@ def _findings(results: Sequence[Result]) -> Iterator[str]:
 
 
 def code(text: str) -> str:
-    """Returns a text on one line as code, in which nothing has a meaning."""
+    """Return a text on one line as code, in which nothing has a meaning."""
     line = " ".join(text.split())
     fence = _fence(line, 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -102,13 +102,13 @@ def code(text: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """Returns a text as a block of code, in which nothing has a meaning."""
+    """Return a text as a block of code, in which nothing has a meaning."""
     fence = _fence(text, 3)
     return f"{fence}text\n{text}\n{fence}"
 
 
 def _fence(text: str, least: int) -> str:
-    """Returns more backticks than ever follow each other in a text."""
+    """Return more backticks than ever follow each other in a text."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 

@@ -15,7 +15,7 @@ from simkit.trace.store import Trace
 
 
 def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int | None) -> Result:
-    """Returns what came of a scenario; an expected failure turns it round.
+    """Return what came of a scenario; an expected failure turns it round.
 
     ``seed`` is what the caller wants in place of the scenario's own.
     """
@@ -43,12 +43,12 @@ def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int 
 
 
 def not_run(item: ScenarioCase, outcome: OutcomeName, **facts: Any) -> Result:
-    """Returns the result of a scenario of which no more is known than the facts given."""
+    """Return the result of a scenario of which no more is known than the facts given."""
     return Result(item.id, item.file, item.line, item.name, outcome, **facts)
 
 
 def tokens_of(trace: Trace) -> int:
-    """Returns how many tokens all model calls together were sent."""
+    """Return how many tokens all model calls together were sent."""
     built: dict[str, int] = {}
     total = 0
     for event in trace.events:

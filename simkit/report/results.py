@@ -84,7 +84,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summary_of(results: Iterable[Result]) -> Summary:
-    """Returns the numbers; broken (2) beats failed (1)."""
+    """Return the numbers; broken (2) beats failed (1)."""
     counts = dict.fromkeys(("held", "failed", "broken", "skipped", "xfailed"), 0)
     warnings = passed_over = 0
     for result in results:
@@ -98,7 +98,7 @@ def summary_of(results: Iterable[Result]) -> Summary:
 
 
 def skips(results: Iterable[Result]) -> list[tuple[str, int]]:
-    """Returns each reason for which scenarios were skipped, and how many."""
+    """Return each reason for which scenarios were skipped, and how many."""
     times: dict[str, int] = {}
     for result in results:
         if result.outcome == "skipped":
@@ -107,7 +107,7 @@ def skips(results: Iterable[Result]) -> list[tuple[str, int]]:
 
 
 def lints_off(results: Sequence[Result]) -> list[tuple[str, str, int]]:
-    """Returns each lint that was turned off, with the reason, and in how many scenarios."""
+    """Return each lint that was turned off, with the reason, and in how many scenarios."""
     times: dict[tuple[str, str], int] = {}
     for result in results:
         for pair in result.lints_off:

@@ -13,7 +13,7 @@ from simkit.trace.views import TurnView, View
 
 
 def state_lines(view: View, turn: int | None = None, paint: Paint = plain) -> Iterator[str]:
-    """Yields what each turn changed between its start and its end.
+    """Yield what each turn changed between its start and its end.
 
     The state at the end is that which claims under ``state`` see: turn-scoped channels are
     cleared only afterwards, and begin the next turn empty.

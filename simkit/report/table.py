@@ -22,7 +22,7 @@ STACKED_BELOW: Final = 96
 
 
 def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -> list[str]:
-    """Returns the rows as lines of a table; handoffs and inputs only where there are some.
+    """Return the rows as lines of a table; handoffs and inputs only where there are some.
 
     ``who`` heads the column of agents. On lines too narrow for a table the cells of a row stand
     below each other.
@@ -46,7 +46,7 @@ def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Returns the columns whose words may wrap, by their heads."""
+    """Return the columns whose words may wrap, by their heads."""
     inputs, answers = [row.input for row in rows], [row.answered for row in rows]
     handoffs, wrote = [row.handoff for row in rows], [", ".join(row.wrote) for row in rows]
     columns = {"input": inputs, "output": answers} if any(inputs) else {"answered": answers}
@@ -56,7 +56,7 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def _stacked(rows: Sequence[Row], place: int, width: int) -> Iterator[str]:
-    """Yields a row as a line that says who and when, and its cells below."""
+    """Yield a row as a line that says who and when, and its cells below."""
     row = rows[place]
     is_first = place == 0 or rows[place - 1].turn != row.turn
     turn = f"turn {row.turn}, " if row.turn and is_first else ""
@@ -87,7 +87,7 @@ _ALIGNED: Final = ("right", "right", "left", "right", "right", "right")
 
 
 def _laid_out(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lays the table out; headers go in as a row, because tabulate pads real ones."""
+    """Lay the table out; headers go in as a row, because tabulate pads real ones."""
     columns = zip(headers, *cells, strict=True)
     rule = [
         "-" * _widest(line for cell in column for line in cell.split("\n")) for column in columns
@@ -112,7 +112,7 @@ def _fixed_cells(rows: Sequence[Row], place: int) -> list[str]:
 
 
 def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str]) -> list[int]:
-    """Shares what is left of a line out; the first gets what the others leave."""
+    """Share what is left of a line out; the first gets what the others leave."""
     needed = [_widest([head, *cells]) for head, cells in zip(headers, columns, strict=True)]
     free -= 2 * (len(columns) - 1)
     if sum(needed) <= free:

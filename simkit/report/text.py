@@ -30,7 +30,7 @@ WARNING_LINES_MAX: Final = 3
 
 
 def findings_text(findings: Sequence[Finding], paint: Paint = plain, most: int = 0) -> str:
-    """Returns findings as text, an empty line between two.
+    """Return findings as text, an empty line between two.
 
     What follows from another finding is listed under it. With ``most``, only the first are shown.
     """
@@ -40,13 +40,13 @@ def findings_text(findings: Sequence[Finding], paint: Paint = plain, most: int =
 
 
 def group_lines(group: Group, paint: Paint = plain) -> Iterator[str]:
-    """Yields a finding's lines, and those of what follows from it."""
+    """Yield a finding's lines, and those of what follows from it."""
     yield from finding_lines(group.cause, paint)
     yield from following_lines(group)
 
 
 def following_lines(group: Group) -> Iterator[str]:
-    """Yields what follows from a finding, a line each, under their number."""
+    """Yield what follows from a finding, a line each, under their number."""
     if group.following:
         yield f"  {group.headline}:"
     for finding in group.following:
@@ -54,13 +54,13 @@ def following_lines(group: Group) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
-    """Yields one finding's lines; the first is ``file:line:column: what``, as editors read it."""
+    """Yield one finding's lines; the first is ``file:line:column: what``, as editors read it."""
     yield from _headline(finding, paint)
     yield from detail_lines(finding, paint)
 
 
 def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
-    """Yields what stands below a finding's headline."""
+    """Yield what stands below a finding's headline."""
     for line in finding.excerpt.splitlines():
         yield f"    {line}".rstrip()
     detail = ""
@@ -76,7 +76,7 @@ def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
 
 
 def headline(finding: Finding) -> str:
-    """Returns the finding in one line, without its place in the file."""
+    """Return the finding in one line, without its place in the file."""
     lint = "" if finding.id == CLAIM else f"{finding.id}: "
     return f"{lint}{finding.what}{_whereabouts(finding)}"
 
@@ -93,7 +93,7 @@ def _headline(finding: Finding, paint: Paint) -> Iterator[str]:
 
 
 def _whereabouts(finding: Finding) -> str:
-    """Returns turn, agent and call, as far as the headline does not say them already."""
+    """Return turn, agent and call, as far as the headline does not say them already."""
     words = []
     if finding.turn and f"turn {finding.turn}" not in finding.what:
         words.append(f"turn {finding.turn}")
@@ -128,7 +128,7 @@ def _painted(lead: str, text: str, tone: Tone, paint: Paint) -> Iterator[str]:
 
 
 def result_text(result: Result, paint: Paint = plain) -> str:
-    """Returns all that is to be said of a scenario beyond its title; empty if it simply held.
+    """Return all that is to be said of a scenario beyond its title; empty if it simply held.
 
     Of many findings the first are shown; the JSON format holds all of them.
     """
@@ -137,12 +137,12 @@ def result_text(result: Result, paint: Paint = plain) -> str:
 
 
 def reproduce_line(result: Result) -> str:
-    """Returns the command that runs a scenario again, if it failed."""
+    """Return the command that runs a scenario again, if it failed."""
     return f"reproduce: {result.reproduce}" if result.failed else ""
 
 
 def judged_text(result: Result, paint: Paint = plain) -> str:
-    """Returns a scenario's findings, warnings and notes."""
+    """Return a scenario's findings, warnings and notes."""
     blocks = [
         result.error,
         findings_text(result.findings, paint, FINDINGS_MAX),
@@ -165,7 +165,7 @@ def _more(findings: Sequence[object], most: int, noun: str) -> str:
 
 
 def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
-    """Yields a scenario's first warnings, each on one line."""
+    """Yield a scenario's first warnings, each on one line."""
     indent = " " * 10
     for finding in result.warnings[:WARNING_LINES_MAX]:
         line = short(f"warning {headline(finding)}", columns() - len(indent))
@@ -176,7 +176,7 @@ def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
 
 
 def title_line(result: Result, paint: Paint = plain) -> str:
-    """Returns the scenario's line: its outcome, its name, and why if there is a reason."""
+    """Return the scenario's line: its outcome, its name, and why if there is a reason."""
     word, tone = _WORDS[result.outcome]
     reason = f" ({result.reason})" if result.reason else ""
     over = f" ({passed_over_words(result.passed_over)})" if result.passed_over else ""
@@ -184,7 +184,7 @@ def title_line(result: Result, paint: Paint = plain) -> str:
 
 
 def passed_over_words(claims: Sequence[Finding]) -> str:
-    """Returns how many claims were not looked at, and why: ``2 claims not looked at: …``."""
+    """Return how many claims were not looked at, and why: ``2 claims not looked at: …``."""
     reasons = dict.fromkeys(claim.what.partition(" was not looked at: ")[2] for claim in claims)
     return f"{counted(len(claims), 'claim')} not looked at: {'; '.join(reasons)}"
 
@@ -205,7 +205,7 @@ def summary_lines(
     paint: Paint = plain,
     skips: Sequence[tuple[str, int]] = (),
 ) -> Iterator[str]:
-    """Yields what was relaxed or left out, and the line that counts everything."""
+    """Yield what was relaxed or left out, and the line that counts everything."""
     for reason, count in skips:
         # On one line, since it may end with a command to copy.
         yield f"skipped: {counted(count, 'scenario')}: {reason}"

@@ -60,7 +60,7 @@ class _Draft:
         self.is_agent = bool(event.run)
 
     def row(self) -> Row:
-        """Returns the row as it is now."""
+        """Return the row as it is now."""
         context = self.call.context if self.call else None
         return Row(
             self.turn,
@@ -78,7 +78,7 @@ class _Draft:
 
 
 def dropped_count(call: CallView) -> int:
-    """Returns how much of what a call's history sections read is not shown to it."""
+    """Return how much of what a call's history sections read is not shown to it."""
     count = 0
     for part in call.context.parts:
         if not isinstance(part, MadePart):
@@ -87,7 +87,7 @@ def dropped_count(call: CallView) -> int:
 
 
 def rows_of(view: View) -> list[Row]:
-    """Returns the rows of a whole run, in the order in which their calls were made."""
+    """Return the rows of a whole run, in the order in which their calls were made."""
     return _Timeline(view).rows()
 
 
@@ -103,7 +103,7 @@ class _Timeline:
         self._shows_input = view.pipeline.flow in FLOWS_WITH_INPUT
 
     def rows(self) -> list[Row]:
-        """Looks at every event, and returns the rows."""
+        """Look at every event, and return the rows."""
         for event in self._view.events:
             handler = _HANDLERS.get(type(event))
             if handler is not None:
@@ -118,7 +118,7 @@ class _Timeline:
         return draft
 
     def _input(self, event: e.Event) -> str:
-        """What a run was given, if this is its first row."""
+        """Return what a run was given, if this is its first row."""
         run = self._view.runs.get(event.run) if event.run not in self._latest else None
         if run is None or not self._shows_input:
             return ""
@@ -248,7 +248,7 @@ _HANDLERS: Final[dict[type, Any]] = {
 
 
 def selected(rows: Sequence[Row], turn: int | None = None, agent: str = "") -> list[Row]:
-    """Returns the rows of one turn, of one agent, or both; the user's stay beside the agent's."""
+    """Return the rows of one turn, of one agent, or both; the user's stay beside the agent's."""
     chosen = [row for row in rows if turn is None or row.turn == turn]
     if not agent:
         return chosen

@@ -26,7 +26,7 @@ from simkit.spec.validation_catalogue import CODES
 
 
 def json_text(report: Report, version: str, exit_code: int) -> str:
-    """Returns the one object, indented."""
+    """Return the one object, indented."""
     whole = {
         "simkit": version,
         "problems": [_object(problem) for problem in report.problems],
@@ -60,7 +60,7 @@ def _object(problem: Problem) -> dict[str, Any]:
 
 
 def github_lines(report: Report) -> Iterator[str]:
-    """Yields one workflow command for each problem."""
+    """Yield one workflow command for each problem."""
     for problem in report.problems:
         level: Any = "error" if problem.severity == "E" else "warning"
         lines = problem.text.split("\n")[1:]
@@ -70,7 +70,7 @@ def github_lines(report: Report) -> Iterator[str]:
 
 
 def verdict(report: Report) -> str:
-    """Returns the last line: what was checked, and what came of it."""
+    """Return the last line: what was checked, and what came of it."""
     numbers = f"{counted(report.files, 'file')}, {counted(report.scenarios, 'scenario')}"
     lines = [
         counted(report.count(severity), noun)

@@ -32,12 +32,12 @@ def set_columns(count: int) -> None:
 
 
 def plain(text: str, _tone: Tone) -> str:
-    """Returns the text as it is: for files, pipes and tests."""
+    """Return the text as it is: for files, pipes and tests."""
     return text
 
 
 def moment(at_ms: int) -> str:
-    """Returns a virtual time since the start, with three digits at most where it is long."""
+    """Return a virtual time since the start, with three digits at most where it is long."""
     if at_ms < 10_000:
         return f"{at_ms} ms"
     seconds = at_ms / 1000
@@ -49,7 +49,7 @@ def moment(at_ms: int) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Returns a value on one line: messages as they are spoken, all else as JSON."""
+    """Return a value on one line: messages as they are spoken, all else as JSON."""
     if isinstance(value, Dropped):
         return f"{message_text(value.message)} ({value.what} by {value.by})"
     if isinstance(value, Message):
@@ -65,7 +65,7 @@ def value_text(value: Any) -> str:
 
 
 def message_text(message: Message) -> str:
-    """Returns a message on one line: who said it, and what."""
+    """Return a message on one line: who said it, and what."""
     by = f" {message.agent}" if message.agent else ""
     calls = [call_text(call) for call in message.calls]
     text = " ".join(part for part in (" ".join(message.content.split()), *calls) if part)
@@ -73,7 +73,7 @@ def message_text(message: Message) -> str:
 
 
 def call_text(call: ToolCall) -> str:
-    """Returns a tool call as it would be written in code: ``log_meal(food: "pizza")``."""
+    """Return a tool call as it would be written in code: ``log_meal(food: "pizza")``."""
     if not isinstance(call.args, Mapping):
         return f"{call.name}({value_text(call.args)}){_passes_to(call)}"
     args = ", ".join(f"{name}: {value_text(value)}" for name, value in call.args.items())
@@ -81,14 +81,14 @@ def call_text(call: ToolCall) -> str:
 
 
 def _passes_to(call: ToolCall) -> str:
-    """Returns `` → billing`` for a call that passes control, where its name does not say so."""
+    """Return `` → billing`` for a call that passes control, where its name does not say so."""
     return f" → {call.to}" if call.to else ""
 
 
 def wrapped(
     text: str, first: str = "", rest: str | None = None, width: int | None = None
 ) -> list[str]:
-    """Returns a text in lines of at most ``width`` columns, its own line ends kept.
+    """Return a text in lines of at most ``width`` columns, its own line ends kept.
 
     ``first`` stands before the first line, ``rest`` before the others (default: as many spaces).
     """

@@ -59,7 +59,7 @@ class Activation:
     # Announced
 
     def start(self) -> None:
-        """Takes a run's number and what it can read, and says so."""
+        """Take a run's number and what it can read, and report so."""
         turn, spec, handoff = self.turn, self.spec, self.handoff
         turn.runs += 1
         turn.limit("agent_runs_per_turn", turn.runs)
@@ -120,14 +120,14 @@ class Activation:
         return self.agent.name
 
     def where(self) -> tuple[int, str, int, str, str]:
-        """What every event of this run begins with."""
+        """Return what every event of this run begins with."""
         turn = self.turn
         return turn.clock.now(), turn.session, turn.number, self.agent.name, self.id
 
     # Done
 
     def steps(self) -> Steps:
-        """Runs the agent to its end."""
+        """Run the agent to its end."""
         try:
             self._check(self.agent.input, self.input, InputInvalid, "input")
             before = _first_that_holds(self.agent.before, self.root)
@@ -156,7 +156,7 @@ class Activation:
             raise
 
     def cancel(self, why: str = "cancelled") -> None:
-        """Ends a run that was announced, if it has not ended yet."""
+        """End a run that was announced, if it has not ended yet."""
         if not self._has_ended:
             self._end(why)
 
@@ -194,13 +194,13 @@ class Activation:
         )
 
     def root_now(self) -> dict[str, Any]:
-        """What a flow's references see when the run is over."""
+        """Return what a flow's references see when the run is over."""
         root = self._root_with_run()
         root["state"] = self.turn.values(self.branch)
         return root
 
     def left(self) -> dict[str, Any]:
-        """What the run leaves to those after it: its output and its tool calls."""
+        """Return what the run leaves to those after it: its output and its tool calls."""
         return {"output": self.output, "tool_calls": self.tools.records}
 
     def _root_with_run(self) -> dict[str, Any]:
@@ -251,7 +251,7 @@ class Activation:
     # A model agent
 
     def _converse(self) -> Steps:
-        """Asks the model until it answers with text, or passes control."""
+        """Ask the model until it answers with text, or pass control."""
         parts, tokens = yield from self._assembled()
         while True:
             call, answer = self._ask(parts, tokens)
@@ -288,7 +288,7 @@ class Activation:
         return execution.hand_off(reply, call, usage)
 
     def _assembled(self) -> Steps:
-        """Returns the context's parts and tokens, built once for all model calls of the run."""
+        """Return the context's parts and tokens, built once for all model calls of the run."""
         self._reading = reading = HistorySelection(
             self.turn,
             self.agent.name,
@@ -389,7 +389,7 @@ class Activation:
     def _check(
         self, schema: m.JsonValue, value: Any, problem: type[PipelineError], noun: str
     ) -> None:
-        """Holds what an agent is given or puts out against its schema."""
+        """Hold what an agent is given or puts out against its schema."""
         if schema is None:
             return
         for path, text in schema_errors(schema, canonical(value), self.turn.compiled.schemas):
@@ -415,7 +415,7 @@ class Activation:
         raise ModelError(reply.message, reply.kind, reply.status)
 
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
-        """Calls all tools of one message at once; True if their result is the run's output."""
+        """Call all tools of one message at once; True if their result is the run's output."""
         calls = self.tools.calls_of(reply)
         self.replied(call, self.say(reply.text, calls), "calls", usage)
         answers: list[ToolAnswer] = yield from self.tools.called(
@@ -440,7 +440,7 @@ class Activation:
     def _hear_from(
         self, role: str, text: str, data: Any = None, call: m.ToolCall | None = None
     ) -> None:
-        """Adds what the run is told to its own part of the context."""
+        """Add what the run is told to its own part of the context."""
         self.messages.append(
             self.turn.conversation.add(
                 role,
@@ -457,7 +457,7 @@ class Activation:
     # The user
 
     def _ask_user(self, call: str, reply: m.Interrupts, usage: m.Usage | None) -> Steps:
-        """Waits for the user: the run ends, and another of the same agent goes on with the answer.
+        """Wait for the user: the run ends, and another of the same agent goes on with the answer.
 
         What the run has said and heard goes with it.
         """

@@ -22,7 +22,7 @@ class _Block:
         self.groups: dict[str, dict[int, _Block]] = {}
 
     def within(self, group: str, opener: int) -> _Block:
-        """Returns the block of a group's branch; both begin here if they have not yet."""
+        """Return the block of a group's branch; both begin here if they have not yet."""
         branches = self.groups.get(group)
         if branches is None:
             branches = self.groups[group] = {}
@@ -30,7 +30,7 @@ class _Block:
         return branches.setdefault(opener, _Block())
 
     def collect(self, into: list[Message]) -> None:
-        """Adds the messages in their order: a group's branches one after the other."""
+        """Add the messages in their order: a group's branches one after the other."""
         for item in self.items:
             if isinstance(item, Message):
                 into.append(item)
@@ -42,7 +42,7 @@ class _Block:
 def in_blocks(
     messages: Iterable[Message], paths: Mapping[str, Path], outer: int = 0
 ) -> list[Message]:
-    """Returns messages such that those of one branch stand together, in the order of its group.
+    """Return messages such that those of one branch stand together, in the order of its group.
 
     ``paths`` tells the branches of messages by their ids; ``outer`` is how many of the outermost
     ones the messages share. What stands so already stays as it is.
@@ -73,17 +73,17 @@ class BranchLogs:
         """How many have: what others see of the log changes with it."""
 
     def hear(self, message: Message, run: str, path: Path) -> None:
-        """Takes a message that a run said in a branch."""
+        """Take a message that a run said in a branch."""
         self.paths[message.id], self._speakers[message.id] = path, run
 
     def end(self, run: str) -> None:
-        """Notes that a run has ended: from now on others see what it said."""
+        """Record that a run has ended: from now on others see what it said."""
         if run in self.at_work:
             self.at_work.remove(run)
             self.ended += 1
 
     def in_order(self, messages: Sequence[Message], path: Path = ()) -> list[Message]:
-        """Returns what a run in the branch of ``path`` sees: of runs in others, what has ended.
+        """Return what a run in the branch of ``path`` sees: of runs in others, what has ended.
 
         A run at work may have asked for a tool and not have its answer yet.
         """

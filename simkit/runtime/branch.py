@@ -86,37 +86,38 @@ class Branch:
         """Channels that the branch does not only add to: what it reads there is its own."""
 
     def values(self) -> Mapping[str, Any]:
-        """What the branch's next run sees of the state."""
+        """Return what the branch's next run sees of the state."""
         for update in self._pending:
             self._values.update(self._reduce(self._values, update))
         self._pending.clear()
         return self._values
 
     def log(self, own: Sequence[Message] | None = None) -> BranchLog:
-        """What a run of the branch that starts now sees of the log; ``own`` of what it said."""
+        """Return what a run of the branch that starts now sees of the log; ``own`` of what it
+        said."""
         return BranchLog(self._log, self._base, tuple(self.messages if own is None else own))
 
     def lineage(self) -> Iterator[Branch]:
-        """Yields the branch, and those that it is in, from the inside out."""
+        """Yield the branch, and those that it is in, from the inside out."""
         branch: Branch | None = self
         while branch is not None:
             yield branch
             branch = branch.outer
 
     def note(self, update: Mapping[str, Any], replaced: frozenset[str]) -> None:
-        """Takes a write of one of its runs, for it and for the branches that it is in."""
+        """Take a write of one of its runs, for it and for the branches that it is in."""
         for branch in self.lineage():
             branch._pending.append(update)
             branch.replaced |= replaced
 
     def hear(self, message: Message) -> None:
-        """Takes a message that one of its runs logged."""
+        """Take a message that one of its runs logged."""
         for branch in self.lineage():
             branch.messages.append(message)
 
 
 def common(branches: Sequence[Branch | None]) -> Branch | None:
-    """Returns the innermost branch that all of these are in; None where that is none."""
+    """Return the innermost branch that all of these are in; None where that is none."""
     first, *others = branches
     if first is None or not others:
         return first

@@ -17,7 +17,7 @@ from simkit.trace import events as e
 
 
 def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
-    """Runs an agent, and those it passes control to, and returns the last activation.
+    """Run an agent, and those it passes control to, and return the last activation.
 
     ``started`` is the first activation where it was announced already, with its parallel group.
     """
@@ -57,7 +57,7 @@ def _timeout_of(handoff: Request | None) -> int | None:
 def in_parallel(
     turn: Turn, starts: Sequence[Start], go_on: Callable[[int, Activation], Steps]
 ) -> Steps:
-    """Runs agents at once: each sees the state as it was when the group began.
+    """Run agents at once: each sees the state as it was when the group began.
 
     ``go_on`` gets a place among the starts and what was announced for it, and runs it.
     """
@@ -98,7 +98,7 @@ class Way:
         return requested(compiled, "", self._name, request, source.depth + 1)
 
     def tell(self) -> None:
-        """Says that the handoff is asked for, and whether it is refused."""
+        """Report that the handoff is asked for, and whether it is refused."""
         if self._request is None:
             return
         turn, source = self._turn, self._source
@@ -111,7 +111,7 @@ class Way:
             turn.sink.emit(told_of(source, e.HandoffRejected, self._request, reason=self.reason))
 
     def start_of_target(self) -> Start:
-        """Returns the next agent's start, with the handoff if there is one."""
+        """Return the next agent's start, with the handoff if there is one."""
         request, start = self._request, self._start
         ready = self._turn.compiled.agents[start.agent]
         if start.input is None and ready.reads_input:
@@ -125,11 +125,11 @@ class Way:
         return replace(start, handoff=request, depth=request.depth)
 
     def problem_text(self) -> str:
-        """What the source is told of a refusal."""
+        """Return what the source is told of a refusal."""
         return f"Handoff to {self._start.agent} rejected: {self.reason}"
 
     def refuse(self, has_retried: bool, problem_text: str) -> Steps:
-        """Does what the contract says about a refusal: the source runs again, told why, or ends."""
+        """Do what the contract says about a refusal: the source runs again, told why, or end."""
         request = self._request
         assert request is not None
         policy = request.contract.on_invalid if request.contract is not None else "reject"
@@ -148,7 +148,7 @@ class Way:
 def passed_on(
     turn: Turn, name: str, source: Activation, onward: Callable[[Activation], list[Start]]
 ) -> Steps:
-    """Returns whom a node or step that has ended leads to, once no contract refuses it.
+    """Return whom a node or step that has ended leads to, once no contract refuses it.
 
     ``onward`` finds them; where the source had to run again, it is asked again. If one of several
     ways is refused, none is taken, and the others are not asked for.

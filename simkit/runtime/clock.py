@@ -18,15 +18,15 @@ class VirtualClock:
         self._iso = (-1, "")
 
     def now(self) -> int:
-        """Returns the milliseconds that have passed."""
+        """Return the milliseconds that have passed."""
         return self._now
 
     def moment(self) -> datetime:
-        """Returns the virtual date and time."""
+        """Return the virtual date and time."""
         return self._after(self._now) if self._now else self.start
 
     def iso(self, at: int) -> str:
-        """Returns a time as ISO 8601 text; that of one moment is asked for many times."""
+        """Return a time as ISO 8601 text; that of one moment is asked for many times."""
         if self._iso[0] != at:
             text = self._after(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             self._iso = at, text
@@ -42,5 +42,5 @@ class VirtualClock:
             ) from None
 
     def advance_to(self, at: int) -> None:
-        """Jumps to a later time."""
+        """Jump to a later time."""
         self._now = max(self._now, at)

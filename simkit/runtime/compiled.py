@@ -37,7 +37,7 @@ class CompiledRule:
         self.writes = compile_references(rule.writes)
 
     def holds(self, root: Mapping[str, Any]) -> bool:
-        """Whether the rule applies."""
+        """Return whether the rule applies."""
         return self.when is None or self.when.holds(root)
 
 
@@ -96,13 +96,13 @@ class CompiledAgent:
 
 
 def _settings(model: ModelOptions | None, output: Any) -> dict[str, Any]:
-    """Returns what a model call is sent beside its context, as far as the file says it."""
+    """Return what a model call is sent beside its context, as far as the file says it."""
     fields = {"model": model.name, **canonical(model.settings)} if model is not None else {}
     return {**fields, "output": output} if output is not None else fields
 
 
 def _passes_to(name: str, agent: CompiledAgent, pipeline: Pipeline) -> tuple[str, ...]:
-    """Returns the targets of an agent's handoffs; along edges and steps the flow makes them."""
+    """Return the targets of an agent's handoffs; along edges and steps the flow makes them."""
     declared = agent.handoffs
     if not agent.hands_over:
         return ()
@@ -117,7 +117,8 @@ def _scopes_of(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _default_writes(name: str, pipeline: Pipeline) -> dict[str, Any]:
-    """What agents leave where nobody says: their final message; a router's decider nothing."""
+    """Return what agents leave where nobody says: their final message; a router's decider
+    nothing."""
     if pipeline.flow.router is not None and pipeline.flow.router.decide == name:
         return {}
     return {pipeline.conversation: ["${run.final_message}"]}
@@ -155,7 +156,7 @@ class CompiledPipeline:
         }
 
     def reader(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:
-        """Returns what reads an agent's history section; None where nothing travels."""
+        """Return what reads an agent's history section; None where nothing travels."""
         key = (agent, place, id(contract) if contract is not None else 0)
         if key not in self._readers:
             self._readers[key] = self._make_reader(agent, place, contract)
@@ -200,7 +201,7 @@ _COMPILED_MAX: Final = 64
 
 
 def compiled(pipeline: Pipeline) -> CompiledPipeline:
-    """Returns a pipeline made ready to run, compiled once for all scenarios that share it."""
+    """Return a pipeline made ready to run, compiled once for all scenarios that share it."""
     known = _COMPILED.known
     compiled_before = known.get(id(pipeline))
     if compiled_before is None or compiled_before.pipeline is not pipeline:
@@ -211,7 +212,7 @@ def compiled(pipeline: Pipeline) -> CompiledPipeline:
 
 
 def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
-    """What judges need to know of the pipeline, under the limits of this scenario."""
+    """Return what judges need to know of the pipeline, under the limits of this scenario."""
     pipeline = compiled.pipeline
     channels = channels_of(pipeline, compiled.functions)
     flow = pipeline.flow

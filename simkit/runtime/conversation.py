@@ -31,11 +31,11 @@ class Numbers:
         """A logged message's id to its number and its tokens; sessions may share a channel."""
 
     def counters(self) -> dict[str, int]:
-        """What a new process must go on counting from."""
+        """Return what a new process must go on counting from."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "sizes"}
 
     def restore(self, counters: Mapping[str, int]) -> None:
-        """Goes on from where another process stopped."""
+        """Go on from where another process stopped."""
         for name in self.__slots__:
             if name in counters:
                 setattr(self, name, counters[name])
@@ -52,7 +52,7 @@ class Summary(msgspec.Struct):
     message stood elsewhere."""
 
     def covers(self, number: int) -> bool:
-        """Holds for the messages that the summary speaks of."""
+        """Hold for the messages that the summary speaks of."""
         return number <= self.number and number not in self.missed
 
 
@@ -107,7 +107,7 @@ class Conversation:
         self.summaries: dict[str, Summary] = {}
 
     def begin_turn(self, turn: int, sources: Mapping[str, Any]) -> None:
-        """Remembers where the turn begins: what is before it is settled."""
+        """Remember where the turn begins: what is before it is settled."""
         if self.branch_logs.paths:
             start = self.starts.get("log", 0)
             self.log[start:] = in_blocks(self.log[start:], self.branch_logs.paths)
@@ -118,7 +118,7 @@ class Conversation:
             self.starts[channel] = 0 if value is None else len(value)
 
     def log_of(self, branch: Branch | None) -> BranchLog:
-        """Returns the log as a run that starts in a branch, or in none, sees it.
+        """Return the log as a run that starts in a branch, or in none, sees it.
 
         What the branches of a group said stands branch by branch, in the order of the group.
         """
@@ -147,7 +147,7 @@ class Conversation:
         data: Any = None,
         branch: Branch | None = None,
     ) -> Message:
-        """Adds a message to the log; ``branch`` is the one in which it was said."""
+        """Add a message to the log; ``branch`` is the one in which it was said."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = Message(role, content, f"m{number}", agent, self.turn, calls, call_id, tool, data)
         tokens = tokens_of(message, self.count)
@@ -164,7 +164,7 @@ class Conversation:
         return message
 
     def stream(self, key: tuple[str, str], source: Any) -> Stream:
-        """Returns the settled history under a key; a new one if the source was replaced."""
+        """Return the settled history under a key; a new one if the source was replaced."""
         stream = self.streams.get(key)
         if stream is not None and continues(stream.anchor, source):
             stream.anchor = source
@@ -176,7 +176,7 @@ class Conversation:
 
 
 def continues(old: Any, new: Any) -> bool:
-    """Whether one list is the other with more behind it."""
+    """Return whether one list is the other with more behind it."""
     if old is new:
         return True
     return (

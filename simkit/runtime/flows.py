@@ -28,11 +28,11 @@ class Flow(Protocol):
     """How control moves between agents."""
 
     def steps(self, turn: Turn) -> Steps:
-        """Runs one turn to its end."""
+        """Run one turn to its end."""
 
 
 def flow_of(compiled: CompiledPipeline) -> Flow:
-    """Returns the pipeline's flow, ready to run."""
+    """Return the pipeline's flow, ready to run."""
     flow = compiled.pipeline.flow
     if flow.router is not None:
         return RouterFlow(compiled, flow.router.decide, flow.router.to)
@@ -51,7 +51,7 @@ class RouterFlow:
         self._agents, self._decide, self._to = compiled.agents, decide, compile_references(to)
 
     def steps(self, turn: Turn) -> Steps:
-        """Asks the decider, then runs its targets."""
+        """Ask the decider, then runs its targets."""
         activation: Activation = yield from chain(turn, Start(self._decide))
         turn.reply = None
         chosen = self._to.resolve(activation.root_now())
@@ -106,7 +106,7 @@ class HandoffsFlow:
         self._agents, self._start = compiled.agents, compile_references(start)
 
     def steps(self, turn: Turn) -> Steps:
-        """Runs the starting agent and whomever it passes control to."""
+        """Run the starting agent and whomever it passes control to."""
         first = self._start.resolve(turn.root())
         if not isinstance(first, str) or first not in self._agents:
             target_text = "nobody" if first is None else repr(first)
@@ -131,7 +131,7 @@ class SupervisorFlow:
         }
 
     def steps(self, turn: Turn) -> Steps:
-        """Runs all goals in order, or the one that the user's message names as its ``goal``."""
+        """Run all goals in order, or the one that the user's message names as its ``goal``."""
         last: Activation | None = None
         before = ""
         for goal, agent, task in self._plan(turn.input):
@@ -155,7 +155,7 @@ class SupervisorFlow:
 
 
 def _next_step(agent: str, ended: list[Activation]) -> Callable[[Activation], list[Start]]:
-    """Finds the next step after a run that has ended, and notes that run."""
+    """Find the next step after a run that has ended, and record that run."""
 
     def starts_after(source: Activation) -> list[Start]:
         ended.append(source)

@@ -26,7 +26,7 @@ from simkit.core.text import exception_text
 
 @lru_cache(maxsize=256)
 def function_named(name: str) -> Callable[..., Any]:
-    """Returns the function; raises FunctionMissing naming what cannot be found."""
+    """Return the function; raise FunctionMissing naming what cannot be found."""
     named_object = object_named(name)
     if not callable(named_object):
         module_name, _, attribute = name.partition(":")
@@ -38,7 +38,7 @@ def function_named(name: str) -> Callable[..., Any]:
 
 
 def object_named(name: str) -> Any:
-    """Returns what a module holds under a name, or None; raises FunctionMissing for no module.
+    """Return what a module holds under a name, or None; raise FunctionMissing for no module.
 
     The working directory can be imported from, as with ``python -m``.
     """
@@ -76,7 +76,7 @@ def _import_failed(name: str, problem: BaseException) -> str:
 
 
 def _import_advice(problem: BaseException) -> str:
-    """Says what to do about what modules that are run as programs are often without."""
+    """Describe what to do about what modules that are run as programs are often without."""
     if isinstance(problem, ModuleNotFoundError):
         return (
             f"\nInstall {problem.name!r} into this environment, or name the folder that it is in: "
@@ -113,7 +113,7 @@ class UserFunctions:
         """What their modules keep may have changed."""
 
     def named(self, name: str) -> Callable[..., Any]:
-        """Returns the function, guarded; raises FunctionMissing naming what cannot be found."""
+        """Return the function, guarded; raise FunctionMissing naming what cannot be found."""
         function = function_named(name)
         self.are_named = True
 
@@ -134,7 +134,7 @@ def called(
     report: Callable[[str, str], None] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a user's function, sync or async; raises FunctionFailed with what it raised.
+    """Call a user's function, sync or async; raise FunctionFailed with what it raised.
 
     ``report`` gets each uncontrolled effect and where it was caused, as the fields of
     UncontrolledEffect; with it, the network is refused.
@@ -160,7 +160,7 @@ def called(
 
 
 def _finished(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs a coroutine to its end, also where the caller is inside an event loop already."""
+    """Run a coroutine to its end, also where the caller is inside an event loop already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -171,5 +171,5 @@ def _finished(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def same(root: Mapping[str, Any]) -> Any:
-    """Returns the input: a node that only passes on what it was given."""
+    """Return the input: a node that only passes on what it was given."""
     return root["input"]

@@ -58,11 +58,11 @@ class GraphFlow:
         return frozenset(reachable)
 
     def steps(self, turn: Turn) -> Steps:
-        """Runs one turn from the start node until no branch goes on."""
+        """Run one turn from the start node until no branch goes on."""
         return _Walk(self, turn).go(_Place(Start(self.start), None))
 
     def chosen(self, node: str, source: Activation) -> tuple[list[str], p.Edge | None]:
-        """Returns the labels that match what a decision said, and the edge that is taken."""
+        """Return the labels that match what a decision said, and the edge that is taken."""
         value = self._decided(source)
         labelled = [edge for edge in self.edges[node] if edge.label not in (None, ELSE)]
         matching = [edge for edge in labelled if self._matches(edge.label or "", value)]
@@ -132,7 +132,7 @@ class _Walk:
         """Merges that something has reached, in the order in which it did."""
 
     def go(self, place: _Place, started: Activation | None = None) -> Steps:
-        """Runs a node and those after it, until its branch ends or others have to go on too."""
+        """Run a node and those after it, until its branch ends or others have to go on too."""
         while True:
             node = place.start.agent
             source: Activation = yield from chain(self._turn, place.start, started)
@@ -156,7 +156,7 @@ class _Walk:
             (place,) = onward
 
     def _arrived(self, starts: list[Start], source: Activation, onward: _Onward) -> list[_Place]:
-        """Returns the places that can run at once; merges take note of what reached them."""
+        """Return the places that can run at once; merges take note of what reached them."""
         places_reached = []
         for start in starts:
             node = start.agent
@@ -181,7 +181,7 @@ class _Walk:
     def _split(
         self, branch: Branch | None, split_places: Sequence[_Place], ready: Sequence[_Place]
     ) -> Steps:
-        """Runs what a branch leads to side by side, several in one branch each in its own."""
+        """Run what a branch leads to side by side, several in one branch each in its own."""
         by_branch = {id(branch): list(split_places)}
         for place in ready:
             by_branch.setdefault(id(place.start.branch), []).append(place)
@@ -190,14 +190,14 @@ class _Walk:
             yield Together(work)
 
     def _side_by_side(self, places: Sequence[_Place]) -> Steps:
-        """Runs places of one branch at once."""
+        """Run places of one branch at once."""
         if len(places) == 1:
             return self.go(places[0])
         starts = [place.start for place in places]
         return in_parallel(self._turn, starts, lambda at, start: self.go(places[at], start))
 
     def _ready(self) -> list[_Place]:
-        """Returns the merges that no unfinished run can still reach."""
+        """Return the merges that no unfinished run can still reach."""
         reach, places = self._flow.reach, []
         for node in list(self._waiting):
             others = [other for other in self._waiting if other != node]
@@ -274,6 +274,6 @@ class _Onward:
         return [edge]
 
     def left(self, source: Activation) -> dict[str, Any]:
-        """What the next node is shown of this one, with the decision on the way."""
+        """Return what the next node is shown of this one, with the decision on the way."""
         left = source.left()
         return {**left, "decision": self.decision} if self.decision is not None else left

@@ -39,23 +39,23 @@ class Source(Protocol):
         """Under what it runs."""
 
     def root_now(self) -> dict[str, Any]:
-        """What references see when the run passes control."""
+        """Return what references see when the run passes control."""
 
     def where(self) -> tuple[int, str, int, str, str]:
-        """What every event of the run begins with."""
+        """Return what every event of the run begins with."""
 
     def say(self, text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
-        """Logs what the run says."""
+        """Log what the run says."""
 
     def hear(self, call: ToolCall, text: str, data: Any = None) -> None:
-        """Logs the answer to one of its calls."""
+        """Log the answer to one of its calls."""
 
     def replied(self, call: str, message: Message, kind: str, usage: Usage | None) -> None:
-        """Says what the model answered."""
+        """Describe what the model answered."""
 
 
 def _refusal(compiled: CompiledPipeline, request: Request) -> str:
-    """Says that an agent's model passes control to nobody, whatever contracts there are."""
+    """Report that an agent's model passes control to nobody, whatever contracts there are."""
     if compiled.agents[request.source].hands_over:
         return ""
     return f"{request.source!r} says `handoffs: []`: its model passes control to nobody"
@@ -72,7 +72,7 @@ class Passing:
         """Target and type of the handoffs that were refused and may not be so again."""
 
     def hand_off(self, reply: Handoff, call: str, usage: Usage | None = None) -> Steps:
-        """Passes control if nothing speaks against it; else the run is told.
+        """Pass control if nothing speaks against it; else the run is told.
 
         Returns the handoff that ends the run; None where the run goes on.
         """
@@ -151,7 +151,7 @@ def make(source: Source, request: Request) -> None:
 def told_of(
     source: Source, kind: type[HandoffEvent], request: Request, **more: Any
 ) -> HandoffEvent:
-    """Returns what is told of a handoff that a run asks for."""
+    """Return what is told of a handoff that a run asks for."""
     return kind(
         *source.where(),
         handoff=request.id,
@@ -166,7 +166,7 @@ def told_of(
 
 
 def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
-    """Runs a turn's work for at most so long; raises TimedOut when it takes longer."""
+    """Run a turn's work for at most so long; raise TimedOut when it takes longer."""
 
     def closes() -> None:
         turn.closing = "timed_out"

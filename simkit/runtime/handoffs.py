@@ -31,7 +31,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     depth: int
 
     def facts(self) -> dict[str, JsonValue]:
-        """What ``${handoff…}``, rules and sections see."""
+        """Return what ``${handoff…}``, rules and sections see."""
         return {
             "from": self.source,
             "to": self.target,
@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 def requested(
     compiled: CompiledPipeline, identity: str, source: str, reply: Handoff, depth: int
 ) -> Request:
-    """Returns the request, with type and mode from the contract where the reply leaves them out."""
+    """Return the request, with type and mode from the contract where the reply leaves them out."""
     contracts = compiled.contracts_for(source, reply.to)
     contract: Contract | None
     if reply.type is None:
@@ -67,7 +67,7 @@ def requested(
 def _completed(
     compiled: CompiledPipeline, payload: Any, contract: Contract | None, source: str, kind: str
 ) -> JsonValue:
-    """Puts ``source_agent`` and ``handoff_type`` where the payload's schema names them."""
+    """Put ``source_agent`` and ``handoff_type`` where the payload's schema names them."""
     if contract is None or contract.payload is None:
         return payload
     schema = schema_of(contract.payload, compiled.pipeline.schemas)
@@ -86,7 +86,7 @@ def _completed(
 
 
 def reason_against(compiled: CompiledPipeline, request: Request) -> str:
-    """Says why a handoff is not made; empty if nothing speaks against it."""
+    """Describe why a handoff is not made; empty if nothing speaks against it."""
     contract = request.contract
     declared = compiled.agents[request.source].handoffs
     contracts = compiled.contracts_for(request.source, request.target)

@@ -53,7 +53,7 @@ class HistorySelection:
         return self._turn.user, self._turn.user.number
 
     def history(self, place: int, omit: str) -> Slice | None:
-        """What the recipe's history section shows; None if nothing of it travels."""
+        """Return what the recipe's history section shows; None if nothing of it travels."""
         contract = self._handoff.contract if self._handoff is not None else None
         reader = self._turn.compiled.reader(self._agent, place, contract)
         if reader is None:
@@ -90,7 +90,7 @@ class HistorySelection:
         return history_slice
 
     def to_log(self) -> None:
-        """Notes that the context has been told, and with it what its histories settled."""
+        """Record that the context has been told, and with it what its histories settled."""
         for slice in self._slices.values():
             slice.stream.to_log()
 
@@ -99,7 +99,7 @@ class HistorySelection:
         return self._slices[part.section].messages()
 
     def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
-        """What the summarising agent made of what the window leaves out; None if nothing is.
+        """Return what the summarising agent made of what the window leaves out; None if nothing is.
 
         The summary rolls: its agent reads the last one and what has been left out since, so that
         a long conversation is summarised in linear time.
@@ -142,7 +142,7 @@ class HistorySelection:
         return message
 
     def _not_seen(self, last: Summary | None) -> list[int]:
-        """What was said since the user's last message and only later runs see.
+        """Return what was said since the user's last message and only later runs see.
 
         Parallel branches say it: their numbers do not tell whether a run has seen their messages.
         """
@@ -200,7 +200,7 @@ class HistorySelection:
 
 
 def _not_covered(slice: Slice, hi: int, last: Summary | None) -> list[Message]:
-    """Returns what stands before a place and is in no summary yet.
+    """Return what stands before a place and is in no summary yet.
 
     What the last summary missed may stand before what it covers.
     """

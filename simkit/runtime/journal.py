@@ -39,7 +39,7 @@ class Journal:
         self._place = sum(checkpoint.place for checkpoint in store.checkpoints()[-1:])
 
     def emit(self, event: e.AnyEvent) -> None:
-        """Takes one event."""
+        """Take one event."""
         self._sink.emit(event)
         if isinstance(event, RESTORED_EVENTS):
             self._pending.append(_encode(event))
@@ -83,13 +83,13 @@ class Saved:
         """What the user has answered since, with the turns."""
 
     def begin(self, turn: int) -> None:
-        """Takes a turn of the user's: what was said before it is settled, branch by branch."""
+        """Take a turn of the user's: what was said before it is settled, branch by branch."""
         self.log[self._settled :] = in_blocks(self.log[self._settled :], self.paths)
         self._settled, self.paths, self._opened, self._runs = len(self.log), {}, {}, {}
         self.first_turn, self.answers = turn, []
 
     def start(self, event: e.AgentStarted) -> None:
-        """Takes the parallel branch in which a run works."""
+        """Take the parallel branch in which a run works."""
         if event.group:
             opener = (event.group, int(event.run.removeprefix("r")))
             self._opened[event.run] = (*self._opened.get(event.outer, ()), opener)
@@ -97,7 +97,7 @@ class Saved:
             self._runs[event.run] = self._opened.get(event.branch, ())
 
     def hear(self, message: Message, run: str) -> None:
-        """Takes what was said, and the branch in which it was."""
+        """Take what was said, and the branch in which it was."""
         self.log.append(message)
         path = self._runs.get(run)
         if path:
@@ -113,7 +113,7 @@ class Recovered:
 
 
 def recovered(store: Store, before_turn: int = 0) -> Recovered:
-    """Reads a store; ``before_turn`` leaves out that turn and what came after it.
+    """Read a store; ``before_turn`` leaves out that turn and what came after it.
 
     Raises StoreInvalid where the store is damaged, or is no journal of a run.
     """
@@ -150,7 +150,7 @@ def _events(entries: Iterable[bytes]) -> Iterator[e.AnyEvent]:
 
 
 def _note(event: e.AnyEvent, sessions: dict[str, Saved], view: View) -> None:
-    """Takes down what the view does not keep by session."""
+    """Take down what the view does not keep by session."""
     if isinstance(event, e.SessionStarted):
         sessions[event.session] = Saved(event.project)
         return

@@ -77,7 +77,7 @@ class NativeDriver:
         self._waiting: dict[str, Suspended] = {}
 
     def start(self, sink: Sink) -> None:
-        """Begins the run, or reads the store and goes on with it; raises StoreInvalid."""
+        """Begin the run, or read the store and goes on with it; raise StoreInvalid."""
         doors, store, numbers = self._doors, self._store, Numbers()
         saved = recovered(store) if self._turns_before and store is not None else None
         self._sink: Sink = sink if store is None else Journal(sink, store, numbers)
@@ -97,7 +97,7 @@ class NativeDriver:
             )
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
-        """Runs one turn to its end, or until it waits for the user."""
+        """Run one turn to its end, or until it waits for the user."""
         self._check_limit()
         self._turns_before.append(turn)
         functions = self._doors.compiled.functions
@@ -116,12 +116,12 @@ class NativeDriver:
             functions.report, functions.world = others
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
-        """Ends the run, with the error if one ended it."""
+        """End the run, with the error if one ended it."""
         self._sink.emit(e.RunFinished(self._sessions.clock.now(), error=error))
         self.close()
 
     def close(self) -> None:
-        """Leaves what waits for the user as it is: nothing more is told of it in this process."""
+        """Leave what waits for the user as it is: nothing more is told of it in this process."""
         for waiting in self._waiting.values():
             waiting.turn.sink = Unheard()
             waiting.scheduler.drop()
@@ -135,7 +135,7 @@ class NativeDriver:
             raise LimitExceeded("turns", allowed)
 
     def _uncontrolled(self, effect: str, where: str) -> None:
-        """Notes that user code reached what simkit does not control."""
+        """Record that user code reached what simkit does not control."""
         agent = self._doors.compiled.functions.caller
         self._sink.emit(
             e.UncontrolledEffect(
@@ -182,7 +182,7 @@ class NativeDriver:
         return revived(self._sessions, conversation, store, self._start, first_message)
 
     def _going_on(self, waiting: Suspended | None, user_turn: UserTurn) -> tuple[Turn, Scheduler]:
-        """Returns the turn that asked, which goes on as the next one."""
+        """Return the turn that asked, which goes on as the next one."""
         number = len(self._turns_before)
         if waiting is None:
             raise ScriptMisfit(
@@ -196,7 +196,7 @@ class NativeDriver:
     def _anew(
         self, waiting: Suspended | None, conversation: Conversation
     ) -> tuple[Turn, Scheduler]:
-        """Returns a new turn; what waited for an answer in its session is over."""
+        """Return a new turn; what waited for an answer in its session is over."""
         if waiting is not None:
             waiting.scheduler.drop()
             self._sessions.state.end_turn(conversation.name)
@@ -219,7 +219,8 @@ class NativeDriver:
         )
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
-        """Says what a session begins with here: its checkpoint, and what it shares with others."""
+        """Describe what a session begins with here: its checkpoint, and what it shares with
+        others."""
         sessions = self._sessions
         where = (sessions.clock.now(), turn.session, turn.number)
         if is_back:
@@ -229,7 +230,7 @@ class NativeDriver:
             self._sink.emit(e.StoreRead(*where, channel=channel.name, scope=channel.scope))
 
     def _end(self, turn: Turn, scheduler: Scheduler, error: e.ErrorFacts | None) -> None:
-        """Says how a turn ended; one that waits for the user is kept."""
+        """Describe how a turn ended; one that waits for the user is kept."""
         question = scheduler.question if error is None else None
         if question is not None:
             turn.reply = None

@@ -13,7 +13,7 @@ _NONE: Any = object()
 
 
 def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
-    """Returns the output, and how it was read: ``json``, ``json_in_text``, ``text`` or empty.
+    """Return the output, and how it was read: ``json``, ``json_in_text``, ``text`` or empty.
 
     ``text`` says that JSON was looked for in the text and none was there; empty, that the text was
     not read. Raises OutputInvalid where ``parse: json`` meets something else.

@@ -15,7 +15,7 @@ class Sink(Protocol):
     """Takes events in the order in which they happen."""
 
     def emit(self, event: AnyEvent) -> None:
-        """Takes one event."""
+        """Take one event."""
 
 
 class ModelRequest(msgspec.Struct, frozen=True, gc=False):
@@ -45,7 +45,7 @@ class Model(Protocol):
     """Who answers a model call: a script, a cassette, a live provider."""
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Returns the reply; raises ReplyMissing, CassetteMissed or ScriptBroken if there is none
+        """Return the reply; raise ReplyMissing, CassetteMissed or ScriptBroken if there is none
         to give, and ModelError for one that nothing can be made of."""
 
 
@@ -53,13 +53,13 @@ class TurnModel(Model, Protocol):
     """A model that answers turn by turn, and knows what it was not asked for."""
 
     def begin_turn(self, place: int) -> None:
-        """Takes what belongs to the turn at this place (from 0)."""
+        """Take what belongs to the turn at this place (from 0)."""
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Is told which agents now run in parallel; raises ScriptBroken if that is ambiguous."""
 
     def unused(self) -> tuple[UnusedLines, ...]:
-        """Returns the turn's answers that nobody asked for."""
+        """Return the turn's answers that nobody asked for."""
 
 
 class ToolReply(msgspec.Struct, frozen=True, gc=False):
@@ -77,16 +77,16 @@ class Tools(Protocol):
     """Who answers tool calls."""
 
     def begin_turn(self, place: int) -> None:
-        """Takes what belongs to the turn at this place (from 0)."""
+        """Take what belongs to the turn at this place (from 0)."""
 
     def scripts(self, tool: str) -> bool:
-        """Says whether the turn has an answer of its own for a tool."""
+        """Report whether the turn has an answer of its own for a tool."""
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
-        """Returns the tool's reply; raises ToolMissing if nobody answers."""
+        """Return the tool's reply; raise ToolMissing if nobody answers."""
 
     def unused(self) -> tuple[UnusedResults, ...]:
-        """Returns the turn's own answers that no call had."""
+        """Return the turn's own answers that no call had."""
 
 
 class Schedule(Protocol):
@@ -95,7 +95,7 @@ class Schedule(Protocol):
     name: str
 
     def pick(self, ready: int) -> int:
-        """Returns which of ``ready`` tasks runs next, counted from 0 in order of readiness."""
+        """Return which of ``ready`` tasks runs next, counted from 0 in order of readiness."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
@@ -117,16 +117,16 @@ class Store(Protocol):
     """Keeps what outlives a process: one journal of events, only ever added to."""
 
     def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
-        """Adds entries and the checkpoint that covers them, all or nothing."""
+        """Add entries and the checkpoint that covers them, all or nothing."""
 
     def journal(self) -> Iterator[bytes]:
-        """Yields every committed entry, in order; raises StoreInvalid if it is damaged."""
+        """Yield every committed entry, in order; raise StoreInvalid if it is damaged."""
 
     def checkpoints(self) -> Sequence[Checkpoint]:
-        """Returns every checkpoint, oldest first."""
+        """Return every checkpoint, oldest first."""
 
     def close(self) -> None:
-        """Lets go of what it holds open."""
+        """Let go of what it holds open."""
 
 
 class UserTurn(msgspec.Struct, frozen=True):
@@ -151,17 +151,17 @@ class Driver(Protocol):
     name: str
 
     def start(self, sink: Sink) -> None:
-        """Begins a run, or goes on with one that another process has begun."""
+        """Begin a run, or go on with one that another process has begun."""
 
     def take(self, turn: UserTurn) -> ErrorFacts | None:
-        """Runs one turn to its end; returns the error with which it ended, if it did.
+        """Run one turn to its end; return the error with which it ended, if it did.
 
         Raises LimitExceeded where the run may have no further turn, and ScriptBroken where its
         script cannot be served; it then takes no other.
         """
 
     def finish(self, error: ErrorFacts | None = None) -> None:
-        """Ends the run, with the error if one ended it."""
+        """End the run, with the error if one ended it."""
 
     def close(self) -> None:
-        """Lets go of all that it holds, and tells nothing more; also of a run that goes on."""
+        """Let go of all that it holds, and report nothing more; also of a run that goes on."""

@@ -23,7 +23,7 @@ NAMES_MAX: Final = 12
 
 
 def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
-    """Returns what stands at ``args["path"]`` in a channel's value, or an error naming what is."""
+    """Return what stands at ``args["path"]`` in a channel's value, or an error naming what is."""
     path = str(args.get("path", "")) if isinstance(args, Mapping) else ""
     value_there = lookup(value, path) if path else value
     if value_there is not ABSENT:
@@ -38,7 +38,7 @@ def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
 
 
 def _paths(value: Any, above: str = "", depth: int = 2) -> Iterator[str]:
-    """Yields the paths of a value's first levels."""
+    """Yield the paths of a value's first levels."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             path = f"{above}.{key}" if above else str(key)

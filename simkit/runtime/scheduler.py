@@ -46,7 +46,7 @@ class Fifo:
     name = "fifo"
 
     def pick(self, ready: int) -> int:
-        """Returns the first."""
+        """Return the first."""
         del ready
         return 0
 
@@ -82,20 +82,20 @@ class Scheduler:
         return self._waiting[0][1] if self._waiting else None
 
     def run(self, steps: Steps) -> Any:
-        """Returns what the task returns, None where the user is waited for; raises its errors."""
+        """Return what the task returns, None where the user is waited for; raise its errors."""
         self._root = _ScheduledTask(steps)
         self._push(self._root, self._clock.now())
         return self._run()
 
     def resume(self, answer: Any) -> Any:
-        """Goes on with what the user answers whoever asked first."""
+        """Go on with what the user answers whoever asked first."""
         task, _ = self._waiting.pop(0)
         task.value = answer
         self._push(task, self._clock.now())
         return self._run()
 
     def drop(self) -> None:
-        """Ends what waits for the user, unanswered."""
+        """End what waits for the user, unanswered."""
         for task, _ in self._waiting:
             task.steps.close()
         self._waiting.clear()
@@ -213,7 +213,7 @@ def _descends(task: _ScheduledTask, ancestor: _ScheduledTask) -> bool:
 def within(
     steps: Steps, clock: VirtualClock, timeout_ms: int, on_timeout: Callable[[], None]
 ) -> Steps:
-    """Runs a task for at most ``timeout_ms`` of virtual time; else closes it, raises TimedOut."""
+    """Run a task for at most ``timeout_ms`` of virtual time; else closes it, raises TimedOut."""
     deadline = clock.now() + timeout_ms
     resume: Callable[[Any], Any] = steps.send
     value: Any = None

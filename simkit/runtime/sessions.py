@@ -41,7 +41,7 @@ class Gifts:
         self._owners |= {"", project}
 
     def for_session(self, project: str) -> dict[str, JsonValue]:
-        """Returns what a new session of a project begins with."""
+        """Return what a new session of a project begins with."""
         if self._project is None:
             self._project = project
         values = {}
@@ -108,7 +108,7 @@ class Sessions:
             self._gifts.had(session.project)
 
     def count_on(self, saved: Recovered) -> None:
-        """Goes on counting, and with the time, from where a store stands."""
+        """Go on counting, and with the time, from where a store stands."""
         self.numbers.restore(saved.counters)
         self.numbers.sizes.update(
             (f"m{number}", (number, tokens)) for number, tokens in saved.view.tokens.items()
@@ -116,7 +116,7 @@ class Sessions:
         self.clock.advance_to(saved.at)
 
     def conversation(self, name: str, project: str) -> Conversation:
-        """Returns a session, begun or restored if it is not there yet."""
+        """Return a session, begun or restored if it is not there yet."""
         conversation_ = self.conversations.get(name)
         if conversation_ is not None:
             return conversation_
@@ -133,7 +133,7 @@ class Sessions:
         return conversation
 
     def turn(self, number: int, conversation: Conversation) -> Turn:
-        """Returns a turn of a session, in which nothing has happened yet."""
+        """Return a turn of a session, in which nothing has happened yet."""
         doors = self.doors
         turn = Turn(
             number,
@@ -150,11 +150,11 @@ class Sessions:
         return turn
 
     def scheduler(self, turn: Turn) -> Scheduler:
-        """Returns what runs a turn's work."""
+        """Return what runs a turn's work."""
         return Scheduler(self.clock, self.doors.schedule, lambda at: turn.limit("virtual_ms", at))
 
     def say_defaults(self, conversation: Conversation) -> None:
-        """Logs what channels that histories read hold by default, so that it is messages too."""
+        """Log what channels that histories read hold by default, so that it is messages too."""
         unsaid = {
             name: {"$set": value}
             for name, value in sorted(conversation.values.items())
@@ -164,7 +164,7 @@ class Sessions:
             self.turn(0, conversation).write(unsaid, "given")
 
     def follow(self, clock: VirtualClock) -> None:
-        """Goes by another clock, which stands where this one does or later."""
+        """Go by another clock, which stands where this one does or later."""
         self.clock = clock
         for conversation in self.conversations.values():
             conversation.clock = clock
@@ -176,7 +176,7 @@ class Sessions:
         return conversation
 
     def _restored(self, name: str) -> Conversation:
-        """Returns a session as its store knew it."""
+        """Return a session as its store knew it."""
         saved = self.saved[name]
         conversation = self._conversation_of(name, saved.project, self.state.values(name))
         conversation.log.extend(saved.log)

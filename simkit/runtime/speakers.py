@@ -17,7 +17,7 @@ ANY_OBJECT: dict[str, JsonValue] = {"type": "object", "properties": {}}
 
 
 def speakers_of(compiled: CompiledPipeline) -> dict[str, Speaker]:
-    """Returns, of each agent for which the pipeline names a model, how that is asked."""
+    """Return, of each agent for which the pipeline names a model, how that is asked."""
     return {
         name: _speaker(agent, compiled)
         for name, agent in compiled.agents.items()
@@ -44,7 +44,7 @@ def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
 
 
 def _output(agent: CompiledAgent, compiled: CompiledPipeline) -> JsonValue:
-    """Returns the schema that the provider is to hold the reply to.
+    """Return the schema that the provider is to hold the reply to.
 
     Providers take schemas of objects only; a reply of another kind is read from its text.
     """
@@ -63,7 +63,7 @@ def _tool(name: str, compiled: CompiledPipeline) -> Offer:
 
 
 def _handoff(source: str, target: str, compiled: CompiledPipeline) -> Offer:
-    """Returns the tool by which a model passes control: its arguments are the handoff's."""
+    """Return the tool by which a model passes control: its arguments are the handoff's."""
     contracts = compiled.contracts_for(source, target)
     query: dict[str, Any] = {"type": "string", "description": f"What {target} is asked."}
     longest = [c.query.max_chars for c in contracts if c.query is not None]
@@ -91,7 +91,7 @@ def _handoff(source: str, target: str, compiled: CompiledPipeline) -> Offer:
 def _payload(
     contract: Contract, compiled: CompiledPipeline, named: dict[str, JsonValue]
 ) -> JsonValue:
-    """Returns the schema of a payload; one that is a document of its own gets a name."""
+    """Return the schema of a payload; one that is a document of its own gets a name."""
     schema = canonical(schema_of(contract.payload, compiled.schemas))
     if not refers_inside(schema):
         return schema

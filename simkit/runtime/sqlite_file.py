@@ -47,13 +47,13 @@ def _has_log(path: Path) -> bool:
 
 
 def is_new(path: Path) -> bool:
-    """Whether there is nothing yet that a store could be."""
+    """Return whether there is nothing yet that a store could be."""
     is_empty = path.is_file() and path.stat().st_size == 0
     return (is_empty or not path.exists()) and not _has_log(path)
 
 
 def create(path: Path) -> None:
-    """Puts an empty store in place, whole or not at all."""
+    """Put an empty store in place, whole or not at all."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_SCHEMA)
         image = connection.serialize()
@@ -65,7 +65,8 @@ def create(path: Path) -> None:
 
 
 def fault_in(path: Path) -> str:
-    """Says what is wrong with a file, as far as its outside tells; SQLite does not touch it yet."""
+    """Describe what is wrong with a file, as far as its outside tells; SQLite does not touch it
+    yet."""
     size = path.stat().st_size if path.exists() else 0
     if not size and _has_log(path):
         return f"the store is damaged: nothing is left of it but {log_of(path).name}. {PUT_BACK}"
@@ -95,7 +96,7 @@ def _number_at(place: int, data: bytes) -> int:
 
 
 def _log_is_sound(log: bytes) -> bool:
-    """Whether every whole frame of a write-ahead log checks out.
+    """Return whether every whole frame of a write-ahead log checks out.
 
     SQLite takes a frame that does not for the end of the log, and would drop the commits after it
     in silence. Only a last frame that is cut off is the mark of a killed process. Other programs'
@@ -126,7 +127,7 @@ def _log_sums(byte_order: str, data: bytes, sums: tuple[int, int]) -> tuple[int,
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Opens a database so that nothing is changed by it, not even when it is closed."""
+    """Open a database so that nothing is changed by it, not even when it is closed."""
     # Without a log there is nothing to share with a writer, and SQLite need not make files of its
     # own beside the database.
     mode = "mode=ro" if _has_log(path) else "mode=ro&immutable=1"
@@ -134,7 +135,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    """Opens a database so that commits outlive a killed process; raises sqlite3.Error."""
+    """Open a database so that commits outlive a killed process; raise sqlite3.Error."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")

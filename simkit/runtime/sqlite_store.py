@@ -44,7 +44,7 @@ class SqliteStore:
     """A store in one file, for one writing process at a time."""
 
     def __init__(self, path: str | Path) -> None:
-        """Opens the store, or begins a new one; raises StoreInvalid if the file is none."""
+        """Open the store, or begin a new one; raise StoreInvalid if the file is none."""
         self._name = str(path)
         self._path = Path(path).resolve()
         self._connection: sqlite3.Connection | None = None
@@ -69,7 +69,7 @@ class SqliteStore:
             raise
 
     def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
-        """Adds entries and the checkpoint that covers them, all or nothing.
+        """Add entries and the checkpoint that covers them, all or nothing.
 
         After an error the store is closed: what was committed before stands.
         """
@@ -107,7 +107,7 @@ class SqliteStore:
         self._shorten_log(connection)
 
     def journal(self) -> Iterator[bytes]:
-        """Yields every committed entry, in order; raises StoreInvalid if it is damaged."""
+        """Yield every committed entry, in order; raise StoreInvalid if it is damaged."""
         place, chain, end = 0, 0, self._end
         while place < end:
             # Read in pieces that are fetched whole, so that no open reading holds up a commit.
@@ -129,18 +129,18 @@ class SqliteStore:
                 yield body
 
     def checkpoints(self) -> Sequence[Checkpoint]:
-        """Returns every checkpoint, oldest first."""
+        """Return every checkpoint, oldest first."""
         return tuple(self._checkpoints)
 
     def close(self) -> None:
-        """Lets go of the file; it then is the whole store, with no log beside it."""
+        """Let go of the file; it then is the whole store, with no log beside it."""
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
 
     def _read_checkpoints(self) -> None:
-        """Learns where the store ends; entries are looked at when they are read."""
+        """Learn where the store ends; entries are looked at when they are read."""
         chain = 0
         for number, row in enumerate(self._rows(_CHECKPOINTS), 1):
             mark_read, body, mark, sum = row
@@ -177,7 +177,7 @@ class SqliteStore:
             self._report(f"SQLite says: {problem}")
 
     def _writing(self) -> sqlite3.Connection:
-        """Returns the connection that commits, made when it is first needed."""
+        """Return the connection that commits, made when it is first needed."""
         if self._connection is None:
             raise StoreInvalid(f"{self._name}: the store is closed.")
         if not self._is_writing:

@@ -58,12 +58,12 @@ class Channel:
         self.reduce: Reducer = reducer_of(reducer if function is None else "replace", last)
 
     def empty(self) -> Any:
-        """What the channel begins as."""
+        """Return what the channel begins as."""
         return empty_value(self.reducer, self.default)
 
 
 def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Channel]:
-    """Returns the pipeline's channels; the conversation is one of them, declared or not."""
+    """Return the pipeline's channels; the conversation is one of them, declared or not."""
     channels = {
         name: Channel(
             name,
@@ -122,7 +122,7 @@ class State:
         """Ids of the messages that are in a conversation."""
 
     def begin(self, session: str, project: str) -> dict[str, Any]:
-        """Returns a new session's values: its own empty, longer-lived ones as they are now."""
+        """Return a new session's values: its own empty, longer-lived ones as they are now."""
         values = {}
         for name, channel in self._channels.items():
             if channel.scope == "agent_run":
@@ -134,23 +134,23 @@ class State:
     def restore(
         self, session: str, project: str, values: dict[str, Any], committed: set[str]
     ) -> None:
-        """Takes a session as its store knew it."""
+        """Take a session as its store knew it."""
         self._sessions[session], self._projects[session] = values, project
         self.committed |= committed
 
     def values(self, session: str) -> dict[str, Any]:
-        """Returns a session's channels, as they are now and will be."""
+        """Return a session's channels, as they are now and will be."""
         return self._sessions[session]
 
     def shared(self, session: str) -> Iterator[Channel]:
-        """Yields the channels that a session shares with others and that hold something."""
+        """Yield the channels that a session shares with others and that hold something."""
         values = self._sessions[session]
         for name, channel in self._channels.items():
             if channel.is_shared and values[name] != channel.empty():
                 yield channel
 
     def scope_if_shared(self, name: str, delta: Any) -> str:
-        """Returns the scope of a channel that sessions share and a write reached; else empty."""
+        """Return the scope of a channel that sessions share and a write reached; else empty."""
         channel = self._channels[name]
         if delta is None and channel.function is None and channel.reducer != "replace":
             # Such reducers skip null: nothing was written.
@@ -171,7 +171,7 @@ class State:
         update: Mapping[str, Any],
         logged: Callable[[Any], Message],
     ) -> WriteResult:
-        """Applies an update; ``logged`` turns what is no message yet into one of the log."""
+        """Apply an update; ``logged`` turns what is no message yet into one of the log."""
         values = self._sessions[session]
         recorded: dict[str, Any] = {}
         deltas: dict[str, Any] = {}
@@ -211,7 +211,7 @@ class State:
         return WriteResult(recorded, computed, impure, deltas, replaced)
 
     def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
-        """Returns a channel's new value, and what its reducer did wrong."""
+        """Return a channel's new value, and what its reducer did wrong."""
         if channel.function is not None:
             new, fault = _reduced_by_user(channel.function, current, delta)
             if channel.name in self._text_channels and not _are_messages(new):
@@ -226,7 +226,7 @@ class State:
         return channel.reduce(current, delta), ""
 
     def _check_value(self, channel: Channel, value: Any, delta: Any) -> None:
-        """Holds a value against the channel's schema; of a list that only grows, what is new."""
+        """Hold a value against the channel's schema; of a list that only grows, what is new."""
         schema = channel.schema
         if schema is None:
             return
@@ -240,14 +240,14 @@ class State:
             raise WriteInvalid(f"channel `{channel.name}`{place_text(path)}: {text}")
 
     def joined(self, values: Mapping[str, Any], deltas: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what an update that was written makes of other values: those of a branch."""
+        """Return what an update that was written makes of other values: those of a branch."""
         return {
             name: self._joined(self._channels[name], values[name], delta)[0]
             for name, delta in deltas.items()
         }
 
     def _channel(self, name: str) -> Channel:
-        """Returns a channel; one whose name was made from references may not be there."""
+        """Return a channel; one whose name was made from references may not be there."""
         channel = self._channels.get(name)
         if channel is None:
             known = ", ".join(sorted(self._channels))
@@ -278,7 +278,7 @@ class State:
         self.committed.update(message.id for message in value or ())
 
     def end_turn(self, session: str) -> None:
-        """Clears the channels of scope turn."""
+        """Clear the channels of scope turn."""
         values = self._sessions[session]
         for name, channel in self._channels.items():
             if channel.scope == "turn":
@@ -290,7 +290,7 @@ def _speaks_of_items(schema: JsonValue) -> bool:
 
 
 def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> tuple[Any, str]:
-    """Calls the user's reducer twice on copies: it must change nothing and answer the same."""
+    """Call the user's reducer twice on copies: it must change nothing and answer the same."""
     if is_reset(delta):
         return delta[DECLARED_RESET], ""
     before = _encoded(current), _encoded(delta)

@@ -21,25 +21,25 @@ class MemoryStore:
         self._checkpoints: list[Checkpoint] = []
 
     def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
-        """Adds entries and the checkpoint that covers them."""
+        """Add entries and the checkpoint that covers them."""
         check_cover("the store in memory", len(self._entries) + len(entries), checkpoint)
         self._entries.extend(entries)
         self._checkpoints.append(detached(checkpoint))
 
     def journal(self) -> Iterator[bytes]:
-        """Yields every entry committed until it is first asked, in order."""
+        """Yield every entry committed until it is first asked, in order."""
         yield from islice(self._entries, len(self._entries))
 
     def checkpoints(self) -> Sequence[Checkpoint]:
-        """Returns every checkpoint, oldest first."""
+        """Return every checkpoint, oldest first."""
         return tuple(self._checkpoints)
 
     def close(self) -> None:
-        """Holds nothing open, and keeps what it has."""
+        """Hold nothing open, and keep what it has."""
 
 
 def check_cover(name: str, end: int, checkpoint: Checkpoint) -> None:
-    """Raises StoreInvalid unless a checkpoint covers exactly the entries up to ``end``."""
+    """Raise StoreInvalid unless a checkpoint covers exactly the entries up to ``end``."""
     if checkpoint.place != end:
         raise StoreInvalid(
             f"{name}: checkpoint {checkpoint.id!r} covers {checkpoint.place} entries, but with it "
@@ -48,5 +48,5 @@ def check_cover(name: str, end: int, checkpoint: Checkpoint) -> None:
 
 
 def detached(checkpoint: Checkpoint) -> Checkpoint:
-    """Returns a copy that does not change when the giver's counters go on."""
+    """Return a copy that does not change when the giver's counters go on."""
     return msgspec.structs.replace(checkpoint, counters=dict(checkpoint.counters))

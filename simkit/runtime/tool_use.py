@@ -47,7 +47,7 @@ class ToolUse:
         """Call id to the virtual times of its start and end."""
 
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
-        """Gives the calls of a reply their ids."""
+        """Give the calls of a reply their ids."""
         calls = []
         for line in reply.calls:
             self._turn.numbers.calls += 1
@@ -57,7 +57,7 @@ class ToolUse:
     def called(
         self, calls: Sequence[ToolCall], where: EventPlace, state: Mapping[str, Any]
     ) -> Steps:
-        """Calls all at once, and returns the answers in the order of the calls.
+        """Call all at once, and return the answers in the order of the calls.
 
         ``state`` is what the run sees of the channels.
         """
@@ -82,7 +82,7 @@ class ToolUse:
         return looked_up(channel, state.get(channel), call.args)
 
     def _valid(self, call: ToolCall, reply: ToolReply) -> ToolReply:
-        """Makes a result that the tool's schema refuses a failure of the tool."""
+        """Make a result that the tool's schema refuses a failure of the tool."""
         schema = self._turn.compiled.tool_returns.get(call.name)
         if schema is None or reply.error is not None:
             return reply

@@ -78,22 +78,22 @@ class Turn:
         """Why runs are being closed, while they are."""
 
     def begin_again(self, number: int) -> None:
-        """Goes on as another turn: the user has answered."""
+        """Go on as another turn: the user has answered."""
         self.number = number
         self.runs = self.handoffs = 0
         self.reply = None
 
     def ask_again(self, interrupt: e.TurnInterrupted) -> None:
-        """Says in a later turn what is still asked."""
+        """Describe in a later turn what is still asked."""
         self.sink.emit(replace(interrupt, at=self.clock.now(), turn=self.number))
 
     def move(self, conversation: Conversation, state: State, sink: Sink) -> None:
-        """Goes on in what a store has brought back."""
+        """Go on in what a store has brought back."""
         self.conversation, self.state, self.sink = conversation, state, sink
         self.numbers = conversation.numbers
 
     def limit(self, name: str, used: int) -> None:
-        """Raises LimitExceeded, with its event, when a limit is passed."""
+        """Raise LimitExceeded, with its event, when a limit is passed."""
         allowed = getattr(self.limits, name)
         if used > allowed:
             self.sink.emit(
@@ -102,7 +102,7 @@ class Turn:
             raise LimitExceeded(name, allowed)
 
     def root(self) -> dict[str, Any]:
-        """What a flow's references see before any run."""
+        """Return what a flow's references see before any run."""
         return {
             "state": self.conversation.values,
             "user": self.input,
@@ -115,11 +115,11 @@ class Turn:
         return self.conversation.values if branch is None else branch.values()
 
     def log(self, branch: Branch | None) -> Sequence[Message]:
-        """What was said up to now, as a run that starts sees it."""
+        """Return what was said up to now, as a run that starts sees it."""
         return self.conversation.log_of(branch)
 
     def branch(self, group: str, run: str, outer: Branch | None) -> Branch:
-        """Opens a branch of a parallel group for a run."""
+        """Open a branch of a parallel group for a run."""
         log = self.log(outer)
         return Branch(group, run, outer, self.values(outer), log, self.state.joined)
 
@@ -132,7 +132,7 @@ class Turn:
         branch: Branch | None = None,
         handoff: str = "",
     ) -> None:
-        """Writes channels, as one event."""
+        """Write channels, as one event."""
         write = self.state.write(
             self.session, update, lambda item: self._logged(item, agent, run, branch)
         )
@@ -155,7 +155,7 @@ class Turn:
         self.tell_stored(update, agent, run)
 
     def tell_stored(self, update: Mapping[str, Any], agent: str = "", run: str = "") -> None:
-        """Says which long-lived channels a write reached."""
+        """Describe which long-lived channels a write reached."""
         for name, delta in update.items() if self.state.has_shared else ():
             scope = self.state.scope_if_shared(name, delta)
             if scope:
@@ -166,7 +166,7 @@ class Turn:
                 )
 
     def _logged(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
-        """Adds to the log what was written into the conversation and is no message yet."""
+        """Add to the log what was written into the conversation and is no message yet."""
         message = as_message(item, agent or None)
         return self.conversation.add(
             message.role,

@@ -27,11 +27,11 @@ class Unheard:
     """A sink that nobody listens to."""
 
     def emit(self, event: e.AnyEvent) -> None:
-        """Forgets the event."""
+        """Forget the event."""
 
 
 def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
-    """Opens what belongs to one turn: where histories settle, replies, tool results."""
+    """Open what belongs to one turn: where histories settle, replies, tool results."""
     conversation, doors = turn.conversation, sessions.doors
     if resumes:
         # What has been said since the user's message goes on: nothing of it is settled.
@@ -45,7 +45,7 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
 
 
 def hear(turn: Turn, user_turn: UserTurn) -> None:
-    """Takes the user's message into log and conversation."""
+    """Take the user's message into log and conversation."""
     turn.user = turn.conversation.add("user", user_turn.text, data=user_turn.value)
     turn.input = user_turn.text if user_turn.value is None else user_turn.value
     turn.write({turn.compiled.pipeline.conversation: [turn.user]}, "user")
@@ -54,7 +54,7 @@ def hear(turn: Turn, user_turn: UserTurn) -> None:
 def work(
     sessions: Sessions, turn: Turn, scheduler: Scheduler, user_turn: UserTurn
 ) -> e.ErrorFacts | None:
-    """Runs a turn until it is over or waits for the user; returns the error that ended it."""
+    """Run a turn until it is over or waits for the user; return the error that ended it."""
     try:
         if not user_turn.resumes:
             scheduler.run(sessions.doors.flow.steps(turn))
@@ -75,7 +75,7 @@ def work(
 def revived(
     sessions: Sessions, conversation: Conversation, store: Store, start: str, user_turn: UserTurn
 ) -> Suspended:
-    """Brings a turn that waits for the user back to life in a new process.
+    """Bring a turn that waits for the user back to life in a new process.
 
     The turn runs once more from its start, unheard, on what the store held then: replies and
     tool results are those of its own turn, so it comes to the same question. ``said`` is what the

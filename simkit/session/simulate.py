@@ -65,7 +65,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
-    """Runs a scenario and judges it; ``seed`` replaces the scenario's own.
+    """Run a scenario and judges it; ``seed`` replaces the scenario's own.
 
     Raises SourceError where the script cannot be served as it is written.
     """
@@ -77,7 +77,7 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
 
 
 def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
-    """Runs a scenario without judging it; ``seed`` and errors are those of `simulate`."""
+    """Run a scenario without judging it; ``seed`` and errors are those of `simulate`."""
     if seed is not None:
         prepared = prepared.with_seed(seed)
     with Conversation(prepared) as conversation:
@@ -86,7 +86,7 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
 
 
 def record(prepared: Prepared, recording: Recording) -> Recorded:
-    """Runs a scenario with real traffic, and writes its cassette if it passed.
+    """Run a scenario with real traffic, and write its cassette if it passed.
 
     Raises SourceError as `simulate` does, and CassetteInvalid for a cassette that cannot be read
     or must not be written.
@@ -110,7 +110,7 @@ def record(prepared: Prepared, recording: Recording) -> Recorded:
 
 
 def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) -> Outcome:
-    """Returns what came of a scenario; where traffic is not what was recorded is a finding."""
+    """Return what came of a scenario; where traffic is not what was recorded is a finding."""
     where = prepared.document.position(("cassette",))
     findings = []
     for text in traffic.differences:
@@ -141,7 +141,7 @@ class Conversation:
         self.close()
 
     def follow(self, prepared: Prepared) -> None:
-        """Takes the turns that a scenario has and that were not taken, up to an unclaimed error.
+        """Take the turns that a scenario has and that were not taken, up to an unclaimed error.
 
         What was taken must be what the scenario says. A first restart in a conversation that kept
         nothing begins it anew: then it is taken from its first turn, and keeps a store.
@@ -180,7 +180,7 @@ class Conversation:
         return self._watch.view
 
     def trace(self) -> Trace:
-        """Returns what would be the trace if the conversation ended here."""
+        """Return what would be the trace if the conversation ended here."""
         trace = Trace()
         trace.events.extend(self._ended().events)
         return trace
@@ -188,7 +188,7 @@ class Conversation:
     def judgement(
         self, places: Collection[int] | None = None, *, compared: bool = False
     ) -> Judgement:
-        """Returns what would be said of the conversation if it ended here.
+        """Return what would be said of the conversation if it ended here.
 
         ``places`` are the only turns, from 0, that are judged; else it is all. A run is compared
         with others (without its restarts, each session alone) only where that is asked for.
@@ -206,17 +206,17 @@ class Conversation:
                 )
 
     def end(self) -> Trace:
-        """Ends the conversation; returns all that happened in it."""
+        """End the conversation; return all that happened in it."""
         with placed(self._prepared):
             self._execution.check_rules()
             return self._execution.finish()
 
     def finish(self) -> Outcome:
-        """Ends the conversation, and compares its run with others; returns what came of it."""
+        """End the conversation, and compare its run with others; return what came of it."""
         return Outcome(self.end(), self.judgement(compared=True))
 
     def close(self) -> None:
-        """Lets go of all that it holds; what happened can still be looked at."""
+        """Let go of all that it holds; what happened can still be looked at."""
         self._execution.close()
 
     def _begin(self, *, is_durable: bool) -> None:
@@ -227,7 +227,7 @@ class Conversation:
             )
 
     def _ended(self) -> View:
-        """Returns the views as they would be if the conversation ended here."""
+        """Return the views as they would be if the conversation ended here."""
         view = self.view
         if isinstance(view.events[-1], RunFinished):
             return view
@@ -241,7 +241,7 @@ class Conversation:
 
 
 def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
-    """Yields where a run differs from the same without restarts, a session from the same alone."""
+    """Yield where a run differs from the same without restarts, a session from the same alone."""
     scenario = prepared.scenario
     restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
     sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
@@ -275,7 +275,7 @@ class _Second:
 def _session_compared(
     prepared: Prepared, view: View, session: str, second: _Second
 ) -> Sequence[Hit]:
-    """Returns where a session is not what it is alone because of the others.
+    """Return where a session is not what it is alone because of the others.
 
     What a file, a library or a process keeps of the first run is no other session's doing: then
     the whole is not in its second run what it was. Where it is the same from then on, it is that
@@ -297,7 +297,7 @@ def _session_compared(
 
 
 def _document_of(prepared: Prepared, path: SourcePath) -> Document:
-    """Returns the document that says what is at a path: of code, it may be the pipeline's file."""
+    """Return the document that says what is at a path: of code, it may be the pipeline's file."""
     is_here = path[:1] not in (("app",), ("agents",), ("program",)) or (
         follow(prepared.document.data, path[:2]) is not ABSENT
     )
@@ -306,7 +306,7 @@ def _document_of(prepared: Prepared, path: SourcePath) -> Document:
 
 @contextmanager
 def placed(prepared: Prepared) -> Iterator[None]:
-    """Tells what a script cannot be served for at its place in the scenario."""
+    """Report what a script cannot be served for at its place in the scenario."""
     try:
         yield
     except (ProcessFailed, ScriptBroken) as problem:

@@ -148,7 +148,7 @@ def _as_matcher(value: Any) -> Any:
 
 
 def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidator:
-    """Returns what refuses a matcher that can hold of no value of a kind.
+    """Return what refuses a matcher that can hold of no value of a kind.
 
     Values of the type ``alone`` are short for another matcher where they are the whole claim.
     """
@@ -180,7 +180,7 @@ def _as_schema(value: Any) -> Any:
 
 
 def _refers_by_name(schema: Any) -> bool:
-    """Says whether a schema refers to one that has a name, as ``{$ref: Name}`` does."""
+    """Report whether a schema refers to one that has a name, as ``{$ref: Name}`` does."""
     if isinstance(schema, list):
         return any(_refers_by_name(inner) for inner in schema)
     if not isinstance(schema, dict):
@@ -192,7 +192,7 @@ def _refers_by_name(schema: Any) -> bool:
 
 
 def is_function_name(text: str) -> bool:
-    """Says whether a text is ``module:function``."""
+    """Report whether a text is ``module:function``."""
     return FUNCTION_NAME.fullmatch(text) is not None
 
 
@@ -312,7 +312,7 @@ def refuse(
 
 
 def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...] = ()) -> None:
-    """Refuses a mapping unless it has exactly one of ``known``, and beside it only ``also``."""
+    """Reject a mapping unless it has exactly one of ``known``, and beside it only ``also``."""
     keys = [key for key in value if key in known]
     for key in value:
         if key not in known and key not in also and not key.startswith("x-"):
@@ -336,7 +336,7 @@ def require(
     known: Iterable[str],
     key: bool = False,
 ) -> None:
-    """Raises SourceError for the word at ``path``, or for the key there, if it is not known."""
+    """Raise SourceError for the word at ``path``, or for the key there, if it is not known."""
     # Asked of what is given, since a copy for each word would cost the square of their number.
     if known is ANYTHING or (isinstance(known, Container) and word in known):
         return
@@ -360,13 +360,13 @@ class _Fault(NamedTuple):
 
 
 def validated(model: type[AnyModel], document: Document) -> AnyModel:
-    """Returns the document as the model; raises SourceError for the first thing wrong with it."""
+    """Return the document as the model; raise SourceError for the first thing wrong with it."""
     note_secrets(document.data)
     return validated_at(model, document.data, document, ())
 
 
 def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
-    """Returns a value that stands at a path of a document as the model, as `validated` does."""
+    """Return a value that stands at a path of a document as the model, as `validated` does."""
     try:
         return model.model_validate(value)
     except ValidationError as problem:
@@ -375,7 +375,7 @@ def validated_at(model: type[AnyModel], value: Any, document: Document, at: Sour
 
 
 def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
-    """Returns a part of what a validator was given as a model; ``at`` is where it stands there."""
+    """Return a part of what a validator was given as a model; ``at`` is where it stands there."""
     try:
         return model.model_validate(value)
     except ValidationError as problem:
@@ -452,7 +452,7 @@ def _has(data: Any, step: int | str) -> bool:
 
 
 def json_schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
-    """Returns the model's JSON Schema (draft 2020-12), matchers included."""
+    """Return the model's JSON Schema (draft 2020-12), matchers included."""
     schema: dict[str, Any] = _finished(model.model_json_schema(by_alias=True))
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = title
@@ -461,7 +461,7 @@ def json_schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
 
 
 def _finished(schema: Any) -> Any:
-    """Returns pydantic's schema with matchers put in, and without defaults that nobody writes."""
+    """Return pydantic's schema with matchers put in, and without defaults that nobody writes."""
     if isinstance(schema, list):
         return [_finished(inner) for inner in schema]
     if not isinstance(schema, dict):

@@ -20,7 +20,7 @@ class LintEntry(msgspec.Struct, frozen=True, gc=False):
     """What to do where the pipeline is code, if ``fix`` speaks of what only files declare."""
 
     def advice(self, is_code: bool) -> str:
-        """Returns what to do about a pipeline that is code, or that a file declares."""
+        """Return what to do about a pipeline that is code, or that a file declares."""
         return (self.fix_in_code if is_code else "") or self.fix
 
 

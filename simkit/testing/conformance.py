@@ -71,7 +71,7 @@ class AdapterConformance:
 
     @pytest.fixture(autouse=True)
     def _keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Lets applications be imported whose clients ask for a key."""
+        """Let applications be imported whose clients ask for a key."""
         for name in {key for protocol in PROTOCOLS.values() for key in protocol.keys}:
             monkeypatch.setenv(name, DUMMY_KEY)
 
@@ -192,12 +192,12 @@ class AdapterConformance:
         return _installed(self.adapter)
 
     def _supported(self) -> list[str]:
-        """Returns the rules that are to be kept."""
+        """Return the rules that are to be kept."""
         off = self.not_supported
         return [rule.rule for rule in rules().values() if not {rule.rule, rule.app} & {*off}]
 
     def _rule(self, name: str) -> ConformanceRule:
-        """Returns a rule; skips what the framework has no way for, fails for what is missing."""
+        """Return a rule; skips what the framework has no way for, fails for what is missing."""
         rule = rules()[name]
         for key in (rule.rule, rule.app):
             if key in self.not_supported:
@@ -212,7 +212,7 @@ class AdapterConformance:
     def _prepared(
         self, rule: ConformanceRule, *, by_prompt: bool = False, prompt: str = ""
     ) -> Prepared:
-        """Returns a rule's conversation with the author's application, ready to run."""
+        """Return a rule's conversation with the author's application, ready to run."""
         file = f"{rule.rule}.scenario.yaml"
         (document,) = load_text(self._scenario_text(rule, by_prompt, prompt), file)
         return Library().assembled(ScenarioCase(file, rule.rule, 0, 1), document)
@@ -220,7 +220,7 @@ class AdapterConformance:
     def _scenario_text(
         self, rule: ConformanceRule, by_prompt: bool = False, prompt: str = ""
     ) -> str:
-        """Returns a rule's conversation as the text of a scenario file."""
+        """Return a rule's conversation as the text of a scenario file."""
         first, *others = rule.turns
         lines = self.replies.get(rule.app, {})
         first = {**first, "replies": {**first["replies"], **lines}}
@@ -253,7 +253,7 @@ class _Whole(yaml.SafeDumper):
     """Writes what stands in two places twice."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Says so."""
+        """Describe so."""
         return True
 
 
@@ -307,7 +307,7 @@ def _wait_for_others(steps: Barrier) -> None:
 
 
 def _parting(left: bytes, right: bytes, *names: str) -> str:
-    """Returns the first line in which two traces differ, as each has it."""
+    """Return the first line in which two traces differ, as each has it."""
     pairs = zip_longest(left.splitlines(), right.splitlines(), fillvalue=b"(the trace has ended)")
     lines = next(pair for pair in pairs if pair[0] != pair[1])
     width = max(map(len, names)) + 1
@@ -316,7 +316,7 @@ def _parting(left: bytes, right: bytes, *names: str) -> str:
 
 
 def _came_of(work: Callable[[Prepared], Outcome], prepared: Prepared) -> Outcome | str:
-    """Returns what came of a run, or why it could not go on."""
+    """Return what came of a run, or why it could not go on."""
     try:
         return work(prepared)
     except SimkitError as problem:
@@ -324,7 +324,7 @@ def _came_of(work: Callable[[Prepared], Outcome], prepared: Prepared) -> Outcome
 
 
 def _ran(prepared: Prepared, rule: ConformanceRule, suite: AdapterConformance) -> bytes:
-    """Returns the trace of a run in its stored form."""
+    """Return the trace of a run in its stored form."""
     try:
         return run(prepared).encoded()
     except SimkitError as problem:

@@ -16,7 +16,7 @@ _HEAD = (e.RunStarted, e.SessionStarted, e.RunFinished)
 
 
 def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcome | str) -> str:
-    """Returns what is said of a rule that does not hold; ``seen`` is what came of its run, or why
+    """Return what is said of a rule that does not hold; ``seen`` is what came of its run, or why
     it could not go on."""
     return "\n".join(
         (
@@ -32,7 +32,7 @@ def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcom
 
 
 def proves_nothing_text(adapter: str, entry: str, rule: ConformanceRule) -> str:
-    """Returns what is said where a rule holds though nothing was told."""
+    """Return what is said where a rule holds though nothing was told."""
     return "\n".join(
         (
             f"the rule `{rule.rule}` holds for `{entry}` with the adapter {adapter!r} silenced:",
@@ -46,7 +46,7 @@ def proves_nothing_text(adapter: str, entry: str, rule: ConformanceRule) -> str:
 
 
 def missing_text(applications: str, name: str) -> str:
-    """Returns what is said where there is no application of a name."""
+    """Return what is said where there is no application of a name."""
     return "\n".join(
         (
             f"{applications!r} has no application `{name}`, which is to be this:",

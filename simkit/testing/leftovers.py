@@ -16,7 +16,7 @@ DEPTH_MAX: Final = 3
 def left_behind(
     adapter: ModuleType, frameworks: Collection[str], application: ModuleType
 ) -> list[str]:
-    """Returns where something of the adapter's stands in its framework or in an application.
+    """Return where something of the adapter's stands in its framework or in an application.
 
     ``frameworks`` are top-level packages. Looked at are modules, classes, and the objects that the
     application's module holds.
@@ -38,25 +38,25 @@ class _Search:
         self.leftovers: list[str] = []
 
     def is_own(self, name: str) -> bool:
-        """Whether a module is the adapter's."""
+        """Return whether a module is the adapter's."""
         return name == self._name or name.startswith(f"{self._name}.")
 
     def look_at(self, names: Mapping[str, Any], where: str, frameworks: Collection[str]) -> None:
-        """Looks at what a module holds, and at its classes."""
+        """Look at what a module holds, and at its classes."""
         for name, value in list(names.items()):
             self._check(value, f"{where}.{name}")
             if isinstance(value, type) and value.__module__.partition(".")[0] in frameworks:
                 self.look_at_class(value)
 
     def look_at_class(self, kind: type) -> None:
-        """Looks at what a class holds, once."""
+        """Look at what a class holds, once."""
         if id(kind) not in self._visited:
             self._visited.add(id(kind))
             for name, value in list(vars(kind).items()):
                 self._check(value, f"{kind.__module__}.{kind.__qualname__}.{name}")
 
     def look_into(self, values: Mapping[Any, Any], where: str, depth: int) -> None:
-        """Looks at objects, and at what they hold."""
+        """Look at objects, and at what they hold."""
         for name, value in list(values.items()):
             place = f"{where}.{name}"
             if id(value) in self._visited or isinstance(value, (type, ModuleType)):

@@ -38,7 +38,7 @@ SENT_AS: Final = "simkit_result"
 
 
 def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
-    """Returns the result with its trace kept in `.simkit`, to be compared with a base."""
+    """Return the result with its trace kept in `.simkit`, to be compared with a base."""
     file = config.stash[LEDGER].keep(result.id, trace.lines())
     return msgspec.structs.replace(result, trace=file)
 
@@ -47,7 +47,7 @@ class Workflow:
     """Collects the results of all processes, and writes them at the end."""
 
     def __init__(self, base: str, config: pytest.Config) -> None:
-        """Raises UsageError if ``base`` is given and holds no trace."""
+        """Raise UsageError if ``base`` is given and holds no trace."""
         self._base = base
         worker_input: dict[str, str] = getattr(config, "workerinput", {})
         self._ledger = config.stash[LEDGER] = Ledger(os.environ, run=worker_input.get(RUN, ""))
@@ -60,7 +60,7 @@ class Workflow:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Lets a process of pytest-xdist keep its traces for this run."""
+        """Let a process of pytest-xdist keep its traces for this run."""
         if self._base:
             node.workerinput[RUN] = self._ledger.begin()
 
@@ -68,7 +68,7 @@ class Workflow:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Puts what came of a scenario into its report."""
+        """Put what came of a scenario into its report."""
         report = yield
         scenario: ScenarioCase | None = getattr(item, "scenario", None)
         if isinstance(scenario, ScenarioCase) and (call.when == "call" or not report.passed):
@@ -77,21 +77,21 @@ class Workflow:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Takes a result out of a report; of several runs of a scenario the last one counts."""
+        """Take a result out of a report; of several runs of a scenario the last one counts."""
         payload: str | None = getattr(report, SENT_AS, None)
         if payload is not None:
             result = msgspec.json.decode(payload, type=Result)
             self._results[result.id] = result
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remembers a file that cannot be read."""
+        """Remember a file that cannot be read."""
         file = report.nodeid
         if report.failed and file.endswith(SCENARIO_SUFFIX):
             error = report.longreprtext.strip()
             self._results[file] = Result(file, file, 1, "", "broken", error=error)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Writes annotations, the summary of the step, and how many scenarios changed."""
+        """Write annotations, the summary of the step, and how many scenarios changed."""
         results = list(self._results.values())
         if not results or hasattr(terminalreporter.config, "workerinput"):
             # Each process of xdist has a terminal of its own, which nobody sees.
@@ -118,7 +118,8 @@ def _result(
     call: pytest.CallInfo[None],
     report: pytest.TestReport,
 ) -> Result:
-    """What the item says of itself; else why it was not run: skipped, or a fixture failed."""
+    """Return what the item says of itself; else why it was not run: skipped, or a fixture
+    failed."""
     result: Result | None = getattr(item, "result", None)
     if result is not None:
         return result

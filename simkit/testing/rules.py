@@ -31,7 +31,7 @@ class ConformanceRule(msgspec.Struct, frozen=True):
 
 @cache
 def rules() -> Mapping[str, ConformanceRule]:
-    """Returns every rule by its name."""
+    """Return every rule by its name."""
     text = FILE.read_text(encoding="utf-8")
     rules_read = (
         msgspec.convert(document.data, ConformanceRule) for document in load_text(text, FILE.name)
@@ -66,7 +66,7 @@ APPLICATIONS: Final[Mapping[str, str]] = {
 
 
 def prompts_of(rule: ConformanceRule) -> dict[str, Any]:
-    """Returns rules of attribution by the prompts of a rule's agents, as a scenario has them."""
+    """Return rules of attribution by the prompts of a rule's agents, as a scenario has them."""
     agents = dict.fromkeys(name for turn in rule.turns for name in turn.get("replies", ()))
     prompt = "You review." if rule.app == "parallel" else "You are {}."
     return {name: {"system": {"$contains": prompt.format(name)}} for name in agents}

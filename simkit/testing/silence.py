@@ -22,14 +22,14 @@ SPANS: Final = "opentelemetry.trace"
 
 @contextmanager
 def silenced(name: str, adapter: ModuleType) -> Iterator[None]:
-    """Lets an adapter write where nobody reads; nor do the framework's own spans tell anything."""
+    """Let an adapter write where nobody reads; nor do the framework's own spans tell anything."""
     with standing_in(name, _Silent(adapter)), without_spans(name):
         yield
 
 
 @contextmanager
 def without_spans(name: str = "") -> Iterator[None]:
-    """Lets nobody look at spans, unless the adapter of a ``name`` is the one that does."""
+    """Let nobody look at spans, unless the adapter of a ``name`` is the one that does."""
     if name == SPANS:
         yield
         return
@@ -41,7 +41,7 @@ class _Nobody:
     """Stands in for an adapter's module, and knows nothing."""
 
     def driver(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Flies nothing."""
+        """Run nothing."""
 
 
 class _Deaf:
@@ -54,7 +54,7 @@ class _Deaf:
         self.adapter_context = AdapterContext(self.recorder, real.caller, _for_real, real.halt)
 
     def follow(self) -> None:
-        """Begins the turn that has begun."""
+        """Begin the turn that has begun."""
         if self.recorder.turn != self._real.turn:
             self.recorder.begin_turn(self._real.turn, self._real.session, "", "")
 
@@ -79,14 +79,14 @@ class _Silent:
     def driver(
         self, subject: Any, app: App, adapter_context: AdapterContext
     ) -> FrameworkDriver | None:
-        """Returns a silent driver, if the adapter has one for this."""
+        """Return a silent driver, if the adapter has one for this."""
         make = getattr(self._adapter, "driver", None)
         double = self._double(adapter_context)
         make_driver = make(subject, app, double.adapter_context) if make is not None else None
         return None if make_driver is None else _SilentPilot(make_driver, double)
 
     def instrumentation(self, adapter_context: AdapterContext) -> Instrumentation:
-        """Returns a silent instrumentation."""
+        """Return a silent instrumentation."""
         make = getattr(self._adapter, "instrumentation", None)
         double = self._double(adapter_context)
         return _SilentInstrument(make(double.adapter_context) if make is not None else None, double)
@@ -100,7 +100,7 @@ class _SilentPilot:
         self.name = driver.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Says what the driver says."""
+        """Describe what the driver says."""
         return self._driver.facts(facts)
 
     def run_turn(self, turn: UserTurn) -> Any:
@@ -112,11 +112,11 @@ class _SilentPilot:
         """Knows of none."""
 
     def ends_runs(self) -> bool:
-        """Ends none."""
+        """End none."""
         return False
 
     def close(self) -> None:
-        """Closes the driver."""
+        """Close the driver."""
         self._driver.close()
 
 
@@ -128,7 +128,7 @@ class _SilentInstrument:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Switches it on."""
+        """Switch it on."""
         self._double.follow()
         if self._instrumentation is None:
             yield
@@ -141,14 +141,14 @@ class _SilentInstrument:
         """Knows of none."""
 
     def reply(self, returned: Any) -> Any:
-        """Returns what the instrumentation makes of what the pipeline returns."""
+        """Return what the instrumentation makes of what the pipeline returns."""
         return returned if self._instrumentation is None else self._instrumentation.reply(returned)
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Names no failure."""
+        """Name no failure."""
         return None
 
     def close(self) -> None:
-        """Closes the instrumentation."""
+        """Close the instrumentation."""
         if self._instrumentation is not None:
             self._instrumentation.close()

@@ -563,5 +563,5 @@ KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in Any
 
 
 def kind_of(event: AnyEvent) -> str:
-    """Returns an event's name, as the trace writes it."""
+    """Return an event's name, as the trace writes it."""
     return str(type(event).__struct_config__.tag)

@@ -32,14 +32,14 @@ class Appended(Sequence[Any]):
         hi: int | None = None,
         head: Appended | None = None,
     ) -> None:
-        """Takes ownership of ``items``, which stand behind those of ``head``."""
+        """Take ownership of ``items``, which stand behind those of ``head``."""
         self._items = [] if items is None else items
         self._lo = lo
         self._hi = len(self._items) if hi is None else hi
         self._head = head
 
     def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
-        """Returns this list with ``more`` behind it, cut to its ``last`` items if given."""
+        """Return this list with ``more`` behind it, cut to its ``last`` items if given."""
         items, hi, head = self._items, self._hi, self._head
         if hi != len(items) or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
@@ -126,17 +126,17 @@ DECLARED_RESET: Final = "$set"
 
 
 def is_reset(update: JsonValue) -> bool:
-    """Holds for ``{$set: value}``, which replaces a value whatever its reducer says."""
+    """Hold for ``{$set: value}``, which replaces a value whatever its reducer says."""
     return type(update) is dict and len(update) == 1 and DECLARED_RESET in update
 
 
 def replace(_current: Any, update: Any) -> Any:
-    """Returns the update."""
+    """Return the update."""
     return update
 
 
 def append(current: Any, update: Any, last: int = 0) -> Any:
-    """Returns the list with the update behind it: a list extends, null is skipped."""
+    """Return the list with the update behind it: a list extends, null is skipped."""
     if update is None:
         return current
     more = update if isinstance(update, (list, tuple, Appended)) else [update]
@@ -146,14 +146,14 @@ def append(current: Any, update: Any, last: int = 0) -> Any:
 
 
 def merge(current: Any, update: Any) -> Any:
-    """Returns the mapping with the update's keys in it."""
+    """Return the mapping with the update's keys in it."""
     if update is None:
         return current
     return {**(current or {}), **update}
 
 
 def merge_deep(current: Any, update: Any) -> Any:
-    """Returns the mapping with the update merged in, mapping by mapping."""
+    """Return the mapping with the update merged in, mapping by mapping."""
     if update is None:
         return current
     merged = dict(current or {})
@@ -165,14 +165,14 @@ def merge_deep(current: Any, update: Any) -> Any:
 
 
 def add(current: Any, update: Any) -> Any:
-    """Returns the sum."""
+    """Return the sum."""
     if update is None:
         return current
     return (current or 0) + update
 
 
 def union(current: Any, update: Any) -> Any:
-    """Returns the list with those items of the update that are not in it yet."""
+    """Return the list with those items of the update that are not in it yet."""
     if update is None:
         return current
     items = _items_of(current)
@@ -184,7 +184,7 @@ def union(current: Any, update: Any) -> Any:
 
 
 def by_id(current: Any, update: Any) -> Any:
-    """Returns the list where an item of the update replaces the one of its ``id``, or is added."""
+    """Return the list where an item of the update replaces the one of its ``id``, or is added."""
     if update is None:
         return current
     items = _items_of(current)
@@ -206,7 +206,8 @@ def _items_of(value: Any) -> list[Any]:
 
 
 def _id_of(item: Any) -> Any:
-    """What an item is known by: its id, such that ``true`` is not ``1``; None if it has none."""
+    """Return what an item is known by: its id, such that ``true`` is not ``1``; None if it has
+    none."""
     if isinstance(item, Message):
         return message_field(item, "id") or None
     identity = item.get("id") if isinstance(item, Mapping) else None
@@ -236,7 +237,7 @@ _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
 
 
 def empty_value(reducer: str, default: JsonValue) -> Any:
-    """Returns what a channel begins as: its default, else its reducer's empty value."""
+    """Return what a channel begins as: its default, else its reducer's empty value."""
     if default is not None:
         if reducer == "append":
             return Appended(_items_of(default))
@@ -246,7 +247,7 @@ def empty_value(reducer: str, default: JsonValue) -> Any:
 
 
 def problem_of(reducer: str, update: JsonValue, current: JsonValue = None) -> str:
-    """Says why a built-in reducer cannot join this update to what is there; empty if it can."""
+    """Describe why a built-in reducer cannot join this update to what is there; empty if it can."""
     particular = _PARTICULAR.get(reducer)
     if particular is None or update is None or is_reset(update):
         return ""
@@ -277,7 +278,7 @@ _PARTICULAR: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 
 def reducer_of(name: str, last: int = 0) -> Reducer:
-    """Returns a built-in reducer that also knows the declared reset ``{$set: value}``."""
+    """Return a built-in reducer that also knows the declared reset ``{$set: value}``."""
     plain: Reducer = BUILT_IN[name]
     if name == "append" and last:
 

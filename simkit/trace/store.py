@@ -41,7 +41,7 @@ class References(list[JsonValue]):
 
 
 def canonical(value: Any) -> JsonValue:
-    """Returns a fresh JSON value for anything a pipeline may hand over.
+    """Return a fresh JSON value for anything a pipeline may hand over.
 
     Messages become references by number; sets are sorted; bytes, NaN, infinities and foreign
     objects become tagged values with type and content hash, never a ``repr`` with an address.
@@ -70,7 +70,7 @@ def canonical(value: Any) -> JsonValue:
 
 
 def copied(value: Any) -> Any:
-    """Returns a value as plain data that nobody else can reach; messages stay messages.
+    """Return a value as plain data that nobody else can reach; messages stay messages.
 
     This is the door to user code, both ways: what a user's function gets it may change, and what
     it gives it may keep.
@@ -129,7 +129,7 @@ def _tagged(value: Any) -> JsonValue:
 
 
 def _content_of(value: Any) -> JsonValue:
-    """What an object holds; None for one of no known kind, which may hold anything."""
+    """Return what an object holds; None for one of no known kind, which may hold anything."""
     dump: Callable[[], Any] | None = getattr(value, "model_dump", None)
     if callable(dump):
         return canonical(dump())
@@ -167,11 +167,11 @@ class Trace:
         self._size = -1
 
     def lines(self) -> list[bytes]:
-        """Returns the stored form, line by line, without line ends."""
+        """Return the stored form, line by line, without line ends."""
         return self.encoded().splitlines()
 
     def encoded(self) -> bytes:
-        """Returns the stored form: JSONL with a header.
+        """Return the stored form: JSONL with a header.
 
         Raises TraceError naming the event that holds a value no JSON can hold.
         """
@@ -181,7 +181,7 @@ class Trace:
         return self._encoded
 
     def digest(self) -> str:
-        """Returns the sha256 of the stored form; equal exactly for equal runs."""
+        """Return the sha256 of the stored form; equal exactly for equal runs."""
         return hashlib.sha256(self.encoded()).hexdigest()
 
 
@@ -210,7 +210,7 @@ def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Reads a stored trace; raises TraceError naming file and line."""
+    """Read a stored trace; raise TraceError naming file and line."""
     try:
         content = Path(path).read_bytes()
     except OSError as problem:
@@ -219,7 +219,7 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def decoded(content: bytes, name: str = "trace") -> Trace:
-    """Reads the stored form; raises TraceError naming the line that cannot be read."""
+    """Read the stored form; raise TraceError naming the line that cannot be read."""
     first, *rest = content.split(b"\n") if content else [b""]
     try:
         header = msgspec.json.decode(first, type=Header)

@@ -31,7 +31,7 @@ AsClaim: TypeAlias = Callable[[Any], Any]
 
 
 def changes(matcher: Any, value: Any, as_claim: AsClaim = claim_of) -> list[Change]:
-    """Returns what makes a matcher hold of a value; paths lead from the matcher.
+    """Return what makes a matcher hold of a value; paths lead from the matcher.
 
     ``as_claim`` says how an element of the value is written, if the value is a list.
     """
@@ -46,7 +46,7 @@ def changes(matcher: Any, value: Any, as_claim: AsClaim = claim_of) -> list[Chan
 
 
 def changes_of_agents(matcher: Any, groups: Sequence[Any]) -> list[Change]:
-    """Returns what makes a list of agents hold; a nested list is one group in any order."""
+    """Return what makes a list of agents hold; a nested list is one group in any order."""
     if not isinstance(matcher, list):
         return [Manual((), "it is no plain list of agents")]
 
@@ -127,7 +127,7 @@ def _of_exact(operand: Mapping[str, Any], value: Mapping[str, Any], at: Path) ->
 
 
 def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
-    """What each key speaks of; None where another role, tool or kind of value was found."""
+    """Return what each key speaks of; None where another role, tool or kind of value was found."""
     if isinstance(value, ToolCall) and len(plain) == 1:
         (name,) = plain
         if name not in ("id", "name", "tool", "args"):
@@ -187,7 +187,7 @@ def _relist(
     as_claim: AsClaim,
     change: Callable[[Any, Any, Path, AsClaim], Iterator[Change]],
 ) -> Iterator[Change]:
-    """Yields what makes a whole list hold: elements changed in place, taken out, put in."""
+    """Yield what makes a whole list hold: elements changed in place, taken out, put in."""
     pairs = aligned(expected, actual, differs)
     if not pairs:
         yield Put(at, [as_claim(item) for item in actual])

@@ -70,11 +70,11 @@ class Sheet:
         self._line_end = match[0] if match else "\n"
 
     def layout(self, document: int) -> Layout:
-        """Returns where everything stands in a document."""
+        """Return where everything stands in a document."""
         return self._layouts[document]
 
     def replacements(self, document: int, edit: Edit) -> list[Replacement]:
-        """Returns what an edit replaces in a document; raises Obstacle where it cannot."""
+        """Return what an edit replaces in a document; raise Obstacle where it cannot."""
         layout = self._layouts[document]
         chain = _reached(layout, edit.path)
         site = Site(self.text, layout, chain)
@@ -95,7 +95,7 @@ class Sheet:
         ]
 
     def with_replacements(self, replacements: Iterable[Replacement]) -> str:
-        """Returns the text with ranges replaced that do not overlap."""
+        """Return the text with ranges replaced that do not overlap."""
         pieces: list[str] = []
         end = 0
         for replacement in sorted(replacements):
@@ -107,7 +107,7 @@ class Sheet:
 
 
 def edited(text: str, edits: Mapping[int, Sequence[Edit]]) -> str:
-    """Returns a file's text with each document's edits made; raises Obstacle."""
+    """Return a file's text with each document's edits made; raise Obstacle."""
     sheet = Sheet(text)
     return sheet.with_replacements(
         replacement
@@ -118,7 +118,7 @@ def edited(text: str, edits: Mapping[int, Sequence[Edit]]) -> str:
 
 
 def applied(data: Any, edits: Iterable[Edit]) -> Any:
-    """Returns a document's plain value as it is read once the edits are made."""
+    """Return a document's plain value as it is read once the edits are made."""
     # Lists change last, the innermost first, because that moves the places that paths name.
     for edit in sorted(edits, key=lambda outer: (isinstance(outer, Relist), -len(outer.path))):
         data = _applied(data, edit.path, edit)
@@ -152,7 +152,7 @@ def _elements(old: Sequence[Any], edit: Relist) -> Iterator[Any]:
 
 
 def _reached(layout: Layout, path: SourcePath) -> list[Spot]:
-    """Returns the values on the way to a path that nothing else reads."""
+    """Return the values on the way to a path that nothing else reads."""
     chain = layout.chain(path)
     for spot in chain:
         if spot.kind == "alias":
@@ -165,14 +165,14 @@ def _reached(layout: Layout, path: SourcePath) -> list[Spot]:
 
 
 def _refuse_anchors(layout: Layout, spot: Spot) -> None:
-    """Raises if what is replaced holds an anchor that aliases elsewhere need."""
+    """Raise if what is replaced holds an anchor that aliases elsewhere need."""
     for element in spot.below():
         if layout.is_shared(element):
             raise Obstacle(f"it holds the anchor `&{element.anchor}`, which aliases repeat")
 
 
 def opened(text: str, document: int, path: SourcePath) -> str:
-    """Returns the text in which a path leads through lines, not through brackets on one line.
+    """Return the text in which a path leads through lines, not through brackets on one line.
 
     What cannot be written so stays as it is.
     """

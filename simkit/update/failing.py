@@ -42,7 +42,7 @@ class Stuck(msgspec.Struct, frozen=True):
 def failing_claims(
     scenario: Scenario, document: Document, view: View, judgement: Judgement
 ) -> Iterator[Failing | Stuck]:
-    """Yields the claims that do not hold, in the order of the file's turns."""
+    """Yield the claims that do not hold, in the order of the file's turns."""
     for scope in _scopes(scenario, view):
         collector = _Collector(document, scope)
         for name, check in CHECKS.items():
@@ -82,7 +82,7 @@ class _Collector(Writer):
     def compare(
         self, matcher: Any, value: Any, path: Path, label: str, *, several: bool = False, **_: Any
     ) -> list[Finding]:
-        """Keeps a claim that does not hold, once; says nothing."""
+        """Keep a claim that does not hold, once; report nothing."""
         if not self.misses(matcher, value) or any(claim.path == path for claim in self.claims):
             return []
         if several:
@@ -93,7 +93,7 @@ class _Collector(Writer):
         return []
 
     def keep(self, finding: Finding) -> None:
-        """Keeps what a check writes in its own words."""
+        """Keep what a check writes in its own words."""
         path, size = finding.path, len(self._scope.path)
         claim = path[size] if len(path) > size else ""
         if claim == "agents":

@@ -28,7 +28,7 @@ class FileChange(msgspec.Struct, frozen=True):
     after: bytes
 
     def diff(self) -> str:
-        """Returns the unified diff; empty if nothing changes."""
+        """Return the unified diff; empty if nothing changes."""
         lines = difflib.unified_diff(
             _lines(self.before), _lines(self.after), self.file, f"{self.file} (new)"
         )
@@ -44,7 +44,7 @@ def _lines(content: bytes) -> list[str]:
 
 
 def read_bytes(file: str) -> bytes:
-    """Returns a file as it is; raises SourceError."""
+    """Return a file as it is; raise SourceError."""
     try:
         return Path(file).read_bytes()
     except OSError as problem:
@@ -52,18 +52,18 @@ def read_bytes(file: str) -> bytes:
 
 
 def text_of(content: bytes) -> str:
-    """Returns the text of a file, without a byte order mark."""
+    """Return the text of a file, without a byte order mark."""
     return content.removeprefix(_BYTE_ORDER_MARK).decode()
 
 
 def with_text(content: bytes, text: str) -> bytes:
-    """Returns a file with another text, with a byte order mark if it has one."""
+    """Return a file with another text, with a byte order mark if it has one."""
     mark = _BYTE_ORDER_MARK if content.startswith(_BYTE_ORDER_MARK) else b""
     return mark + text.encode()
 
 
 def write(change: FileChange) -> None:
-    """Writes a change in one step and keeps the file's mode; raises SourceError.
+    """Write a change in one step and keeps the file's mode; raise SourceError.
 
     Links are followed. A file that is no longer what was read is left alone.
     """
@@ -88,12 +88,12 @@ def write(change: FileChange) -> None:
 
 
 def is_ci(environment: Mapping[str, str]) -> bool:
-    """Whether nobody looks at what happens."""
+    """Return whether nobody looks at what happens."""
     return environment.get(CI_VARIABLE, "").lower() not in _NO
 
 
 def refuse_in_ci(option: str, environment: Mapping[str, str]) -> None:
-    """Raises SimkitError where nobody looks at what is accepted."""
+    """Raise SimkitError where nobody looks at what is accepted."""
     if is_ci(environment):
         raise SimkitError(
             f"{option} changes scenario files, and is refused in CI ({CI_VARIABLE} is set)\n"

@@ -31,7 +31,7 @@ _INSTRUCTIONS: Final = "instructions"
 def first_claims(
     view: View, place: int, stable: StableClaims, *, with_contexts: bool = True
 ) -> dict[str, Any]:
-    """Returns claims that hold of a turn; empty if it did not finish.
+    """Return claims that hold of a turn; empty if it did not finish.
 
     Secrets stand in none. ``with_contexts`` claims what code sent, too.
     """
@@ -69,7 +69,7 @@ def _claims(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, An
 
 
 def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, Any]]:
-    """Yields what is claimed of each context; without sections, of its messages."""
+    """Yield what is claimed of each context; without sections, of its messages."""
     for agent, calls in scope.calls.items():
         before: CallView | None = None
         for place, call in enumerate(calls):
@@ -86,7 +86,7 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
 
 
 def _sections(call: CallView, *, goes_on: bool) -> Iterator[tuple[str, Any]]:
-    """Claims on one context; of a later call of the same run only on what came since."""
+    """Claim on one context; of a later call of the same run only on what came since."""
     context = call.context
     if not goes_on:
         yield "sections", context.sections
@@ -101,7 +101,7 @@ def _sections(call: CallView, *, goes_on: bool) -> Iterator[tuple[str, Any]]:
 
 
 def shape_of(value: Any) -> Any:
-    """Returns a claim on a value: all of a small one; of a large one its shape and small parts."""
+    """Return a claim on a value: all of a small one; of a large one its shape and small parts."""
     claim = claim_of(value)
     if len(flow(claim)) <= STATE_MAX and holds(claim, value):
         return claim
@@ -119,7 +119,7 @@ def _shape(claim: Any) -> Any:
 
 
 def common(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns what all of several sets of claims say: so rows of one table share them."""
+    """Return what all of several sets of claims say: so rows of one table share them."""
     first, *others = claims
     fields: dict[str, Any] = {}
     for key, claim in first.items():

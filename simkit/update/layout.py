@@ -63,7 +63,7 @@ class Spot:
         return self.kind in ("list", "mapping") and not self.is_flow
 
     def child(self, step: str | int) -> Spot | None:
-        """Returns the value under a key or at a place."""
+        """Return the value under a key or at a place."""
         if self.kind == "mapping" and isinstance(step, str) and step in self.names:
             return self.items[self.names.index(step)]
         if self.kind == "list" and isinstance(step, int) and step < len(self.items):
@@ -71,7 +71,7 @@ class Spot:
         return None
 
     def below(self) -> Iterator[Spot]:
-        """Yields itself and all inside it, keys too."""
+        """Yield itself and all inside it, keys too."""
         yield self
         for spot in (*self.keys, *self.items):
             yield from spot.below()
@@ -87,7 +87,7 @@ class Layout:
         """How much deeper than its key a block list stands: 2, or 0 as some write it."""
 
     def chain(self, path: SourcePath) -> list[Spot]:
-        """Returns the values on the way to a path, the root first, as far as it leads."""
+        """Return the values on the way to a path, the root first, as far as it leads."""
         spots = [self.root]
         for step in path:
             spot = spots[-1].child(step)
@@ -97,24 +97,24 @@ class Layout:
         return spots
 
     def is_shared(self, spot: Spot) -> bool:
-        """Whether an alias repeats the value."""
+        """Return whether an alias repeats the value."""
         return spot.kind != "alias" and bool(spot.anchor) and spot.anchor in self._aliases
 
 
 def layouts(text: str) -> list[Layout]:
-    """Returns the layouts of the documents that are not entirely empty; the text is sound YAML."""
+    """Return the layouts of the documents that are not entirely empty; the text is sound YAML."""
     reader = _Reader(text)
     return [Layout(root) for root in reader.roots()]
 
 
 def line_start(text: str, at: int) -> int:
-    """Returns where the line begins that holds a character."""
+    """Return where the line begins that holds a character."""
     feed = text.rfind("\n", 0, at)
     return max(feed, text.rfind("\r", feed + 1, at)) + 1
 
 
 def line_end(text: str, at: int) -> int:
-    """Returns where the line ends that holds a character, before its line end."""
+    """Return where the line ends that holds a character, before its line end."""
     match = _LINE_END.search(text, at)
     return match.start() if match else len(text)
 
@@ -147,7 +147,7 @@ class _Reader:
                     yield spot
 
     def _spot(self, event: Event, lead: int | None) -> Spot:
-        """Returns what an event begins; ``lead`` is behind the colon or dash before it."""
+        """Return what an event begins; ``lead`` is behind the colon or dash before it."""
         start, end = _marks(event)
         anchor = getattr(event, "anchor", None) or ""
         if isinstance(event, AliasEvent):

@@ -21,7 +21,7 @@ from simkit.update.replacing import Obstacle
 
 
 def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[Note]]:
-    """Returns each file with all edits made, and what must be done by hand."""
+    """Return each file with all edits made, and what must be done by hand."""
     by_file: dict[str, list[Proposal]] = {}
     for proposal in proposals:
         by_file.setdefault(proposal.file, []).append(proposal)
@@ -36,7 +36,7 @@ def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[
 
 
 def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
-    """Writes all files that change, and yields what to tell: differences first."""
+    """Write all files that change, and yield what to tell: differences first."""
     changes, notes = file_changes(proposals)
     for change in changes:
         yield from change.diff().splitlines()
@@ -47,7 +47,7 @@ def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
 
 
 def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[str, list[Note]]:
-    """Returns the text of a file with all edits made, and what must be done by hand.
+    """Return the text of a file with all edits made, and what must be done by hand.
 
     Raises SourceError if the text no longer says what ran.
     """
@@ -68,7 +68,7 @@ def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[s
 
 
 def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
-    """Returns the edits that all rows of a table propose, and notes on the others.
+    """Return the edits that all rows of a table propose, and record on the others.
 
     A row that held proposes nothing, so nothing that held is changed.
     """
@@ -101,7 +101,7 @@ def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
 def _with_edits(
     file: str, text: str, index: int, edits: Sequence[Proposed]
 ) -> tuple[str, list[Note]]:
-    """Returns the text with those edits made that it allows, and that it reads back."""
+    """Return the text with those edits made that it allows, and that it reads back."""
     for edit in edits:
         if isinstance(edit.edit, Give) and edit.edit.key == "expect":
             text = opened(text, index, edit.edit.path)
@@ -128,7 +128,7 @@ def _with_edits(
 
 
 def _read_back(file: str, sheet: Sheet, index: int, edits: Sequence[Proposed]) -> str | None:
-    """Returns the text with edits made, if it then says just that, and else what it said."""
+    """Return the text with edits made, if it then says just that, and else what it said."""
     expected = [document.data for document in load_text(sheet.text, file)]
     expected[index] = applied(expected[index], [document.edit for document in edits])
     try:
@@ -142,7 +142,7 @@ def _read_back(file: str, sheet: Sheet, index: int, edits: Sequence[Proposed]) -
 
 
 def _unfolded(file: str, text: str, index: int, edits: Sequence[Proposed]) -> str:
-    """Returns the text with lists that have become too long for one line written in lines."""
+    """Return the text with lists that have become too long for one line written in lines."""
     for edit in edits:
         if not isinstance(edit.edit, Relist | Give):
             continue

@@ -40,7 +40,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 def note_lines(notes: Sequence[Note]) -> list[str]:
-    """Returns what must be changed by hand, below a headline."""
+    """Return what must be changed by hand, below a headline."""
     if not notes:
         return []
     return ["must be changed by hand:", *(f"  {note.where}: {note.what}" for note in notes)]
@@ -55,7 +55,7 @@ class Proposed(msgspec.Struct, frozen=True):
     """The path of what is changed."""
 
     def note(self, why: str) -> Note:
-        """Returns the note that people must make the change themselves."""
+        """Return the note that people must make the change themselves."""
         return Note(self.where, f"{self.claim}: {why}")
 
 
@@ -73,7 +73,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
-    """Returns what makes a run's failing claims hold; lints are never accepted."""
+    """Return what makes a run's failing claims hold; lints are never accepted."""
     prepared = prepared.after(said_in(view_of(trace.events)))
     document, original = prepared.document, _original_document(prepared)
     edits, notes = [], []
@@ -97,7 +97,7 @@ def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
 def additions(
     prepared: Prepared, trace: Trace, redactor: Redactor, *, with_contexts: bool = True
 ) -> Proposal:
-    """Returns a first set of claims for each turn that has no ``expect``."""
+    """Return a first set of claims for each turn that has no ``expect``."""
     document, original = prepared.document, _original_document(prepared)
     view = view_of(trace.events)
     stable = StableClaims(redactor, words_of(document.data["turns"]))
@@ -122,12 +122,12 @@ def additions(
 
 
 def encoded(proposal: Proposal) -> str:
-    """Returns a proposal as text, for another process."""
+    """Return a proposal as text, for another process."""
     return msgspec.json.encode(proposal, enc_hook=_plain_number).decode()
 
 
 def decoded(text: str) -> Proposal:
-    """Returns what ``encoded`` was given."""
+    """Return what ``encoded`` was given."""
     return msgspec.json.decode(text, type=Proposal)
 
 
@@ -149,7 +149,7 @@ def _original_document(prepared: Prepared) -> Document:
 
 
 def fingerprint(document: Document) -> str:
-    """Returns what tells whether a document still says the same."""
+    """Return what tells whether a document still says the same."""
     return sha256(repr(document.data).encode(errors="backslashreplace")).hexdigest()
 
 
@@ -171,7 +171,7 @@ def _changes_of(claim: Failing | Stuck, data: Any) -> Iterator[Change]:
 
 
 def _placed(change: Change, data: Any) -> Change:
-    """Returns the change as the document can take it: what is not written there is added."""
+    """Return the change as the document can take it: what is not written there is added."""
     if not isinstance(change, Put) or follow(data, change.path) is not ABSENT:
         return change
     parent, key = follow(data, change.path[:-1]), change.path[-1]
@@ -181,7 +181,7 @@ def _placed(change: Change, data: Any) -> Change:
 
 
 def _why_not(edit: Edit, data: Any) -> str:
-    """Says why an edit cannot be made in a document with references; empty if it can."""
+    """Describe why an edit cannot be made in a document with references; empty if it can."""
     if not _plain_at(data, edit.path):
         return _REFERENCE
     value = follow(data, edit.path)
@@ -192,12 +192,12 @@ def _why_not(edit: Edit, data: Any) -> str:
 
 
 def _plain_at(data: Any, path: Path) -> bool:
-    """Whether a path leads through what the file itself says."""
+    """Return whether a path leads through what the file itself says."""
     return follow(data, path) is not ABSENT
 
 
 def _escaped(edit: Edit) -> Edit:
-    """Returns the edit with values that a scenario reads as they were found."""
+    """Return the edit with values that a scenario reads as they were found."""
     if isinstance(edit, Put | Give):
         return replace(edit, value=_literal(edit.value))
     if isinstance(edit, Relist):

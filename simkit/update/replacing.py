@@ -62,7 +62,7 @@ class Site:
 
 
 def put(site: Site, value: Any) -> Change:
-    """Puts another value in a value's place, written as the old one is."""
+    """Put another value in a value's place, written as the old one is."""
     spot = site.spot
     if spot.lead < 0:
         raise Obstacle("its key has no colon that can be found")
@@ -82,7 +82,7 @@ def put(site: Site, value: Any) -> Change:
 
 
 def _columns_before(site: Site) -> int:
-    """How much of the line is taken before the value, if it begins on its key's line."""
+    """Return how much of the line is taken before the value, if it begins on its key's line."""
     at = site.spot.start if not site.spot.is_block else site.spot.lead + 1
     return at - line_start(site.text, at)
 
@@ -118,7 +118,7 @@ def _text_column(site: Site) -> int:
 
 
 def _put_here(site: Site, text: str) -> Change:
-    """Puts a text where the value begins; what was a block comes up to its key."""
+    """Put a text where the value begins; what was a block comes up to its key."""
     spot = site.spot
     at = spot.start
     if spot.is_block and "#" not in site.head:
@@ -128,7 +128,7 @@ def _put_here(site: Site, text: str) -> Change:
 
 
 def _put_block(site: Site, value: Any) -> Change:
-    """Puts lines below the key or behind the dash; comments before the old value stay."""
+    """Put lines below the key or behind the dash; comments before the old value stay."""
     spot = site.spot
     is_list = not isinstance(value, Mapping)
     is_in_place = site.in_list or (spot.is_block and is_list == (spot.kind == "list"))
@@ -147,7 +147,7 @@ def _put_block(site: Site, value: Any) -> Change:
 
 
 def give(site: Site, key: str, value: Any) -> Change:
-    """Gives a mapping one more key, the last."""
+    """Give a mapping one more key, the last."""
     spot = site.spot
     if spot.kind != "mapping" or key in spot.names:
         raise Obstacle("it is no mapping without that key")
@@ -166,7 +166,7 @@ def give(site: Site, key: str, value: Any) -> Change:
 def relisted(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Takes elements out of a list and puts others in; some must stay."""
+    """Take elements out of a list and puts others in; some must stay."""
     spot = site.spot
     if spot.kind != "list":
         raise Obstacle("it is no list")
@@ -182,7 +182,7 @@ def relisted(
 def _relisted_flow(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Replaces what stands between two elements that stay."""
+    """Replace what stands between two elements that stay."""
     items = site.spot.items
     stays = [place for place in range(len(items)) if place not in removed]
     for before, after in zip([-1, *stays], [*stays, len(items)], strict=True):
@@ -212,7 +212,7 @@ def _anchor_size(site: Site, item: Spot) -> int:
 
 
 def _gaps(site: Site, before: int, after: int) -> Iterator[str]:
-    """Yields what stands between neighbours, from one element to another."""
+    """Yield what stands between neighbours, from one element to another."""
     items = site.spot.items
     for place in range(before, after):
         start = items[place].end if place >= 0 else site.spot.start
@@ -223,7 +223,7 @@ def _gaps(site: Site, before: int, after: int) -> Iterator[str]:
 def _relisted_block(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Takes whole lines out and puts whole lines in."""
+    """Take whole lines out and puts whole lines in."""
     text, items = site.text, site.spot.items
     starts = [line_start(text, item.lead - 1) for item in items]
     ends = [line_end(text, item.end) for item in items]
@@ -258,7 +258,7 @@ def _next_line(text: str, at: int) -> int:
 
 
 def unfolded(site: Site) -> Change:
-    """Writes what stands in brackets or braces in lines, its parts as they are."""
+    """Write what stands in brackets or braces in lines, its parts as they are."""
     spot = site.spot
     if not spot.is_flow or site.in_flow or not spot.items:
         raise Obstacle("it is no list or mapping in brackets that stands in a block")

@@ -52,7 +52,7 @@ def vcr_config(
     personal: Iterable[str] = (),
     **options: Any,
 ) -> dict[str, Any]:
-    """Returns options for `vcr.VCR`, and for the fixture ``vcr_config`` of pytest-recording.
+    """Return options for `vcr.VCR`, and for the fixture ``vcr_config`` of pytest-recording.
 
     ``volatile`` are paths into bodies of model calls (``messages.*.name``) or ``/patterns/`` of
     text that differ each time; ``secrets`` names variables of the environment whose values are
@@ -77,7 +77,7 @@ def vcr_config(
 
 
 def register(vcr: Recorder) -> Recorder:
-    """Makes the matchers of every configuration known to a `vcr.VCR`, and returns it.
+    """Make the matchers of every configuration known to a `vcr.VCR`, and return it.
 
     vcrpy knows matchers by name, one object at a time. For those that pytest-recording makes,
     simkit's plugin for pytest does it.
@@ -92,7 +92,7 @@ def register(vcr: Recorder) -> Recorder:
 def setting(
     volatile: Iterable[str] = (), secrets: Iterable[str] = (), personal: Iterable[str] = ()
 ) -> Setting:
-    """Returns the matchers and hooks of a configuration; of an equal one, the same."""
+    """Return the matchers and hooks of a configuration; of an equal one, the same."""
     words = {"volatile": volatile, "secrets": secrets, "personal": personal}
     options = {name: _texts(name, texts) for name, texts in words.items()}
     for word in options["personal"]:

@@ -32,7 +32,7 @@ class Hooks:
         return self
 
     def before_record_request(self, request: Request) -> Request:
-        """Returns the request with the headers that simkit records, and without secrets."""
+        """Return the request with the headers that simkit records, and without secrets."""
         request.uri = self._redactor.url(request.uri)
         request.headers = {
             name: redacted_header(name, _text(value), self._redactor)
@@ -51,7 +51,7 @@ class Hooks:
         return request
 
     def before_record_response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response without secrets; headers that are secret by name are left out.
+        """Return the response without secrets; headers that are secret by name are left out.
 
         A compressed body is looked into; it is recorded as it was read if a secret was in it. One
         that cannot be decompressed here stays as it is.
@@ -74,7 +74,7 @@ class Hooks:
         return redacted_header(name, _text(values), self._redactor)
 
     def _body(self, headers: Mapping[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        """Returns headers and body without secrets; headers say how the body is sent."""
+        """Return headers and body without secrets; headers say how the body is sent."""
         named = {name.lower(): value for name, value in headers.items()}
         try:
             (plain,) = decoded([body], _first(named.get(_ENCODING)), is_whole=True)
@@ -91,7 +91,7 @@ class Hooks:
 
 
 def _first(values: Any) -> str:
-    """Returns what one header says: its values are a text, or several."""
+    """Return what one header says: its values are a text, or several."""
     return ", ".join(map(_text, values)) if isinstance(values, list | tuple) else _text(values)
 
 

@@ -38,7 +38,7 @@ class Matching:
         self._lock = threading.RLock()  # Finalizers may come back here.
 
     def matches_model_request(self, request: Request, recorded: Request) -> None:
-        """Raises AssertionError, with what differs, unless both requests ask the same.
+        """Raise AssertionError, with what differs, unless both requests ask the same.
 
         A model call asks what its body says, whatever the order of its keys, its headers and its
         host. Requests that are none are compared as vcrpy does by default: without their bodies.
@@ -56,7 +56,7 @@ class Matching:
         )
 
     def is_nearest_recording(self, request: Request, recorded: Request) -> bool:
-        """Whether no other recording is known to be more like a request that none answers.
+        """Return whether no other recording is known to be more like a request that none answers.
 
         vcrpy's error shows the recordings for which most matchers hold: with this one, the nearest.
         It decides no match: where one recording answers, it holds for that one.
@@ -65,7 +65,7 @@ class Matching:
         return nearest is None or nearest() is recorded or self._is_same(request, recorded)
 
     def _search(self, request: Request) -> _Search:
-        """Returns the look through recordings that is made for a request."""
+        """Return the look through recordings that is made for a request."""
         known = self._known(request)
         with self._lock:
             before = self._searches.get(known.key)
@@ -79,7 +79,7 @@ class Matching:
             return search
 
     def _nearest(self, known: RequestParts, before: _Search) -> ReferenceType[Request] | None:
-        """Returns the nearest of the recordings that did not match, if none did."""
+        """Return the nearest of the recordings that did not match, if none did."""
         if before.is_found or not known.is_model_call:
             return None
         missed = [request for live in before.missed if (request := live()) is not None]

@@ -37,7 +37,7 @@ class Knowing:
         self._by_content = lru_cache(maxsize=_KNOWN_MAX)(self._known)
 
     def __call__(self, request: Request) -> RequestParts:
-        """Returns what a request asks."""
+        """Return what a request asks."""
         request_parts = self._by_request.get(request)
         if request_parts is None:
             request_parts = self._by_content(request.method, request.uri, body_of(request))
@@ -51,7 +51,7 @@ class Knowing:
 
 
 def body_of(request: Request) -> bytes:
-    """Returns the bytes of a request's body, whatever a client handed to vcrpy."""
+    """Return the bytes of a request's body, whatever a client handed to vcrpy."""
     body: Any = request.body
     if body is None or isinstance(body, bytes | bytearray | str):
         return _bytes(body or b"")

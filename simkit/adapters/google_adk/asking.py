@@ -15,7 +15,7 @@ CONFIRM: Final = "adk_request_confirmation"
 
 
 def question_of(call: Any) -> JsonValue:
-    """Returns what a call asks the user: its tool, and the arguments."""
+    """Return what a call asks the user: its tool, and the arguments."""
     args = call.args or {}
     if call.name != CONFIRM:
         return {"tool": call.name, "args": plain_or_text(args)}
@@ -31,7 +31,7 @@ def question_of(call: Any) -> JsonValue:
 
 
 def answer_to(calls: Mapping[str, Any], value: JsonValue) -> types.Content:
-    """Returns the message that answers calls: a list of as many values, or one for all of them."""
+    """Return the message that answers calls: a list of as many values, or one for all of them."""
     many = isinstance(value, list) and len(value) == len(calls) > 1
     values = value if isinstance(value, list) and many else [value] * len(calls)
     parts = [

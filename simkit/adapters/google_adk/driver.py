@@ -48,7 +48,7 @@ _ROOTS: Final = ("app", "root_agent")
 
 
 def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AdkPilot | CodePilot | None:
-    """Returns the driver for an agent, an App, a workflow, or a module that holds one.
+    """Return the driver for an agent, an App, a workflow, or a module that holds one.
 
     Code that runs agents itself is flown as plain code, of which the agents are known.
     """
@@ -62,7 +62,7 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AdkPilot 
 
 
 def root_of(subject: Any) -> Any:
-    """Returns what a runner can run: the object itself, or what a module holds; else None."""
+    """Return what a runner can run: the object itself, or what a module holds; else None."""
     if isinstance(subject, (AdkApp, BaseNode)):
         return subject
     if isinstance(subject, ModuleType):
@@ -75,7 +75,7 @@ def root_of(subject: Any) -> Any:
 
 
 def _held_by(module: ModuleType | None) -> list[Any]:
-    """Returns the agents of a module; those below others are not among them."""
+    """Return the agents of a module; those below others are not among them."""
     roots = []
     for value in vars(module).values() if module is not None else ():
         root = value.app if isinstance(value, Runner) else value
@@ -86,7 +86,7 @@ def _held_by(module: ModuleType | None) -> list[Any]:
 
 
 def instrumentation(adapter_context: AdapterContext) -> AdkInstrument:
-    """Returns what sees agents at work."""
+    """Return what sees agents at work."""
     return AdkInstrument(adapter_context)
 
 
@@ -100,24 +100,24 @@ class AdkInstrument(Instrumentation):
         self._stack.enter_context(quiet())
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listens to the ADK."""
+        """Listen to the ADK."""
         self._log.clear()
         return listening(self._log)
 
     def run_now(self) -> Run | None:
-        """Returns the activation of the agent that is at work here."""
+        """Return the activation of the agent that is at work here."""
         place = here_now()
         return place.working if place is not None else None
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Tells the ADK's exceptions by their own names; a provider's failure is the model's."""
+        """Report the ADK's exceptions by their own names; a provider's failure is the model's."""
         is_own = type(problem).__module__.startswith("google.adk")
         if is_own and not isinstance(problem, APIError):
             return FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def reply(self, returned: Any) -> Any:
-        """Returns what is said by events that the pipeline returns as they are."""
+        """Return what is said by events that the pipeline returns as they are."""
         if isinstance(returned, types.Content):
             return text_of(returned)
         many = returned if isinstance(returned, list) else [returned]
@@ -126,7 +126,7 @@ class AdkInstrument(Instrumentation):
         return returned
 
     def close(self) -> None:
-        """Lets the ADK log as ever."""
+        """Let the ADK log as ever."""
         self._stack.close()
 
 
@@ -136,7 +136,7 @@ class AdkPilot(FrameworkDriver):
     name = "google-adk"
 
     def __init__(self, root: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Raises FunctionMissing for a way to run agents that there is not."""
+        """Raise FunctionMissing for a way to run agents that there is not."""
         self._app, self._adapter_context = app, adapter_context
         self._way = way_of(app, WAYS)
         self._running = self._make_running(root)
@@ -149,11 +149,11 @@ class AdkPilot(FrameworkDriver):
         return Running(root, home_of(self._app.entry), self._way, options)
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Adds the agents, the keys that their answers are written to, and that state is seen."""
+        """Add the agents, the keys that their answers are written to, and that state is seen."""
         return _known(facts, [_agent_in(self._running.root)])
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Runs the session's agent with the user's message, or the answer to what it asked."""
+        """Run the session's agent with the user's message, or the answer to what it asked."""
         message = self._message(turn)
         if self._is_back:
             self._adapter_context.recorder.restored()
@@ -176,7 +176,7 @@ class AdkPilot(FrameworkDriver):
         return answer_to(waiting, turn.value)
 
     def restart(self) -> None:
-        """Imports and builds the agents anew; raises ScriptMisfit where their sessions are gone."""
+        """Import and builds the agents anew; raise ScriptMisfit where their sessions are gone."""
         before = self._running
         forget_modules(home_of(self._app.entry))
         root = root_of(found_as(self._app.entry))
@@ -206,7 +206,7 @@ class CodePilot(PlainPilot):
         self._loaded = loaded
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Adds the module's agents, and that their state is seen."""
+        """Add the module's agents, and that their state is seen."""
         return _known(facts, self._loaded)
 
 
@@ -230,7 +230,7 @@ def _is_kept(service: Any) -> bool:
 
 
 def _waiting_in(events: Sequence[Any]) -> dict[str, Any]:
-    """Returns the calls in a turn's events that nobody has answered, by their ids.
+    """Return the calls in a turn's events that nobody has answered, by their ids.
 
     Where all have an answer, it is those that take long: their answer was that they do.
     """
@@ -245,7 +245,7 @@ def _waiting_in(events: Sequence[Any]) -> dict[str, Any]:
 
 
 def said_by(events: Sequence[Any], root: Any = None) -> JsonValue:
-    """Returns what the last of the events that are answers says; by a schema, a value."""
+    """Return what the last of the events that are answers says; by a schema, a value."""
     for event in reversed(events):
         words = text_of(event.content)
         if not words or event.partial or not event.is_final_response():

@@ -43,7 +43,7 @@ installation: Final = Installation()
 
 @contextmanager
 def listening(log: AdkLog) -> Iterator[None]:
-    """Tells a log what the ADK does in this context, and in what that starts."""
+    """Report a log what the ADK does in this context, and in what that starts."""
     with installation, told_to(log):
         installation.replace(_rows())
         yield
@@ -61,7 +61,7 @@ def _rows() -> Iterator[Row]:
 
 
 def _counted(before: Replacement) -> Replacement:
-    """What the ADK draws at random: ids of events, calls, sessions, turns."""
+    """Return what the ADK draws at random: ids of events, calls, sessions, turns."""
 
     def new_uuid() -> str:
         log = current_log()
@@ -145,14 +145,14 @@ def _wrap_requests(before: Replacement) -> Replacement:
 
 
 def _hears() -> tuple[AdkLog, Run] | None:
-    """Returns the log, and the activation whose request is being made."""
+    """Return the log, and the activation whose request is being made."""
     log, place = current_log(), place_now()
     run = place.working if place is not None else None
     return None if log is None or run is None else (log, run)
 
 
 def _compares() -> tuple[AdkLog, Run] | None:
-    """Returns the same where what a filter makes of the request can be told."""
+    """Return the same where what a filter makes of the request can be told."""
     place = place_now()
     return _hears() if place is not None and is_geminis(place.agent) else None
 
@@ -201,7 +201,7 @@ def _summarised(before: Replacement) -> Replacement:
 
 
 def hear_sessions(service: Any) -> None:
-    """Listens to what is appended to a service's sessions."""
+    """Listen to what is appended to a service's sessions."""
     owner = next(cls for cls in type(service).__mro__ if "append_event" in vars(cls))
     installation.replace([(owner, "append_event", _appended)])
 
@@ -218,5 +218,5 @@ def _appended(before: Replacement) -> Replacement:
 
 
 def here_now() -> Place | None:
-    """Returns where this code runs, if anybody hears it."""
+    """Return where this code runs, if anybody hears it."""
     return place_now() if current_log() is not None else None

@@ -15,7 +15,7 @@ from simkit.trace import events as e
 
 
 def reachable(root: Any) -> Iterator[Any]:
-    """Yields the agents below a root, workflows' nodes too, each once, the nearest first."""
+    """Yield the agents below a root, workflows' nodes too, each once, the nearest first."""
     agents, visited = [root], {id(root)}
     for agent in agents:
         if isinstance(agent, BaseAgent):
@@ -36,7 +36,7 @@ def _below(node: Any) -> Iterator[Any]:
 
 
 def agents_of(root: Any) -> Mapping[str, e.AgentFacts]:
-    """Returns what judges need to know of each agent."""
+    """Return what judges need to know of each agent."""
     return {agent.name: _facts_of(agent) for agent in reachable(root)}
 
 
@@ -53,14 +53,14 @@ def _facts_of(agent: Any) -> e.AgentFacts:
 
 
 def _name_of(tool: Any) -> str:
-    """Returns a tool's name; empty for a toolset, which makes its tools when it is asked."""
+    """Return a tool's name; empty for a toolset, which makes its tools when it is asked."""
     if isinstance(tool, BaseTool):
         return str(tool.name)
     return str(getattr(tool, "__name__", "")) if callable(tool) else ""
 
 
 def _targets_of(agent: Any) -> Iterator[Any]:
-    """Yields the agents to which the ADK lets an agent pass control."""
+    """Yield the agents to which the ADK lets an agent pass control."""
     yield from agent.sub_agents
     parent = agent.parent_agent
     if isinstance(parent, LlmAgent):
@@ -73,7 +73,7 @@ def _targets_of(agent: Any) -> Iterator[Any]:
 
 
 def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
-    """Returns the keys that agents in parallel write their answers to: each replaces the other's.
+    """Return the keys that agents in parallel write their answers to: each replaces the other's.
 
     Of all other state nobody declares anything.
     """
@@ -88,6 +88,6 @@ def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
 
 
 def is_structured(root: Any, agent: str) -> bool:
-    """Whether what an agent answers is JSON by its schema."""
+    """Return whether what an agent answers is JSON by its schema."""
     named = (matches for matches in reachable(root) if matches.name == agent)
     return any(getattr(matches, "output_schema", None) is not None for matches in named)

@@ -32,7 +32,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 async def shortened(log: Any, run: Run, context: Any) -> None:
-    """Tells what an agent is not shown that takes only the current turn (``include_contents``)."""
+    """Report what an agent is not shown that takes only the current turn (``include_contents``)."""
     agent = context.agent
     if getattr(agent, "include_contents", "default") == "default" or not is_geminis(agent):
         return
@@ -45,7 +45,7 @@ async def shortened(log: Any, run: Run, context: Any) -> None:
 
 
 async def _history(context: Any) -> list[Message]:
-    """Returns what an agent is shown of a session, before anybody looks at it."""
+    """Return what an agent is shown of a session, before anybody looks at it."""
     request = LlmRequest()
     async for _ in adk_contents.request_processor.run_async(context, request):
         pass
@@ -53,12 +53,12 @@ async def _history(context: Any) -> list[Message]:
 
 
 def is_geminis(agent: Any) -> bool:
-    """Whether an agent's histories can be compared: they are sent to a Gemini model."""
+    """Return whether an agent's histories can be compared: they are sent to a Gemini model."""
     return isinstance(getattr(agent, "canonical_model", None), Gemini)
 
 
 def _messages(contents: Sequence[Any]) -> list[Message]:
-    """Returns contents as the wire reads them."""
+    """Return contents as the wire reads them."""
     contents_data = [
         content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents
     ]
@@ -67,7 +67,7 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
 
 
 def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
-    """Yields what listens to the plugins that look at requests, each class once."""
+    """Yield what listens to the plugins that look at requests, each class once."""
     for plugin in plugins:
         for owner in type(plugin).__mro__:
             if "before_model_callback" in vars(owner):
@@ -88,7 +88,7 @@ def _of_plugin(before: Replacement, hears: Hears) -> Replacement:
 
 
 def heard_callbacks(callbacks: Sequence[Any], hears: Hears) -> list[Any]:
-    """Returns callbacks that tell what they take out."""
+    """Return callbacks that tell what they take out."""
     return [_of_callback(callback, hears) for callback in callbacks]
 
 
@@ -118,7 +118,7 @@ class _Look:
         return _messages(self._request.contents) if self._request is not None else []
 
     def again(self, answer: Any) -> None:
-        """Tells what is there no more; a callback that answers itself has taken out nothing."""
+        """Report what is there no more; a callback that answers itself has taken out nothing."""
         if self._listeners is None or answer is not None:
             return
         after = self._now()

@@ -48,7 +48,7 @@ class AdkLog:
         """Returns what stands for something that is drawn anew each time."""
 
     def clear(self) -> None:
-        """Forgets what the last turn left open."""
+        """Forget what the last turn left open."""
         self._parallel_groups.clear()
         self._origins.clear()
 
@@ -107,12 +107,12 @@ class AdkLog:
         return run, parent
 
     def _giver(self, agent_run: AgentRun, agent: str) -> Place | None:
-        """Returns the agent whose call gives another one a task, which the ADK runs elsewhere."""
+        """Return the agent whose call gives another one a task, which the ADK runs elsewhere."""
         request = next(self.recorder.pending(agent), None)
         return agent_run.places.get(request.run.id) if request is not None else None
 
     def _given_to(self, agent: str, outer: Place) -> JsonValue:
-        """Returns what an agent is started with: what it is called with, or what was said last."""
+        """Return what an agent is started with: what it is called with, or what was said last."""
         recorder = self.recorder
         request = recorder.call_request(open_call.get()[1]) or next(recorder.pending(agent), None)
         if outer.run is None or request is None or request.call.name != agent:
@@ -121,7 +121,7 @@ class AdkLog:
         return args.get("request", args) if isinstance(args, dict) else args
 
     def _left_by(self, place: Place, agent: Any) -> Place:
-        """Returns the place inside which an agent works; whoever passed control there is done."""
+        """Return the place inside which an agent works; whoever passed control there is done."""
         run = place.working
         if run is None or place.outer is None or run is not place.run:
             return place
@@ -131,12 +131,12 @@ class AdkLog:
         return place.outer
 
     def _passes_on(self, run: Run, agent: str = "") -> bool:
-        """Whether a run has asked for a handoff, to an agent, that is not made yet."""
+        """Return whether a run has asked for a handoff, to an agent, that is not made yet."""
         mine = asked_for_by(run, self.recorder.requested)
         return any(handoff.to_agent == agent or not agent for handoff in mine)
 
     def _told_handoffs(self, parent: Run | None) -> None:
-        """Rejects the other transfers that were asked for by a message of which one was made."""
+        """Reject the other transfers that were asked for by a message of which one was made."""
         if not self.recorder.requested:
             return
         over = {run.id for run in self.recorder.runs if run.is_over}
@@ -205,7 +205,7 @@ class AdkLog:
                 self.recorder.hand_over(run.agent, to, self._passed_by(event), run=run)
 
     def _passed_by(self, event: Any) -> JsonValue:
-        """Returns what a tool was called with that passed control on; of several nobody knows
+        """Return what a tool was called with that passed control on; of several nobody knows
         which one did."""
         answers = event.get_function_responses()
         request = self.recorder.call_request(answers[0].id or "") if len(answers) == 1 else None
@@ -251,7 +251,7 @@ class AdkLog:
 
 
 def text_of(content: types.Content | str | None) -> str:
-    """Returns what a content says; thoughts are not said."""
+    """Return what a content says; thoughts are not said."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = content.parts or ()
@@ -259,7 +259,7 @@ def text_of(content: types.Content | str | None) -> str:
 
 
 def _is_answer(last: Any) -> bool:
-    """Whether an agent that is left behind an event has said what it had to."""
+    """Return whether an agent that is left behind an event has said what it had to."""
     if last is None:
         return False
     ends = any(response.name == FINISH for response in last.get_function_responses())

@@ -74,7 +74,7 @@ place_now, inside = _current_place.now, _current_place.inside
 
 
 async def steps(place: Place, events: Any) -> AsyncGenerator[Any, None]:
-    """Yields what a generator yields, which works inside a place; its reader does not."""
+    """Yield what a generator yields, which works inside a place; its reader does not."""
     try:
         while True:
             with inside(place):

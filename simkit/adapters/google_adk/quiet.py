@@ -23,7 +23,7 @@ class _Halts(logging.Filter):
     """Lets nothing pass that tells of a run that simkit has stopped: its report does."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is of something else."""
+        """Return whether a record is of something else."""
         problem = record.exc_info[1] if record.exc_info else None
         if isinstance(problem, BaseExceptionGroup):
             problem = problem.subgroup(RunHalted)
@@ -33,7 +33,7 @@ class _Halts(logging.Filter):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps what is logged from being printed where the application logs nothing.
+    """Keep what is logged from being printed where the application logs nothing.
 
     Python prints warnings and errors of loggers for which nobody has made a handler: here, each
     failure that a scenario provokes, twice, with its whole stack. Agents in parallel that simkit
@@ -58,7 +58,7 @@ _PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
 
 
 def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
-    """Yields what stands for the machine's credentials, where its keys are dummies as well."""
+    """Yield what stands for the machine's credentials, where its keys are dummies as well."""
 
     def wrapper(before: Replacement) -> Replacement:
         @functools.wraps(before)

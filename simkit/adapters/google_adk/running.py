@@ -37,7 +37,7 @@ class Running:
         """By session, with what it is run with."""
 
     async def turn(self, session: str, project: str, message: types.Content) -> list[Any]:
-        """Runs one turn of a session; returns its events."""
+        """Run one turn of a session; return its events."""
         runner, options = self._runner(session)
         identity = {"user_id": options.get("user_id", project), "session_id": session}
         service, app = runner.session_service, runner.app_name
@@ -68,5 +68,5 @@ class Running:
         return {key: self.root, "app_name": own.get("app_name", self._name)}
 
     def keepers(self) -> list[Any]:
-        """Returns what the sessions that were run so far are kept in."""
+        """Return what the sessions that were run so far are kept in."""
         return [runner.session_service for runner, _ in self._runners.values()]

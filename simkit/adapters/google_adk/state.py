@@ -23,7 +23,7 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def scope_of(key: str) -> str:
-    """Returns how long what a key names lives."""
+    """Return how long what a key names lives."""
     prefix = key.partition(":")[0] + ":"
     return SCOPES.get(prefix, "session") if ":" in key else "session"
 

@@ -17,7 +17,7 @@ from simkit.runtime.models.returned import returned_by
 
 
 def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
-    """Yields what puts the scenario between tools of a class and what they do.
+    """Yield what puts the scenario between tools of a class and what they do.
 
     The application's callbacks stand outside: they are called as ever.
     """
@@ -50,7 +50,7 @@ def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replac
 
 
 def _returns(tool: Any) -> Any:
-    """Returns what a tool says that it returns: by its function's annotation, or its agent."""
+    """Return what a tool says that it returns: by its function's annotation, or its agent."""
     if isinstance(tool, AgentTool):
         return getattr(tool.agent, "output_schema", None)
     return returned_by(tool.func if isinstance(tool, FunctionTool) else type(tool).run_async)

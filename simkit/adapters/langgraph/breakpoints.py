@@ -21,7 +21,7 @@ class Stopped(Protocol):
 
 
 def rows_for(hears: Callable[[], Stopped | None]) -> list[Row]:
-    """Returns what to replace so that stops are heard of: no stream tells of them."""
+    """Return what to replace so that stops are heard of: no stream tells of them."""
     return [(PregelLoop, "_suppress_interrupt", _stopped(hears))]
 
 

@@ -83,7 +83,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Tells of a node's code."""
+        """Report of a node's code."""
         if metadata and name and metadata.get(NODE) == name:
             namespace = metadata.get(NAMESPACE, "")
             self._nodes[run_id] = namespace, name, inputs
@@ -92,7 +92,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
             self._filters[run_id] = name, inputs
 
     def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """Tells what a node's code returned."""
+        """Report what a node's code returned."""
         node = self._nodes.pop(run_id, None)
         if node is not None:
             self._hearer.wrote(*node, outputs)
@@ -102,7 +102,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
             self._hearer.narrowed(input, outputs, name)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """Tells what it raised."""
+        """Report what it raised."""
         node = self._nodes.pop(run_id, None)
         self._filters.pop(run_id, None)
         if node is not None:
@@ -117,19 +117,19 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         tool_call_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Tells of a tool that a model called."""
+        """Report of a tool that a model called."""
         if tool_call_id:
             self._tools[run_id] = tool_call_id
             self._hearer.tool_began(tool_call_id)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """Tells its result."""
+        """Report its result."""
         call_id = self._tools.pop(run_id, "")
         if call_id:
             self._hearer.tool_ended(call_id, output, "")
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """Tells what it raised; one that asks the user, or passes control, has not failed."""
+        """Report what it raised; one that asks the user, or pass control, has not failed."""
         call_id = self._tools.pop(run_id, "")
         if call_id and not isinstance(error, GraphBubbleUp):
             self._hearer.tool_ended(call_id, None, str(error) or type(error).__name__)
@@ -137,20 +137,20 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
     def on_chat_model_start(
         self, serialized: Any, messages: Any, *, run_id: Any, metadata: Any = None, **kwargs: Any
     ) -> None:
-        """Remembers what a model is asked."""
+        """Remember what a model is asked."""
         offers = (kwargs.get("invocation_params") or {}).get("tools") or ()
         self._requests[run_id] = messages[0], [_tool_name(offer) for offer in offers]
         self._hearer.model_began(run_id, (metadata or {}).get(NAMESPACE, ""), messages[0])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """Tells what it said."""
+        """Report what it said."""
         messages, tools = self._requests.pop(run_id, (None, ()))
         reply = getattr(response.generations[0][0], "message", None)
         if messages is not None and reply is not None:
             self._hearer.model_answered(run_id, messages, reply, tools)
 
     def on_llm_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """Tells that it gave no answer."""
+        """Report that it gave no answer."""
         self._requests.pop(run_id, None)
         self._hearer.model_failed(run_id)
 

@@ -47,11 +47,11 @@ class Calling:
         _check_output(graph, app.options.output)
 
     def take_over(self, graph: Pregel) -> None:
-        """Calls another graph from now on, in the same threads."""
+        """Call another graph from now on, in the same threads."""
         self._graph = graph
 
     def input_for(self, turn: UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
-        """Returns what the graph is given; raises ScriptMisfit for an answer to no question."""
+        """Return what the graph is given; raise ScriptMisfit for an answer to no question."""
         if not turn.resumes:
             return given_to(self._graph, self._app, turn)
         if not waiting:
@@ -77,7 +77,7 @@ class Calling:
         return config
 
     def call(self, input: Any, session: str) -> None:
-        """Runs the graph until it is done, or asks; its stream is heard elsewhere."""
+        """Run the graph until it is done, or ask; its stream is heard elsewhere."""
         context = self._config_of(session).get("context", self._context)
         options = {} if context is None else {"context": context}
         config = self._config(session)
@@ -91,7 +91,7 @@ class Calling:
                     pass
 
     def reply(self, state: Any) -> Any:
-        """Returns the reply that a state holds, a model's or a dataclass's fields by name."""
+        """Return the reply that a state holds, a model's or a dataclass's fields by name."""
         reply_value = reply_of(state, self._app.options.output)
         try:
             return plain(reply_value)
@@ -99,7 +99,7 @@ class Calling:
             return reply_value
 
     def _thread(self, session: str, own: Mapping[str, Any]) -> str:
-        """Returns a session's thread: of its name, or the next that has no state of another run."""
+        """Return a session's thread: of its name, or the next that has no state of another run."""
         if session not in self._threads:
             thread, number = session, 1
             while self._is_taken(thread, own):
@@ -119,7 +119,7 @@ class Calling:
 
 
 def _check_output(graph: Pregel, output: str | None) -> None:
-    """Raises FunctionMissing for a channel that the graph's state does not have."""
+    """Raise FunctionMissing for a channel that the graph's state does not have."""
     if output is None or ":" in output or not isinstance(graph, CompiledStateGraph):
         return
     known = [name for name in graph.channels if name in graph.builder.channels]
@@ -130,7 +130,7 @@ def _check_output(graph: Pregel, output: str | None) -> None:
 
 
 def asked_nothing(session: str, pipeline: str, turn: int) -> ScriptMisfit:
-    """Returns what is wrong with an answer to no question."""
+    """Return what is wrong with an answer to no question."""
     return ScriptMisfit(
         f"turn {turn} answers an interrupt, but session {session!r} of `{pipeline}` waits for "
         "nothing.",
@@ -148,7 +148,8 @@ async def _in_a_loop(method: Any, input: Any, config: Any, options: Mapping[str,
 
 
 def needs_a_loop(graph: Pregel) -> bool:
-    """Whether a graph can only be called by async code: a node, a tool or its checkpointer is."""
+    """Return whether a graph can only be called by async code: a node, a tool or its checkpointer
+    is."""
     if _is_async(graph.checkpointer):
         return True
     return any(
@@ -162,7 +163,7 @@ def needs_a_loop(graph: Pregel) -> bool:
 
 
 def lost_with(before: Any, saver: Any) -> str:
-    """Returns why nothing outlives a process that a graph with this checkpointer runs in; empty
+    """Return why nothing outlives a process that a graph with this checkpointer runs in; empty
     where something does. ``before`` is the one that it had."""
     if not saver:
         return "it has no checkpointer, so nothing outlives its process"

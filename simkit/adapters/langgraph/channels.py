@@ -22,7 +22,7 @@ _FLEETING: Final = (EphemeralValue, UntrackedValue)
 
 
 def reducer_of(channel: Any) -> str:
-    """Returns the reducer of a channel in our words."""
+    """Return the reducer of a channel in our words."""
     function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
     if function is None:
         return "append" if getattr(channel, "accumulate", False) else "replace"
@@ -41,7 +41,7 @@ def reducer_of(channel: Any) -> str:
 
 
 def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, ChannelFacts]:
-    """Returns a graph's channels as judges know them; those that no checkpoint keeps last a turn.
+    """Return a graph's channels as judges know them; those that no checkpoint keeps last a turn.
 
     What LangGraph computes for nodes that ask for it (`RemainingSteps`) is no channel.
     """
@@ -57,7 +57,7 @@ def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, Cha
 
 
 def default_of(channel: Any) -> Any:
-    """Returns what a channel with a reducer of the user's holds before anything is written; None
+    """Return what a channel with a reducer of the user's holds before anything is written; None
     where judges know it, or there is nothing."""
     is_known = reducer_of(channel) in _EMPTY_AT_FIRST
     if is_known or not hasattr(channel, "operator") or not channel.is_available():
@@ -66,11 +66,11 @@ def default_of(channel: Any) -> Any:
 
 
 def is_state(name: str) -> bool:
-    """Whether a channel is the user's, and not the graph's own."""
+    """Return whether a channel is the user's, and not the graph's own."""
     return not name.startswith(("__", "branch:", "join:", "start:"))
 
 
 def holds_messages(channel: Any) -> bool:
-    """Whether a channel is a conversation."""
+    """Return whether a channel is a conversation."""
     function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
     return function is not None and function.__module__ == _MESSAGES

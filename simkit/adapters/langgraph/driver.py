@@ -43,7 +43,7 @@ _HOMES: Final = ("langgraph", "langgraph_supervisor", "langgraph_swarm", "langch
 def driver(
     subject: Any, app: App, adapter_context: AdapterContext
 ) -> LangGraphPilot | WrappedPilot | None:
-    """Returns who flies a graph, or code whose module uses graphs; None for all else."""
+    """Return who flies a graph, or code whose module uses graphs; None for all else."""
     graph = _graph_of(subject, app, adapter_context)
     if graph is not None:
         return LangGraphPilot(graph, app, adapter_context, server_for(subject, app.entry))
@@ -68,7 +68,7 @@ def _graph_of(subject: Any, app: App, adapter_context: AdapterContext) -> Pregel
 
 
 def _uses_graphs(subject: Any) -> bool:
-    """Whether the module that defines something holds what LangGraph makes."""
+    """Return whether the module that defines something holds what LangGraph makes."""
     return any(
         isinstance(value, Pregel)
         or (getattr(value, "__module__", None) or "").partition(".")[0] in _HOMES
@@ -92,7 +92,7 @@ def _work_of(adapter_context: AdapterContext) -> Work:
 
 
 def instrumentation(adapter_context: AdapterContext) -> GraphInstrument:
-    """Returns what sees graphs at work."""
+    """Return what sees graphs at work."""
     return GraphInstrument(_work_of(adapter_context))
 
 
@@ -106,23 +106,23 @@ class GraphInstrument:
         self.heed, self.nodes = work.heed, work.nodes
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listens to the framework."""
+        """Listen to the framework."""
         self._work.watch.forget()
         return heard_by(self._work)
 
     def run_now(self) -> Run | None:
-        """Returns the activation of the node in which this code runs."""
+        """Return the activation of the node in which this code runs."""
         return self._work.run_now()
 
     def reply(self, returned: Any) -> Any:
-        """Returns what a graph's state says, where the pipeline returns it as it is."""
+        """Return what a graph's state says, where the pipeline returns it as it is."""
         is_state = isinstance(returned, Mapping) and isinstance(returned.get("messages"), list)
         if is_state or isinstance(returned, BaseMessage):
             return reply_of(returned, None)
         return returned
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Tells the framework's exceptions by their own names."""
+        """Report the framework's exceptions by their own names."""
         if type(problem).__module__.partition(".")[0] == "langgraph":
             return FrameworkFailed(str(problem), type(problem).__name__)
         return None
@@ -132,7 +132,7 @@ class GraphInstrument:
 
 
 def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
-    """Returns what a graph says of itself, put into what is known without it."""
+    """Return what a graph says of itself, put into what is known without it."""
     names = [name_of(graph)] if is_agent(graph) else [*agents_in(graph).values()]
     named = [work.watch.named.get(name, name) for name in names]
     passes = tuple(dict.fromkeys((*handoff_tools_in(graph).values(), *facts.agents)))
@@ -175,15 +175,15 @@ class LangGraphPilot:
         """Those of before a restart that have had no turn since."""
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Returns its agents and channels."""
+        """Return its agents and channels."""
         return _facts(self._graph, self._work, facts)
 
     def nodes(self) -> Collection[str]:
-        """Returns the names of its nodes, and of those that have worked."""
+        """Return the names of its nodes, and of those that have worked."""
         return self._work.nodes()
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Runs the graph with the user's message, or with the answer to what it asked."""
+        """Run the graph with the user's message, or with the answer to what it asked."""
         watch = self._work.watch
         with watch.stored.deaf():
             self._calling.prepare(turn.session, self._adapter_context.recorder)
@@ -200,7 +200,7 @@ class LangGraphPilot:
         return self._calling.reply(watch.states.last)
 
     def restart(self) -> None:
-        """Imports and builds the graph anew; raises ScriptMisfit where its state is gone."""
+        """Import and builds the graph anew; raise ScriptMisfit where its state is gone."""
         forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
         subject = found_as(self._app.entry)
         graph = _graph_of(subject, self._app, self._adapter_context)
@@ -247,7 +247,7 @@ class WrappedPilot(PlainPilot):
         self._work.watch.stored.channels = app.options.store
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Calls the function with the user's message, or with the answer to what a graph asked:
+        """Call the function with the user's message, or with the answer to what a graph asked:
         how the graph goes on is the function's to say."""
         waiting = self._work.watch.asks.pop(turn.session, [])
         if turn.resumes and not waiting:
@@ -260,7 +260,7 @@ class WrappedPilot(PlainPilot):
         return self._adapter_context.caller.call(self._talk(turn), text)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Returns the agents and channels of the module's graph, where it has one."""
+        """Return the agents and channels of the module's graph, where it has one."""
         graphs = self._graphs()
         if len(graphs) == 1:
             return _facts(graphs[0], self._work, facts)

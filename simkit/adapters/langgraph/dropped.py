@@ -22,7 +22,7 @@ class Spared(Protocol):
 
 
 def rows_for(hears: Callable[[], Spared | None]) -> list[Row]:
-    """Returns what to replace so that results are heard of that nobody works for."""
+    """Return what to replace so that results are heard of that nobody works for."""
     return [
         (PregelLoop, "_reapply_writes_to_succeeded_nodes", _saved(hears)),
         (PregelLoop, "output_writes", _known(hears)),

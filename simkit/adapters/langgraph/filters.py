@@ -130,7 +130,7 @@ def _look(message: BaseMessage) -> tuple[str, str]:
 
 
 def _name_of(node: str) -> str:
-    """Returns a filter's name: a node's, or that of the middleware whose hook the node is."""
+    """Return a filter's name: a node's, or that of the middleware whose hook the node is."""
     hook = next((hook for hook in HOOKS if node.endswith(hook)), "")
     return node.removesuffix(hook)
 
@@ -143,20 +143,20 @@ def _updates_in(result: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _messages_at(input: Any, channel: str) -> list[BaseMessage]:
-    """Returns the messages of a channel of what a node was given; empty where it was not."""
+    """Return the messages of a channel of what a node was given; empty where it was not."""
     value = input.get(channel) if isinstance(input, Mapping) else getattr(input, channel, None)
     is_said = isinstance(value, list) and all(isinstance(message, BaseMessage) for message in value)
     return value if is_said and value is not None else []
 
 
 def _removed_by(value: Any) -> set[str | None]:
-    """Returns the ids of the messages that an update of a channel removes."""
+    """Return the ids of the messages that an update of a channel removes."""
     update = value if isinstance(value, list) else [value]
     return {message.id for message in update if isinstance(message, RemoveMessage)}
 
 
 def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -> list[BaseMessage]:
-    """Returns what an update that removes messages leaves of a channel's."""
+    """Return what an update that removes messages leaves of a channel's."""
     if REMOVE_ALL_MESSAGES not in removed:
         return [message for message in before if message.id not in removed]
     update = value if isinstance(value, list) else [value]
@@ -170,7 +170,7 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
 
 
 def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
-    """Returns what to replace so that middleware and LangChain's own filters are heard."""
+    """Return what to replace so that middleware and LangChain's own filters are heard."""
     rows: list[Row] = [(inner, "function", _function(hears)) for inner in _INNER]
     agents = sys.modules.get("langchain.agents.middleware.types")
     if agents is not None:  # Else nobody uses prebuilt agents.
@@ -189,7 +189,7 @@ class _Inner:
         vars(self).update(cell=cell, function=cell.cell_contents)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Replaces the ``function``."""
+        """Replace the ``function``."""
         vars(self)["cell"].cell_contents = vars(self)[name] = value
 
 
@@ -225,7 +225,7 @@ def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Replacement],
 
 
 def wrapping(graph: Any) -> list[str]:
-    """Returns the middleware that stands around the model of a prebuilt agent, by name."""
+    """Return the middleware that stands around the model of a prebuilt agent, by name."""
     node = graph.nodes.get("model") if graph is not None else None
     functions: dict[str, None] = {}
     _look_into(getattr(getattr(node, "bound", None), "func", None), functions, 8)

@@ -23,7 +23,7 @@ _INTERRUPT: Final = "__interrupt__"
 
 
 def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
-    """Returns what a graph is given; raises ScriptBroken where that is not plain to see.
+    """Return what a graph is given; raise ScriptBroken where that is not plain to see.
 
     `app.input` says it. Else a user's message that is a mapping is it, and any other joins
     `messages`, or is the one text that the graph takes.
@@ -54,7 +54,7 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
 
 
 def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:
-    """Raises ScriptBroken for a key that the graph would pass over in silence."""
+    """Raise ScriptBroken for a key that the graph would pass over in silence."""
     keys = _keys(graph)
     for key in template:
         if keys is not None and key not in keys:
@@ -67,7 +67,7 @@ def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:
 
 
 def _keys(graph: Pregel) -> Mapping[str, Any] | None:
-    """Returns the keys of a graph's input with their types; None for one that takes any value."""
+    """Return the keys of a graph's input with their types; None for one that takes any value."""
     builder = getattr(graph, "builder", None)
     if builder is None:
         return None
@@ -80,7 +80,7 @@ def _keys(graph: Pregel) -> Mapping[str, Any] | None:
 
 
 def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any] | None:
-    """Returns how a graph is told the user's answer to what it asks: one that has stopped where it
+    """Return how a graph is told the user's answer to what it asks: one that has stopped where it
     was told to asks nothing, and goes on with None.
 
     Several questions at once are answered by a mapping of who asked to the answer.
@@ -95,7 +95,7 @@ def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any] | No
 
 
 def reply_of(state: Any, key: str | None) -> Any:
-    """Returns a graph's reply: the state's value under a key, or what a function makes of the
+    """Return a graph's reply: the state's value under a key, or what a function makes of the
     state; else its last message's text, or the one value that it holds."""
     if key is not None and ":" in key:
         return found_as(key)(state)
@@ -114,8 +114,8 @@ def reply_of(state: Any, key: str | None) -> Any:
 
 
 def _is_said_by_an_agent(message: Any) -> bool:
-    """Whether it may be a reply: a model's, or an agent's report, which by custom is a user's
-    message with the agent's name (providers take no assistant's message at the end)."""
+    """Return whether it may be a reply: a model's, or an agent's report, which by custom is a
+    user's message with the agent's name (providers take no assistant's message at the end)."""
     if isinstance(message, HumanMessage):
         return bool(message.name) and message.name.casefold() not in ("user", "human")
     return isinstance(message, AIMessage)

@@ -26,7 +26,7 @@ _NOTHING: Final[list[Any]] = []
 
 
 def as_message(message: BaseMessage) -> Message:
-    """Returns a message in our words; its text is what a provider would be sent."""
+    """Return a message in our words; its text is what a provider would be sent."""
     if message.type == "tool":
         return Message(
             "tool", text_of(message), call_id=message.tool_call_id or "", tool=message.name or ""
@@ -56,7 +56,7 @@ class _Live(dict[str, Any]):
 
 
 def _held_by(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Returns what each message holds, now and later."""
+    """Return what each message holds, now and later."""
     renewing = {kind for kind in set(map(type, messages)) if _checks_what_it_is_given(kind)}
     if not renewing:
         return [message.__dict__ for message in messages]
@@ -98,11 +98,11 @@ class _Batch:
         self.ours: list[Message] = []
 
     def same(self, messages: list[BaseMessage]) -> int:
-        """Returns how many of the first messages are those that were converted."""
+        """Return how many of the first messages are those that were converted."""
         return leading_same(self._messages, messages)
 
     def unchanged(self, size: int) -> int:
-        """Returns how many of the first ``size`` messages say what they said."""
+        """Return how many of the first ``size`` messages say what they said."""
         fields = self._fields[:size]
         size = leading_equal(self._contents[:size], [*map(_CONTENT, fields)])
         size = leading_equal(self._names[:size], [*map(_NAME, fields[:size])])
@@ -111,7 +111,7 @@ class _Batch:
         return size if equal == calling else self._places[equal]
 
     def go_on(self, messages: list[BaseMessage], size: int) -> None:
-        """Takes the list as it is now, of which the first ``size`` are the same."""
+        """Take the list as it is now, of which the first ``size`` are the same."""
         new = messages[size:]
         fields = _held_by(new)
         calling = [place for place, field_map in enumerate(fields) if "tool_calls" in field_map]
@@ -125,7 +125,7 @@ class _Batch:
         self.ours[size:] = map(as_message, new)
 
     def take(self, other: _Batch, size: int) -> None:
-        """Holds what another does of its first messages."""
+        """Hold what another does of its first messages."""
         calling = bisect_left(other._places, size)
         self._messages, self._fields = other._messages[:size], other._fields[:size]
         self._contents, self._names = other._contents[:size], other._names[:size]
@@ -152,7 +152,7 @@ class Conversions:
         """The one that went on last: agents mostly share what is at the front of their lists."""
 
     def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
-        """Returns messages in our words; ``whose`` tells lists apart of which each grows."""
+        """Return messages in our words; ``whose`` tells lists apart of which each grows."""
         # Instructions are mostly made anew for each call.
         front = next(
             (n for n, message in enumerate(messages) if message.type != "system"), len(messages)
@@ -172,7 +172,7 @@ class Conversions:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Returns a message's text, of several parts those that are text."""
+    """Return a message's text, of several parts those that are text."""
     content = message.content
     if isinstance(content, str):
         return content
@@ -181,7 +181,7 @@ def text_of(message: BaseMessage) -> str:
 
 
 def messages_in(value: Any) -> list[BaseMessage]:
-    """Returns the messages of a channel; empty for one that holds none."""
+    """Return the messages of a channel; empty for one that holds none."""
     if not isinstance(value, list):
         return []
     return [message for message in value if isinstance(message, BaseMessage)]
@@ -192,7 +192,7 @@ def plain(
     known: Callable[[Sequence[BaseMessage]], list[Any]],
     listed: Callable[[Sequence[BaseMessage]], list[Any]] | None = None,
 ) -> Any:
-    """Returns a value in which messages are what ``known`` makes of them, and lists of messages
+    """Return a value in which messages are what ``known`` makes of them, and list of messages
     what ``listed`` does, if it is given."""
     kind: Any = type(value)
     if value is None or kind is str:

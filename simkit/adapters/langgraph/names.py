@@ -35,18 +35,18 @@ HOOKS: Final = (".before_agent", ".before_model", ".after_model", ".after_agent"
 
 
 def is_inner(node: str) -> bool:
-    """Whether a node is a part of a prebuilt agent."""
+    """Return whether a node is a part of a prebuilt agent."""
     return node in PREBUILT or node.endswith(HOOKS)
 
 
 def is_agent(graph: Pregel) -> bool:
-    """Whether a graph is one prebuilt agent."""
+    """Return whether a graph is one prebuilt agent."""
     nodes = [name for name in graph.nodes if not name.startswith("__")]
     return bool(nodes) and all(map(is_inner, nodes)) and not {"agent", "model"}.isdisjoint(nodes)
 
 
 def is_part(node: str, graph: Pregel | None, is_held: bool) -> bool:
-    """Whether a node of a graph is a part of an agent, and no agent itself.
+    """Return whether a node of a graph is a part of an agent, and no agent itself.
 
     People name nodes as prebuilt agents do (``call_model``, ``tools``): in a graph of their own
     those are agents like others, unless another graph holds it (``is_held``) as one node. Of a
@@ -59,43 +59,43 @@ def is_part(node: str, graph: Pregel | None, is_held: bool) -> bool:
 
 
 def graph_below(graph: Pregel | None, holder: str, node: str) -> Pregel | None:
-    """Returns the graph with a node that the node ``holder`` of another is, or calls."""
+    """Return the graph with a node that the node ``holder`` of another is, or call."""
     node_below = graph.nodes.get(holder) if graph is not None else None
     inner = graphs_of(node_below) if node_below is not None else iter(())
     return next((inner_graph for inner_graph in inner if node in inner_graph.nodes), None)
 
 
 def is_workflow(graph: Pregel | None) -> bool:
-    """Whether a graph is a function: an `@entrypoint`, which is its one node."""
+    """Return whether a graph is a function: an `@entrypoint`, which is its one node."""
     return graph is not None and len(graph.nodes) == 1 and not hasattr(graph, "builder")
 
 
 def reads_of(graph: Pregel | None, node: str) -> tuple[str, ...]:
-    """Returns the channels that a node of a graph reads, as far as its schema is known."""
+    """Return the channels that a node of a graph reads, as far as its schema is known."""
     builder = getattr(graph, "builder", None)
     spec = getattr(builder, "nodes", {}).get(node)
     return tuple(builder.schemas.get(spec.input_schema, ())) if builder and spec else ()
 
 
 def has_tools(graph: Pregel | None, node: str) -> bool:
-    """Whether a node carries out the tools that models call."""
+    """Return whether a node carries out the tools that models call."""
     node_value = graph.nodes.get(node) if graph is not None else None
     return hasattr(getattr(node_value, "bound", None), "tools_by_name")
 
 
 def name_of(graph: Pregel) -> str:
-    """Returns the name of a graph that is an agent."""
+    """Return the name of a graph that is an agent."""
     name = ((graph.config or {}).get("metadata") or {}).get("lc_agent_name")
     return str(name or (graph.name if graph.name != NAMELESS else "agent"))
 
 
 def subgraph_of(node: Any) -> Pregel | None:
-    """Returns the graph that a node is, if it is one."""
+    """Return the graph that a node is, if it is one."""
     return node.bound if isinstance(node.bound, Pregel) else None
 
 
 def agents_in(graph: Pregel) -> Mapping[str, str]:
-    """Returns the nodes of a graph, and of the graphs inside it, with the agents that they are."""
+    """Return the nodes of a graph, and of the graphs inside it, with the agents that they are."""
     agents: dict[str, str] = {}
     for name, node in graph.nodes.items():
         if name.startswith("__") or is_inner(name):
@@ -113,7 +113,7 @@ def _is_named(graph: Pregel) -> bool:
 
 
 def handoff_tools_in(graph: Pregel) -> dict[str, str]:
-    """Returns the tools that pass control, with the agents to which they do."""
+    """Return the tools that pass control, with the agents to which they do."""
     agents = agents_in(graph)
     tools = {f"{HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
     for tool in tools_in(graph):
@@ -128,7 +128,7 @@ def _in_a_tool(agent: str) -> str:
 
 
 def tools_in(graph: Pregel) -> Iterator[Any]:
-    """Yields the tools of the graph's tool nodes, and of those of the graphs inside it."""
+    """Yield the tools of the graph's tool nodes, and of those of the graphs inside it."""
     for node in graph.nodes.values():
         yield from getattr(node.bound, "tools_by_name", {}).values()
         for inner in graphs_of(node):
@@ -136,7 +136,7 @@ def tools_in(graph: Pregel) -> Iterator[Any]:
 
 
 def graphs_of(node: Any) -> Iterator[Pregel]:
-    """Yields the graphs that a node is, or calls."""
+    """Yield the graphs that a node is, or call."""
     direct = subgraph_of(node)
     if direct is not None:
         yield direct
@@ -146,7 +146,7 @@ def graphs_of(node: Any) -> Iterator[Pregel]:
 
 
 def graphs_in(graph: Pregel) -> Iterator[Pregel]:
-    """Yields a graph, and the graphs that its nodes are or call."""
+    """Yield a graph, and the graphs that its nodes are or call."""
     yield graph
     for node in graph.nodes.values():
         for inner in graphs_of(node):
@@ -155,7 +155,7 @@ def graphs_in(graph: Pregel) -> Iterator[Pregel]:
 
 @lru_cache(maxsize=1_024)
 def path_of(namespace: str) -> tuple[str, ...]:
-    """Returns the ids of the tasks in which code runs, outermost first.
+    """Return the ids of the tasks in which code runs, outermost first.
 
     ``a:<id>|1|b:<id>``: a number alone counts the graphs that one task calls.
     """

@@ -15,7 +15,7 @@ _MARK: Final = "__overwrite__"
 
 
 def told_write(input: Any) -> Any:
-    """Returns what a node wrote to a channel, an `Overwrite` in our words."""
+    """Return what a node wrote to a channel, an `Overwrite` in our words."""
     if input is None or type(input) is list or type(input) is str:
         return input
     if isinstance(input, Overwrite):
@@ -29,12 +29,12 @@ def told_write(input: Any) -> Any:
 
 
 def is_reset(input: Any) -> bool:
-    """Whether a write takes the place of what was there."""
+    """Return whether a write takes the place of what was there."""
     return isinstance(input, Mapping) and list(input) == [DECLARED_RESET]
 
 
 def keeps_the_newer(reducer: Callable[[Any, Any], Any]) -> bool:
-    """Whether a reducer returns every update as it is, such as ``lambda old, new: new``.
+    """Return whether a reducer returns every update as it is, such as ``lambda old, new: new``.
 
     It is tried with values of all kinds, empty ones too: ``new or old`` keeps the old one then.
     """

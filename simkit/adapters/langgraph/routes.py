@@ -20,7 +20,7 @@ _ENDS: Final = (START, END)
 
 
 def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
-    """Returns a graph's edges from node to node, conditional ones too, in the order of its nodes.
+    """Return a graph's edges from node to node, conditional ones too, in the order of its nodes.
 
     Of a branch that does not say where it may lead nothing is known.
     """
@@ -30,12 +30,12 @@ def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
 
 
 def starts_of(graph: Pregel) -> tuple[str, ...]:
-    """Returns the nodes that may be a run's first."""
+    """Return the nodes that may be a run's first."""
     return tuple(sorted({to for source, to in _edges(graph) if source == START and to != END}))
 
 
 def plain_edges_of(graph: Pregel | None) -> Iterator[tuple[str, str]]:
-    """Yields the edges from node to node that are always gone."""
+    """Yield the edges from node to node that are always gone."""
     yield from (edge for edge in _plain_edges(graph) if not set(edge) & set(_ENDS))
 
 
@@ -57,7 +57,7 @@ def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
 
 
 def routed(listening: Callable[[], Any]) -> Callable[[Replacement], Replacement]:
-    """Returns how LangGraph's end of a branch is replaced: who listens is told what it chose."""
+    """Return how LangGraph's end of a branch is replaced: who listens is told what it chose."""
 
     def wrapper(before: Replacement) -> Replacement:
         def finish(self: Any, writer: Any, input: Any, result: Any, config: Any) -> Any:

@@ -103,7 +103,7 @@ class Moves:
                 self._routes.chose(path[-1], (), chosen)
 
     def run_at(self, namespace: str) -> Run | None:
-        """Returns the activation that code at a namespace works for."""
+        """Return the activation that code at a namespace works for."""
         for identity in reversed(path_of(namespace)):
             task = self._tasks.get(identity)
             if task is not None and task.run is not None:
@@ -125,7 +125,7 @@ class Moves:
         return self._known[id(graph)]
 
     def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
-        """Returns where the edges of a graph lead that are always gone, by their nodes."""
+        """Return where the edges of a graph lead that are always gone, by their nodes."""
         if id(graph) not in self._plain_targets:
             targets = self._plain_targets[id(graph)] = {}
             for node, to in plain_edges_of(graph):
@@ -133,7 +133,7 @@ class Moves:
         return self._plain_targets[id(graph)]
 
     def _parallel_root(self, input: Any, root: Root | None) -> Any:
-        """Returns what is passed on beside the conversation."""
+        """Return what is passed on beside the conversation."""
         if not isinstance(input, Mapping):
             return input
         conversation = root.state.conversation if root is not None else ()
@@ -144,7 +144,8 @@ class Moves:
 
 
 def _is_same(where: str, command: Command[Any], other_where: str, other: Command[Any]) -> bool:
-    """Whether a command is another, seen before: a graph passes on a copy to the one around it.
+    """Return whether a command is another, seen before: a graph passes on a copy to the one around
+    it.
 
     Nodes of one graph that go to the same node and write nothing are one way to go, too.
     """
@@ -155,7 +156,7 @@ def _is_same(where: str, command: Command[Any], other_where: str, other: Command
 
 
 def _graph_with(task: NodeTask | None, command: Command[Any], root: Root | None) -> Pregel | None:
-    """Returns the graph to whose nodes a command of a task goes, if it is known."""
+    """Return the graph to whose nodes a command of a task goes, if it is known."""
     if command.graph is None and task is not None:
         return task.graph
     return root.graph if root is not None else None

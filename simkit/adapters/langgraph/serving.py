@@ -29,13 +29,13 @@ class Server:
         }
 
     def serving(self, graph: Pregel) -> Pregel:
-        """Returns the graph with what it has not of its own."""
+        """Return the graph with what it has not of its own."""
         lacks = {n: default for n, default in self._defaults.items() if getattr(graph, n) is None}
         return graph.copy(lacks)
 
 
 def context_of(graph: Pregel) -> Mapping[str, Any] | None:
-    """Returns the empty context that a graph can be called with; None where it needs more."""
+    """Return the empty context that a graph can be called with; None where it needs more."""
     schema = graph.context_schema
     if schema is None:
         return None
@@ -47,7 +47,7 @@ def context_of(graph: Pregel) -> Mapping[str, Any] | None:
 
 
 def server_for(subject: Any, entry: str) -> Server | None:
-    """Returns the server of an application, if a `langgraph.json` above its module names it."""
+    """Return the server of an application, if a `langgraph.json` above its module names it."""
     module = sys.modules.get(entry.partition(":")[0])
     file = getattr(module, "__file__", None)
     if file is None:
@@ -60,7 +60,7 @@ def server_for(subject: Any, entry: str) -> Server | None:
 
 
 def _served_by(file: Path) -> Iterator[Any]:
-    """Yields what a `langgraph.json` names, as far as it is imported."""
+    """Yield what a `langgraph.json` names, as far as it is imported."""
     for graph in graphs_of(file).values():
         place, _, name = graph.rpartition(":")
         where = (file.parent / place).resolve()

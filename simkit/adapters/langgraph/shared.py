@@ -23,7 +23,7 @@ _NAME: Final = "get_executor_for_config"
 
 
 def rows_for(hears: Callable[[], object]) -> list[Row]:
-    """Returns what to replace so that threads are in step while somebody listens."""
+    """Return what to replace so that threads are in step while somebody listens."""
     rows: list[Row] = [(base, _NAME, _in_step(hears)), (tool_node, _NAME, _in_step(hears))]
     openai = sys.modules.get("langchain_openai.chat_models.base")
     if openai is not None:  # Its answers are read in a thread, which its loop waits for.
@@ -39,7 +39,7 @@ class _InStep:
         self._before: Future[Any] | None = None
 
     def submit(self, work: Any, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Hands over work; waits for it where threads do not take turns."""
+        """Hand over work; wait for it where threads do not take turns."""
         before, is_timed = self._before, takes_turns()
         work = partial(_after, before, work) if before is not None and is_timed else work
         future = self._before = self._executor.submit(work, *args, **kwargs)
@@ -48,7 +48,7 @@ class _InStep:
         return future
 
     def map(self, work: Any, *items: Any, **options: Any) -> Iterator[Any]:
-        """Hands over work for each of what is given."""
+        """Hand over work for each of what is given."""
         futures = [self.submit(work, *each) for each in zip(*items, strict=False)]
         return (future.result() for future in futures)
 

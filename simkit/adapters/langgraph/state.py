@@ -63,7 +63,7 @@ class States:
                     values.pop(name, None)
 
     def of(self, channels: Mapping[str, Any], *, are_kept: bool) -> State:
-        """Returns the state of a call of a graph that no other runs.
+        """Return the state of a call of a graph that no other runs.
 
         It is the session's; of graphs that run beside each other, the first one's is.
         """
@@ -73,7 +73,7 @@ class States:
         return State(channels, self._recorder, self, are_kept=are_kept, is_sessions=is_sessions)
 
     def inside(self, around: State, channels: Mapping[str, Any]) -> State:
-        """Returns the state of a graph that another one runs."""
+        """Return the state of a graph that another one runs."""
         return State(channels, self._recorder, self, around=around)
 
     def is_free(self, session: str) -> None:
@@ -182,7 +182,7 @@ class State:
         self._take(self._values)
 
     def received(self, input: Any, reads: Collection[str]) -> tuple[tuple[str, ...], Any]:
-        """Returns of what a node is given the channels that hold it, and all that none does.
+        """Return of what a node is given the channels that hold it, and all that none does.
 
         LangGraph leaves out channels that hold nothing, of those that the node ``reads``.
         """
@@ -201,7 +201,7 @@ class State:
         return tuple(channels), self._plain(more, None) or None
 
     def _now(self, name: str) -> Any:
-        """Returns what judges hold of a channel."""
+        """Return what judges hold of a channel."""
         facts = self._facts[name]
         if name in self._reported:
             return self._reported[name]
@@ -209,7 +209,7 @@ class State:
         return empty_value(facts.reducer, facts.default) if is_declared else _UNKNOWN
 
     def _take(self, values: Mapping[str, Any]) -> None:
-        """Tells what a graph is given, or finds in its channels."""
+        """Report what a graph is given, or find in its channels."""
         reported = self._reported
         for name in (
             reported.keys() & self._recorder.initial_state.keys() if self._is_sessions else ()
@@ -243,7 +243,7 @@ class State:
             )
 
     def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns resets of the channels that hold nothing any more."""
+        """Return resets of the channels that hold nothing any more."""
         expired = [
             name
             for name, value in self._reported.items()
@@ -257,7 +257,7 @@ class State:
         return channels
 
     def _go_on(self, values: Mapping[str, Any]) -> None:
-        """Takes up a step that has waited, if the channels hold what they held before it."""
+        """Take up a step that has waited, if the channels hold what they held before it."""
         if not self._is_sessions:
             return
         before = self._states.waiting.get(self._session, {})
@@ -269,7 +269,7 @@ class State:
         self._settle({})
 
     def _settle(self, values: Mapping[str, Any]) -> None:
-        """Tells each write, the last one of a channel with what it holds now."""
+        """Report each write, the last one of a channel with what it holds now."""
         writes, self._writes = self._writes, []
         resumed, self._resumed = self._resumed, self._resumed if not writes else frozenset()
         reported = self._reported
@@ -316,7 +316,7 @@ class State:
             self._recorder.wrote(self._plain_whole(expired), state=self.id)
 
     def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
-        """Whether judges make a channel's new value from the update alone."""
+        """Return whether judges make a channel's new value from the update alone."""
         is_known = bool(self.id) or self._states.declared.get(name) == facts
         return ":" not in facts.reducer and is_known
 
@@ -324,7 +324,7 @@ class State:
         return plain(value, partial(self._logged, run))
 
     def _plain_whole(self, values: Mapping[str, Any], run: Run | None = None) -> dict[str, Any]:
-        """Does the same for what channels hold: mostly, most of it is what was there before."""
+        """Do the same for what channels hold: mostly, most of it is what was there before."""
         return {
             name: plain(value, partial(self._logged, run), partial(self._whole, name, run))
             for name, value in values.items()
@@ -342,12 +342,12 @@ _UNKNOWN: Final = object()
 
 
 def _as_held(update: Any, current: Any) -> Any:
-    """Returns what a scenario gives as the channel holds it: messages are the graph's."""
+    """Return what a scenario gives as the channel holds it: messages are the graph's."""
     return current[: len(update)] if isinstance(update, list) and messages_in(current) else update
 
 
 def _begins_with(value: Any, before: Any) -> bool:
-    """Whether a value is another, or a list that goes on where that one ends."""
+    """Return whether a value is another, or a list that goes on where that one ends."""
     if value is before:
         return True
     if isinstance(value, list) and isinstance(before, Sequence) and len(value) >= len(before):
@@ -356,7 +356,7 @@ def _begins_with(value: Any, before: Any) -> bool:
 
 
 def _is_held(value: Any, current: Any) -> bool:
-    """Whether a value that a node is given is what judges hold."""
+    """Return whether a value that a node is given is what judges hold."""
     if value is current:
         return True
     if isinstance(value, list) and isinstance(current, Sequence) and not isinstance(current, str):
@@ -367,39 +367,40 @@ def _is_held(value: Any, current: Any) -> bool:
 
 
 def _is_several(update: Any) -> bool:
-    """Whether a node wrote a channel several times in one step."""
+    """Return whether a node wrote a channel several times in one step."""
     return isinstance(update, Mapping) and list(update) == ["$writes"]
 
 
 def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
-    """Returns as one what a node wrote to a channel in one step; ``after`` may be unknown."""
+    """Return as one what a node wrote to a channel in one step; ``after`` may be unknown."""
     if reducer in _JOINS:
         return reduce(_JOINS[reducer], writes)
     return {DECLARED_RESET: writes[-1] if after is _UNKNOWN else after}
 
 
 def _is_override(update: Any, after: Any) -> bool:
-    """Whether a write says, in the words of a reducer of the user's, to take its ``value``."""
+    """Return whether a write says, in the words of a reducer of the user's, to take its
+    ``value``."""
     is_said = isinstance(update, Mapping) and "value" in update and isinstance(after, list)
     return is_said and is_equal(update["value"], after)
 
 
 def _is_unchanged(value: Any, before: Any) -> bool:
-    """Whether a channel holds what it held, though it was saved meanwhile and read anew."""
+    """Return whether a channel holds what it held, though it was saved meanwhile and read anew."""
     if isinstance(value, list) and isinstance(before, list):
         return is_equal([*map(_identity, value)], [*map(_identity, before)])
     return _is_same(value, before)
 
 
 def _is_same(value: Any, before: Any) -> bool:
-    """Whether a value is what the channel holds anyway."""
+    """Return whether a value is what the channel holds anyway."""
     if before is None:
         return value is None or (isinstance(value, (list, dict, set)) and not value)
     return value is before or (not messages_in(value) and is_equal(value, before))
 
 
 def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
-    """Returns what to tell of a write to a list, and what the list then is.
+    """Return what to tell of a write to a list, and what the list then is.
 
     Where what was there has changed too (a message replaced by its id, or removed), the whole list
     is told as a reset. ``after`` is unknown where another node writes the list later in the step.
@@ -429,6 +430,6 @@ def _items_of(update: Any) -> list[Any]:
 
 
 def _identity(item: Any) -> Any:
-    """What makes two items the same: of messages their id and content."""
+    """Return what makes two items the same: of messages their id and content."""
     content = getattr(item, "content", None)
     return item if content is None else (getattr(item, "id", None), content)

@@ -34,7 +34,7 @@ Namespace = tuple[str, ...]
 
 
 def rows_for(store: Any) -> list[Row]:
-    """Returns what to replace so that a store is listened to: all it does is a batch."""
+    """Return what to replace so that a store is listened to: all it does is a batch."""
     return [(type(store), "batch", _wrap_batch), (type(store), "abatch", _heard_async)]
 
 
@@ -68,7 +68,7 @@ class _Place(msgspec.Struct, frozen=True):
     options: StoreChannel
 
     def holds(self, operation: Any) -> bool:
-        """Whether an operation is on it."""
+        """Return whether an operation is on it."""
         if isinstance(operation, SearchOp):
             return self.options.key is None and operation.namespace_prefix == self.namespace
         is_its = operation.namespace == self.namespace
@@ -89,7 +89,7 @@ class Stored:
         """The sessions that have begun since the graph was built."""
 
     def facts(self) -> dict[str, ChannelFacts]:
-        """Returns the channels as judges know them."""
+        """Return the channels as judges know them."""
         return {
             name: ChannelFacts("append" if channel.key is None else "replace", channel.scope)
             for name, channel in self.channels.items()
@@ -97,7 +97,7 @@ class Stored:
 
     @contextmanager
     def deaf(self) -> Iterator[None]:
-        """Lets stores be used unheard."""
+        """Let stores be used unheard."""
         before, self.is_deaf = self.is_deaf, True
         try:
             yield
@@ -105,7 +105,7 @@ class Stored:
             self.is_deaf = before
 
     def look(self, graph: Pregel, caller: Caller) -> None:
-        """Tells what a graph's store holds, where judges do not know it: a session begins.
+        """Report what a graph's store holds, where judges do not know it: a session begins.
 
         From then on, what becomes of a store is heard.
         """
@@ -135,7 +135,7 @@ class Stored:
         self._looked.clear()
 
     def tell(self, operation: Any, run: Run | None) -> None:
-        """Writes down what an operation has read or written."""
+        """Write down what an operation has read or written."""
         recorder, agent = self._recorder, run.agent if run is not None else ""
         if self.is_deaf or not isinstance(operation, (PutOp, GetOp, SearchOp)):
             return
@@ -154,7 +154,7 @@ class Stored:
             recorder.wrote({place.channel: update}, agent, run)
 
     def _put(self, place: _Place, key: str, value: Any) -> Any:
-        """Returns the update that a write of one item is."""
+        """Return the update that a write of one item is."""
         items = self._items.setdefault((place.channel, place.namespace), {})
         is_new = key not in items
         if value is None:
@@ -199,7 +199,7 @@ def _value(place: _Place, value: Any) -> Any:
 def _items_in(
     store: Any, namespace: Namespace, caller: Caller, known: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
-    """Returns keys and values of exactly one namespace: first those that are known already, in
+    """Return keys and values of exactly one namespace: first those that are known already, in
     their order, then the oldest."""
     items: Sequence[Any] = (
         caller.call(partial(store.asearch, namespace, limit=ITEMS_MAX))

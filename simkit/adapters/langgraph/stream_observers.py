@@ -61,7 +61,7 @@ class GraphListener(Spared, Stopped, Protocol):
         """
 
     def place_of(self, problem: BaseException) -> int:
-        """Returns the how manieth of the problems of nodes it is."""
+        """Return the how manieth of the problems of nodes it is."""
 
     def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
         """A conditional edge behind the node of a namespace has named who is next."""
@@ -70,7 +70,7 @@ class GraphListener(Spared, Stopped, Protocol):
         """A filter has made less out of messages; nameless, it is middleware."""
 
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Returns what comes of a tool's call, or an awaitable of it."""
+        """Return what comes of a tool's call, or an awaitable of it."""
 
     def stored(self, store: Any, operations: list[Any]) -> None:
         """Operations on a long-term store were carried out."""
@@ -82,13 +82,13 @@ current_listener = _ears.current
 
 @contextmanager
 def heard_by(listener: GraphListener) -> Iterator[None]:
-    """Lets somebody hear the graphs that are called in this context, and in what that starts."""
+    """Let somebody hear the graphs that are called in this context, and in what that starts."""
     with installation, _ears.activate(listener):
         yield
 
 
 def namespace_now() -> str:
-    """Returns the namespace of the node in which the caller's code runs; empty outside of nodes."""
+    """Return the namespace of the node in which the caller's code runs; empty outside of nodes."""
     config = var_child_runnable_config.get()
     if not config:
         return ""
@@ -97,7 +97,7 @@ def namespace_now() -> str:
 
 
 def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple[Any, End | None]:
-    """Returns a call's configuration with our ears in it, and what is told of its end; None for a
+    """Return a call's configuration with our ears in it, and what is told of its end; None for a
     graph whose caller is heard already."""
     if listener is None:
         return config, None

@@ -94,7 +94,7 @@ class NodeTask:
 
 
 def led_to(task: NodeTask) -> tuple[str, ...]:
-    """Returns the activations whose end led to a task that begins; each leads there once."""
+    """Return the activations whose end led to a task that begins; each leads there once."""
     done = task.root.done.get(task.path, [])
     tasks = [other_task for other_task in done if task.agent in other_task.targets]
     for other_task in tasks:
@@ -104,13 +104,13 @@ def led_to(task: NodeTask) -> tuple[str, ...]:
 
 
 def input_of(task: NodeTask) -> tuple[tuple[str, ...], Any]:
-    """Returns the channels that a task was given, and what it was given beside them."""
+    """Return the channels that a task was given, and what it was given beside them."""
     reads = () if task.is_sent else reads_of(task.graph, task.node)
     return task.state.received(task.input, reads)
 
 
 def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
-    """Returns what a node's run put out: what it returned; None where that is what the model said.
+    """Return what a node's run put out: what it returned; None where that is what the model said.
 
     That is where it returned messages alone, or beside them what it was given.
     """
@@ -131,7 +131,7 @@ def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
 
 
 def held_at(path: str, **root: Any) -> Any:
-    """Returns what a rule's path leads to in what a node receives or returns; None for nothing."""
+    """Return what a rule's path leads to in what a node receives or returns; None for nothing."""
     value = lookup(root, path)
     return None if value is ABSENT else value
 

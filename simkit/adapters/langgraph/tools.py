@@ -27,7 +27,7 @@ _INNER: Final = ("config", "run_manager", "callbacks")
 
 
 def rows_for(tools: Iterable[BaseTool]) -> list[Row]:
-    """Returns what to replace so that the scenario stands between tools and their functions.
+    """Return what to replace so that the scenario stands between tools and their functions.
 
     LangChain looks at the signatures of what is replaced to see what it is to be given.
     """
@@ -123,7 +123,7 @@ def used(
 
 
 def _returns(tool: Any) -> Any:
-    """Returns the annotation of what a tool tells the model, where its function has one."""
+    """Return the annotation of what a tool tells the model, where its function has one."""
     function = type(tool)._run
     if isinstance(tool, (StructuredTool, Tool)):
         function = tool.coroutine or tool.func
@@ -135,7 +135,7 @@ def _returns(tool: Any) -> Any:
 
 
 def _result_text(value: Any, tool: Any) -> Any:
-    """Returns what a tool's result says, without what is the framework's."""
+    """Return what a tool's result says, without what is the framework's."""
     if isinstance(value, Command):
         update = value.update if isinstance(value.update, Mapping) else {}
         messages = [

@@ -82,7 +82,7 @@ class Watch(Moves):
     # A graph that is called
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
-        """Returns what hears the stream of a graph that is called, and what hears of its end."""
+        """Return what hears the stream of a graph that is called, and what hears of its end."""
         with self._writing():
             path = path_of("|".join(within))
             outer = self._tasks.get(path[-1]) if path else None
@@ -149,7 +149,7 @@ class Watch(Moves):
             self.asks.pop(self._recorder.session, None)
 
     def place_of(self, problem: BaseException) -> int:
-        """Returns the how manieth of the problems of nodes it is."""
+        """Return the how manieth of the problems of nodes it is."""
         places = (place for place, known in enumerate(self._problems) if known is problem)
         return next(places, len(self._problems))
 
@@ -268,7 +268,7 @@ class Watch(Moves):
                 self._ends(task.root, task.path, result)
 
     def _part(self, path: tuple[str, ...], task: NodeTask) -> Run:
-        """Returns the activation of a prebuilt agent that is called, and is no node itself."""
+        """Return the activation of a prebuilt agent that is called, and is no node itself."""
         call = self._carried_out() if task.parent else ""
         key, parts = (path, task.agent, call), task.root.parts
         run = parts.get(key)
@@ -289,14 +289,14 @@ class Watch(Moves):
         return run
 
     def _carried_out(self) -> str:
-        """Returns our id of the tool call that this code carries out; empty for none."""
+        """Return our id of the tool call that this code carries out; empty for none."""
         request = self._recorder.call_request(calling.get())
         if request is None or request.is_answered or request.call.is_handoff:
             return ""
         return request.call.id
 
     def _start_all(self) -> None:
-        """Tells the start of the tasks that a step begins: several are a parallel group."""
+        """Report the start of the tasks that a step begins: several are a parallel group."""
         starting, self._starting = self._starting, []
         own = [task for task in starting if task.is_own]
         group = self._recorder.begin_group() if len(own) > 1 else ""

@@ -53,7 +53,7 @@ class Work:
         return self.watch.run_began(graph, within)
 
     def look_at(self, graph: Pregel) -> None:
-        """Learns which of a graph's tools pass control."""
+        """Learn which of a graph's tools pass control."""
         if not any(known is graph for known in self._looked_at):
             self._looked_at.append(graph)
             tools = self._recorder.handoff_tools
@@ -62,14 +62,14 @@ class Work:
             tools.learn_new(handoff_tools_in(graph))
 
     def heed(self, rules: Mapping[str, AgentRule]) -> None:
-        """Learns which agents nodes are, whose commands are routes, and what runs are given."""
+        """Learn which agents nodes are, whose commands are routes, and what runs are given."""
         self.watch.named = {node: agent for agent, rule in rules.items() for node in rule.node}
         self.watch.routers = frozenset(agent for agent, rule in rules.items() if rule.routes)
         self.watch.inputs = {agent: rule.input for agent, rule in rules.items() if rule.input}
         self.watch.outputs = {agent: rule.output for agent, rule in rules.items() if rule.output}
 
     def nodes(self) -> Collection[str]:
-        """Returns the names of the nodes of graphs that were seen, and of those that worked."""
+        """Return the names of the nodes of graphs that were seen, and of those that worked."""
         known = (
             inner for graph in (*self.graphs(), *self._looked_at) for inner in graphs_in(graph)
         )
@@ -77,14 +77,14 @@ class Work:
         return dict.fromkeys((*named, *self.watch.agents_met))
 
     def run_now(self) -> Run | None:
-        """Returns the activation in which this code runs."""
+        """Return the activation in which this code runs."""
         namespace = namespace_now()
         return self.watch.run_at(namespace) if namespace else None
 
     # Tools and stores
 
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Returns what comes of a tool's call, or an awaitable of it."""
+        """Return what comes of a tool's call, or an awaitable of it."""
         if self._recorder.handoff_tools.target_of(tool.name) is not None:
             return real()
         foreign = args.get("tool_call_id") or calling.get()
@@ -135,7 +135,7 @@ class Work:
         reply: BaseMessage,
         tools: Sequence[str],
     ) -> None:
-        """Tells a question and its answer that did not go over the wire."""
+        """Report a question and its answer that did not go over the wire."""
         with self._writing():
             run, before = self._models.pop(identity, (None, 0))
             if run is None or run.model_calls != before:

@@ -78,7 +78,7 @@ class AgentRunLog:
         """The exception that was written down last: it passes through outer agent_runs too."""
 
     def clear(self) -> None:
-        """Forgets agent_runs that the last turn left open, and what it raised."""
+        """Forget agent_runs that the last turn left open, and what it raised."""
         self._parallel_groups.clear()
         self._reported_problem = None
 
@@ -224,7 +224,7 @@ class AgentRunLog:
     # State
 
     def look(self, agent_run: AgentRun) -> None:
-        """Writes down what the context object holds that it did not at the last look."""
+        """Write down what the context object holds that it did not at the last look."""
         self._state.look(agent_run.context, CONTEXT, agent_run.run or agent_run.outer)
 
     def store_read(self, agent_run: AgentRun | None, session: Any) -> None:
@@ -241,7 +241,7 @@ class AgentRunLog:
 
 
 def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
-    """Returns what a nested run's agents can read, where their context object is their own."""
+    """Return what a nested run's agents can read, where their context object is their own."""
     outer = agent_run.parent
     if outer is None or agent_run.context is None or agent_run.context is outer.context:
         return None
@@ -249,7 +249,7 @@ def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
 
 
 def _words_of(input: Any) -> JsonValue:
-    """Returns what a agent_run was asked: of a list of items the latest user message."""
+    """Return what a agent_run was asked: of a list of items the latest user message."""
     if isinstance(input, str):
         return input
     if isinstance(input, list):
@@ -261,7 +261,7 @@ def _words_of(input: Any) -> JsonValue:
 
 
 def _tripwire(problem: BaseException) -> tuple[str, str]:
-    """Returns name and reason of the guardrail that raised an exception; empty for none."""
+    """Return name and reason of the guardrail that raised an exception; empty for none."""
     if isinstance(problem, (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)):
         guardrail = problem.guardrail_result
         info = guardrail.output.output_info
@@ -279,7 +279,7 @@ def _text(value: JsonValue) -> str:
 
 
 def _approval(item: Any) -> JsonValue:
-    """Returns a tool call that waits for somebody's approval."""
+    """Return a tool call that waits for somebody's approval."""
     args = arguments_of(item.arguments or "")
     return {"tool": item.tool_name, "args": args, "agent": item.agent.name}
 

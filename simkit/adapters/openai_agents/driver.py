@@ -32,12 +32,12 @@ WAYS: Final = ("run", "run_sync", "run_streamed")
 
 
 def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
-    """Returns the driver for an agent; None for anything else."""
+    """Return the driver for an agent; None for anything else."""
     return AgentPilot(subject, app, adapter_context) if isinstance(subject, agents.Agent) else None
 
 
 def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
-    """Returns what sees agents at work."""
+    """Return what sees agents at work."""
     return AgentsInstrument(adapter_context)
 
 
@@ -52,28 +52,28 @@ class AgentsInstrument(Instrumentation):
         self._silence.enter_context(silence)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listens to the SDK."""
+        """Listen to the SDK."""
         self._log.clear()
         return listening(self._log)
 
     def run_now(self) -> Run | None:
-        """Returns the activation of the agent that is at work here."""
+        """Return the activation of the agent that is at work here."""
         agent_run = flight_now()
         return agent_run.run if agent_run is not None else None
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Tells the SDK's exceptions by their own names."""
+        """Report the SDK's exceptions by their own names."""
         if isinstance(problem, AgentsException):
             return FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def reply(self, returned: Any) -> Any:
-        """Returns what is said by a result that the pipeline returns as it is."""
+        """Return what is said by a result that the pipeline returns as it is."""
         is_result = isinstance(returned, RunResultBase)
         return plain_or_text(returned.final_output) if is_result else returned
 
     def close(self) -> None:
-        """Ends what was made for the SDK."""
+        """End what was made for the SDK."""
         with self._silence:
             self._log.loops.close()
 
@@ -90,7 +90,7 @@ class _Talk:
         """The result whose tool calls wait for an approval."""
 
     def decided(self, approves: bool) -> Any:
-        """Returns the state with which a run goes on once its calls are approved, or refused."""
+        """Return the state with which a run goes on once its calls are approved, or refused."""
         state = self.waiting.to_state()
         for item in self.waiting.interruptions:
             (state.approve if approves else state.reject)(item)
@@ -103,13 +103,13 @@ class AgentPilot(FrameworkDriver):
     name = "openai-agents"
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Raises FunctionMissing for a way to run agents that there is not."""
+        """Raise FunctionMissing for a way to run agents that there is not."""
         self._agent, self._app, self._adapter_context = agent, app, adapter_context
         self._way = way_of(app, WAYS)
         self._talks: dict[str, _Talk] = {}
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Adds the agents that can be handed to, and that their context is seen."""
+        """Add the agents that can be handed to, and that their context is seen."""
         names = Names(self._adapter_context.recorder.handoff_tools.ruled)
         names.meet(self._agent)
         agents = {names.of(agent): _facts_of(agent, names) for agent in reachable(self._agent)}
@@ -118,7 +118,7 @@ class AgentPilot(FrameworkDriver):
         )
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Runs the agent whose turn it is, with all that was said."""
+        """Run the agent whose turn it is, with all that was said."""
         talk = self._talks.get(turn.session)
         if talk is None:
             talk = self._talks[turn.session] = _Talk(
@@ -130,7 +130,7 @@ class AgentPilot(FrameworkDriver):
         return plain_or_text(result.final_output)
 
     def _input_of(self, talk: _Talk, turn: UserTurn) -> Any:
-        """Returns what the agent is given: a message, with what was said, or a decision."""
+        """Return what the agent is given: a message, with what was said, or a decision."""
         if turn.resumes:
             if talk.waiting is None:
                 raise self._adapter_context.asks_nothing("and no tool call waits for approval.")

@@ -27,7 +27,7 @@ _NEST: Final = "_nest_handoff_history_with_provenance"
 
 
 def hear_filters(run_config: Any) -> None:
-    """Listens to the filters of a run's configuration."""
+    """Listen to the filters of a run's configuration."""
     if isinstance(run_config, RunConfig):
         rows = (
             (run_config, "handoff_input_filter", _of_a_handoff),
@@ -37,7 +37,7 @@ def hear_filters(run_config: Any) -> None:
 
 
 def hear_handoffs(handoffs: Iterable[Any]) -> None:
-    """Listens to the filters of handoffs."""
+    """Listen to the filters of handoffs."""
     installation.replace(
         [
             (handoff, "input_filter", _of_a_handoff)
@@ -48,7 +48,7 @@ def hear_handoffs(handoffs: Iterable[Any]) -> None:
 
 
 def rows_for_nesting() -> Iterator[Row]:
-    """Yields what to replace where the SDK itself nests histories."""
+    """Yield what to replace where the SDK itself nests histories."""
     module = sys.modules.get("agents.run_internal.turn_resolution")
     if hasattr(module, _NEST):
         yield module, _NEST, _of_nesting
@@ -59,7 +59,7 @@ Tell = Callable[[AgentRunLog, AgentRun, Any, Any], None]
 
 
 def _with_input(before: Replacement, tell: Tell) -> Replacement:
-    """Returns the filter, telling: a coroutine function where it was one."""
+    """Return the filter, telling: a coroutine function where it was one."""
 
     @functools.wraps(before)
     def wrapper(data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -106,7 +106,7 @@ def _of_a_call(before: Replacement) -> Replacement:
 
 
 def history_in(data: HandoffInputData) -> list[Message]:
-    """Returns what an agent that takes over is sent of what was said before."""
+    """Return what an agent that takes over is sent of what was said before."""
     history = data.input_history
     new = data.new_items if data.input_items is None else data.input_items
     items: list[Any] = (
@@ -117,10 +117,10 @@ def history_in(data: HandoffInputData) -> list[Message]:
 
 
 def _is_said(item: Any) -> bool:
-    """Whether an item is one that a model can be sent: a wait for an approval is not."""
+    """Return whether an item is one that a model can be sent: a wait for an approval is not."""
     return getattr(item, "type", "") != "tool_approval_item"
 
 
 def messages_in(items: Sequence[Any]) -> list[Message]:
-    """Returns items as messages, as the wire would show them."""
+    """Return items as messages, as the wire would show them."""
     return messages_of([(item, f"input[{place}]") for place, item in enumerate(items)])

@@ -22,7 +22,7 @@ class Names:
         """By identity; the agent is kept, so that its identity stays its own."""
 
     def meet(self, first: Any) -> None:
-        """Gives a name to an agent, and to all that it can hand off to."""
+        """Give a name to an agent, and to all that it can hand off to."""
         if id(first) in self._names:
             return
         names: dict[str, int] = {}
@@ -35,12 +35,12 @@ class Names:
                     self._names[id(target)] = target, self._ruled[tool]
 
     def of(self, agent: Any) -> str:
-        """Returns an agent's name."""
+        """Return an agent's name."""
         known = self._names.get(id(agent))
         return known[1] if known is not None else agent.name
 
     def handoffs_of(self, agent: Any) -> dict[str, str]:
-        """Returns the tools by which an agent passes control, with the agents that get it."""
+        """Return the tools by which an agent passes control, with the agents that get it."""
         return {
             tool: self.of(target) if target is not None else handoff.agent_name
             for handoff, (tool, target) in zip(agent.handoffs, _handoffs_of(agent), strict=True)
@@ -48,7 +48,7 @@ class Names:
 
 
 def _handoffs_of(agent: Any) -> list[tuple[str, Any]]:
-    """Returns the tools by which an agent passes control, each with the agent behind it, if that
+    """Return the tools by which an agent passes control, each with the agent behind it, if that
     is known."""
     return [
         (
@@ -62,7 +62,7 @@ def _handoffs_of(agent: Any) -> list[tuple[str, Any]]:
 
 
 def taken_by(agent: Any) -> list[str]:
-    """Returns the tools whose arguments go to a function: ``on_handoff``, or the caller's own."""
+    """Return the tools whose arguments go to a function: ``on_handoff``, or the caller's own."""
     return [
         handoff.tool_name
         for handoff in agent.handoffs
@@ -71,7 +71,7 @@ def taken_by(agent: Any) -> list[str]:
 
 
 def target_of(handoff: Any) -> Any:
-    """Returns the agent of a handoff; None where only the caller's own function knows it."""
+    """Return the agent of a handoff; None where only the caller's own function knows it."""
     if isinstance(handoff, Agent):
         return handoff
     known = getattr(handoff, "_agent_ref", None)
@@ -79,7 +79,7 @@ def target_of(handoff: Any) -> Any:
 
 
 def reachable(agent: Any) -> Iterator[Any]:
-    """Yields an agent and those that it can hand off to, each once, the nearest first."""
+    """Yield an agent and those that it can hand off to, each once, the nearest first."""
     agents, visited = [agent], {id(agent)}
     for reached in agents:
         yield reached

@@ -34,7 +34,7 @@ from simkit.capture.http.request_router import is_gated
 
 @contextmanager
 def listening(log: AgentRunLog) -> Iterator[None]:
-    """Tells a log what the SDK does in this context, and in what that starts."""
+    """Report a log what the SDK does in this context, and in what that starts."""
     with installation, told_to(log):
         installation.replace(_rows())
         yield
@@ -47,7 +47,7 @@ class _Runner(agents.run.AgentRunner):
         self._before = before
 
     async def run(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
-        """Runs an agent, and those it hands off to."""
+        """Run an agent, and those it hands off to."""
         log = current_log()
         if log is None:
             return await self._before.run(starting_agent, input, **kwargs)
@@ -82,7 +82,7 @@ class _Runner(agents.run.AgentRunner):
 
 @contextmanager
 def _flying(log: AgentRunLog, agent: Any, input: Any, kwargs: dict[str, Any]) -> Iterator[AgentRun]:
-    """Makes what is done inside belong to a agent_run, and lets ``kwargs`` bring our hooks."""
+    """Make what is done inside belong to a agent_run, and let ``kwargs`` bring our hooks."""
     agent_run = log.begin(flight_now(), agent, input, kwargs.get("context"))
     _hear_session(kwargs.get("session"))
     hear_filters(kwargs.get("run_config"))
@@ -155,7 +155,7 @@ def _write_of(session: Any) -> Any:
 
 
 def _kept_here(before: Replacement) -> Replacement:
-    """What a scenario does is no business of whoever collects traces."""
+    """Return what a scenario does is no business of whoever collects traces."""
 
     @functools.wraps(before)
     def tell(self: Any, item: Any) -> None:

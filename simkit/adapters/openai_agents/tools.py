@@ -25,7 +25,7 @@ _FUNCTION: Final = "__agents_function_tool_wrapped_callable__"
 
 
 def answered(tools: Iterable[Any]) -> None:
-    """Puts the scenario between the tools that are functions and their functions.
+    """Put the scenario between the tools that are functions and their functions.
 
     A tool made of a function keeps what it makes of a failure: only the innermost call is taken,
     behind which stands the function itself.

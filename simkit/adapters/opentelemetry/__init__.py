@@ -8,4 +8,4 @@ from simkit.adapters.opentelemetry.watch import instrumentation as instrumentati
 
 
 def driver(subject: Any, app: Any, adapter_context: Any) -> None:
-    """Flies nothing: spans say who is at work, not how a pipeline is run."""
+    """Run nothing: spans say who is at work, not how a pipeline is run."""

@@ -50,7 +50,7 @@ _installation: Final = Installation()
 
 @contextmanager
 def nothing_exported() -> Iterator[None]:
-    """Lets exporters fail that would use the network, also with what waits when it is left."""
+    """Let exporters fail that would use the network, also with what waits when it is left."""
     with _installation:
         _installation.replace(_rows())  # Another scenario may be inside since before an import.
         try:

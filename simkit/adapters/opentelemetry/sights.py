@@ -43,7 +43,7 @@ class Sight:
         return _text(self.span, OPERATION)
 
     def outwards(self) -> Iterator[Sight]:
-        """Yields it and the spans around it."""
+        """Yield it and the spans around it."""
         at: Sight | None = self
         while at is not None:
             yield at
@@ -51,7 +51,7 @@ class Sight:
 
 
 def _text(span: Span, key: str) -> str:
-    """Returns a span's attribute, which may have any subclass of str as its key and its value."""
+    """Return a span's attribute, which may have any subclass of str as its key and its value."""
     attributes = getattr(span, "attributes", None)
     if not isinstance(attributes, Mapping):
         return ""
@@ -60,7 +60,7 @@ def _text(span: Span, key: str) -> str:
 
 
 def naming(sight: Sight | None) -> Sight | None:
-    """Returns the nearest span that names an agent; one that is over only where no other does.
+    """Return the nearest span that names an agent; one that is over only where no other does.
 
     Code may still have a span as its current one that ended long ago: that of whoever started it.
     """
@@ -69,7 +69,7 @@ def naming(sight: Sight | None) -> Sight | None:
 
 
 def activation(named: Sight) -> Sight | None:
-    """Returns the span that is the activation of the agent which a span names, if one is open.
+    """Return the span that is the activation of the agent which a span names, if one is open.
 
     Frameworks wrap one activation in several spans of the same name: it is the outermost. A tool's
     span between two of them parts an agent from itself, called by its own tool.

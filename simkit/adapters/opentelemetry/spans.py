@@ -42,23 +42,23 @@ class UnrecordedSpan(trace.Span):
         self.set_attributes(attributes or {})
 
     def get_span_context(self) -> SpanContext:
-        """Returns what it would be known by without simkit."""
+        """Return what it would be known by without simkit."""
         return self._context
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Keeps attributes."""
+        """Keep attributes."""
         self.attributes = {**self.attributes, **attributes}
 
     def set_attribute(self, key: str, value: Any) -> None:
-        """Keeps an attribute."""
+        """Keep an attribute."""
         self.set_attributes({key: value})
 
     def set_status(self, status: Any, description: str | None = None) -> None:
-        """Keeps whether it failed."""
+        """Keep whether it failed."""
         self.has_failed = getattr(status, "status_code", status) is StatusCode.ERROR
 
     def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
-        """Keeps nothing."""
+        """Keep nothing."""
 
     def record_exception(
         self,
@@ -67,23 +67,24 @@ class UnrecordedSpan(trace.Span):
         timestamp: int | None = None,
         escaped: bool = False,
     ) -> None:
-        """Keeps nothing."""
+        """Keep nothing."""
 
     def update_name(self, name: str) -> None:
-        """Keeps nothing."""
+        """Keep nothing."""
 
     def is_recording(self) -> bool:
-        """Whether it is not over, so that frameworks tell it what they would tell any other."""
+        """Return whether it is not over, so that frameworks tell it what they would tell any
+        other."""
         return not self._is_over
 
     def end(self, end_time: int | None = None) -> None:
-        """Tells who hears it."""
+        """Report who hears it."""
         self._is_over = True
         _tell_end(self)
 
 
 def has_failed(span: trace.Span) -> bool:
-    """Whether a span's status is an error."""
+    """Return whether a span's status is an error."""
     status = getattr(span, "status", None)
     return bool(getattr(span, "has_failed", False)) or (
         getattr(status, "status_code", None) is StatusCode.ERROR
@@ -130,7 +131,7 @@ def _ended(before: Replacement) -> Replacement:
 
 
 def sdk() -> ModuleType | None:
-    """Returns the SDK's module of spans, where it is installed: the application may configure it
+    """Return the SDK's module of spans, where it is installed: the application may configure it
     in the middle of a turn."""
     try:
         return import_module("opentelemetry.sdk.trace")
@@ -151,6 +152,6 @@ _installation: Final = Installation(_rows)
 
 @contextmanager
 def told_to(listener: SpanListener) -> Iterator[None]:
-    """Tells a listener of the spans that are started and ended in this context."""
+    """Report a listener of the spans that are started and ended in this context."""
     with _installation, _ears.activate(listener):
         yield

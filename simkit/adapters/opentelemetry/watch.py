@@ -25,7 +25,7 @@ from simkit.core.errors import PipelineError
 
 
 def instrumentation(adapter_context: AdapterContext) -> SpanInstrument:
-    """Returns what sees agents by their spans."""
+    """Return what sees agents by their spans."""
     return SpanInstrument(adapter_context)
 
 
@@ -45,13 +45,13 @@ class SpanInstrument:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Listens to spans, and lets none be exported over the network."""
+        """Listen to spans, and let none be exported over the network."""
         self._forget()
         with nothing_exported(), told_to(self):
             yield
 
     def _forget(self) -> None:
-        """Forgets the spans of earlier turns, but for those that are still open."""
+        """Forget the spans of earlier turns, but for those that are still open."""
         with self._recorder.lock:
             self._sights = {
                 span: sight for span, sight in self._sights.items() if not sight.is_over
@@ -72,7 +72,7 @@ class SpanInstrument:
                 self._ids[span.get_span_context().span_id] = sight
 
     def _sight_of(self, span: trace.Span) -> Sight:
-        """Returns a span as it was seen; one that was not seen to start is in no other."""
+        """Return a span as it was seen; one that was not seen to start is in no other."""
         sight = self._sights.get(span) or self._ids.get(span.get_span_context().span_id)
         if sight is None:
             sight = self._sights[span] = Sight(span, None)
@@ -92,7 +92,7 @@ class SpanInstrument:
     # Activations
 
     def run_now(self) -> Run | None:
-        """Returns the activation of the agent that the nearest span names."""
+        """Return the activation of the agent that the nearest span names."""
         if current_mark() is not None:
             return None  # Code that names an agent says itself when that is done.
         with self._recorder.lock:
@@ -103,19 +103,19 @@ class SpanInstrument:
             return self._loose_run(named) if agent is None else self._run_of(agent)
 
     def _run_of(self, sight: Sight) -> Run:
-        """Returns the activation that a span is, begun inside those around it."""
+        """Return the activation that a span is, begun inside those around it."""
         if sight.run is None or sight.run.is_over:
             sight.run = self._recorder.begin_run(sight.agent, parent=self._parent(sight))
         return sight.run
 
     def _parent(self, sight: Sight) -> str:
-        """Returns the id of the activation around a span, begun if it was not; or no id."""
+        """Return the id of the activation around a span, begun if it was not; or no id."""
         named = naming(sight.outer)
         around = activation(named) if named is not None else None
         return self._run_of(around).id if around is not None else ""
 
     def _loose_run(self, named: Sight) -> Run:
-        """Returns an agent's activation where only the spans of its model calls name it: one until
+        """Return an agent's activation where only the spans of its model calls name it: one until
         it has said its last word."""
         run = self._loose.get(named.agent)
         if run is None or run.is_over:
@@ -127,7 +127,7 @@ class SpanInstrument:
     # What it has no part in
 
     def reply(self, returned: Any) -> Any:
-        """Returns what the pipeline returned."""
+        """Return what the pipeline returned."""
         return returned
 
     def failure(self, problem: Exception) -> PipelineError | None:

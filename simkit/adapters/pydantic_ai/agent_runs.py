@@ -86,12 +86,12 @@ class AgentRunLog:
         """Whether the framework was at work in this turn."""
 
     def clear(self) -> None:
-        """Forgets the last turn, and what it left open."""
+        """Forget the last turn, and what it left open."""
         self._parallel_groups.clear()
         self.has_flown = False
 
     def close(self) -> None:
-        """Ends what was made for the framework."""
+        """End what was made for the framework."""
         self.threads.shutdown()
         self.loops.close()
 
@@ -142,7 +142,7 @@ class AgentRunLog:
         )
 
     def _pass_control(self, agent_run: AgentRun, leaves: Leaving) -> Run | None:
-        """Tells a handoff by an output function, if no rule has; returns the run around both."""
+        """Report a handoff by an output function, if no rule has; return the run around both."""
         source = leaves.agent_run
         if source.run is not None:
             if not asked_for_by(source.run, self.recorder.requested):
@@ -265,7 +265,7 @@ class AgentRunLog:
                     self._not_carried_out(part.tool_call_id)
 
     def _not_carried_out(self, call_id: str) -> bool:
-        """Lets the answer to a call be no tool's; returns whether the call is known."""
+        """Let the answer to a call be no tool's; return whether the call is known."""
         request = self.recorder.call_request(call_id)
         if request is not None and not request.is_told:
             request.is_told = request.is_answered = True
@@ -287,7 +287,7 @@ class AgentRunLog:
     def use_tool(
         self, tool: ToolDefinition, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
     ) -> Any:
-        """Carries out a call, by the scenario or for real; returns the result or an awaitable."""
+        """Carry out a call, by the scenario or for real; return the result or an awaitable."""
         with self.recorder.lock:
             request = self.recorder.call_request(call_id)
         if request is not None and isinstance(request.call.args, dict):
@@ -297,12 +297,12 @@ class AgentRunLog:
         )
 
     def look(self, agent_run: AgentRun) -> None:
-        """Writes down what deps and a graph's state hold that they did not at the last look."""
+        """Write down what deps and a graph's state hold that they did not at the last look."""
         for thing, otherwise in agent_run.holder:
             self._state.look(thing, otherwise, agent_run.run or agent_run.outer)
 
     def halted(self, problem: BaseException) -> BaseException:
-        """Returns why the run cannot go on, if that is behind an exception; else the exception."""
+        """Return why the run cannot go on, if that is behind an exception; else the exception."""
         cause: BaseException | None = problem
         if isinstance(problem, BaseExceptionGroup):
             cause = problem.subgroup(RunHalted)
@@ -318,7 +318,7 @@ def _requests_in(output: Any) -> list[m.ToolCallPart]:
 
 
 def _question(call: m.ToolCallPart, agent_run: AgentRun) -> JsonValue:
-    """Returns a tool call that waits for somebody's approval, or result."""
+    """Return a tool call that waits for somebody's approval, or result."""
     return {
         "tool": call.tool_name,
         "args": plain_or_text(args_of(call.args)),
@@ -339,7 +339,7 @@ installation: Final = Installation()
 
 
 def flight_now() -> AgentRun | None:
-    """Returns the agent_run inside which this code runs.
+    """Return the agent_run inside which this code runs.
 
     One that was left open, by a stream that nobody closed, may be over by then.
     """

@@ -35,11 +35,11 @@ class ObservingCapability(AbstractCapability[Any]):
         self._log, self._agent_run = log, agent_run
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Asks for the innermost place."""
+        """Ask for the innermost place."""
         return CapabilityOrdering(position="innermost")
 
     def get_wrapper_toolset(self, toolset: Any) -> Any:
-        """Puts the scenario between the agent and its tools."""
+        """Put the scenario between the agent and its tools."""
         return HeardToolset(toolset)
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
@@ -70,7 +70,7 @@ class ObservingCapability(AbstractCapability[Any]):
     async def wrap_output_process(
         self, ctx: Any, *, output_context: Any, output: Any, handler: Any
     ) -> Any:
-        """What an output function calls takes over."""
+        """Return what an output function calls takes over."""
         if not output_context.has_function:
             return await handler(output)
         call = output_context.tool_call

@@ -44,12 +44,12 @@ _FAILURES: Final = (AgentRunError, UserError, FallbackExceptionGroup)
 
 
 def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
-    """Returns the driver for an agent; None for anything else."""
+    """Return the driver for an agent; None for anything else."""
     return AgentPilot(subject, app, adapter_context) if isinstance(subject, AbstractAgent) else None
 
 
 def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
-    """Returns what sees agents at work."""
+    """Return what sees agents at work."""
     return AgentsInstrument(adapter_context)
 
 
@@ -63,23 +63,23 @@ class AgentsInstrument(Instrumentation):
         self._log = AgentRunLog(adapter_context)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listens to the framework."""
+        """Listen to the framework."""
         self._log.clear()
         return listening(self._log)
 
     def run_now(self) -> Run | None:
-        """Returns the activation of the agent that is at work here."""
+        """Return the activation of the agent that is at work here."""
         agent_run = flight_now()
         return agent_run.run if agent_run is not None else None
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Tells the framework's exceptions by their own names; a provider's failure is none."""
+        """Report the framework's exceptions by their own names; a provider's failure is none."""
         if isinstance(problem, ModelAPIError) or not isinstance(problem, _FAILURES):
             return None
         return FrameworkFailed(str(problem), type(problem).__name__)
 
     def reply(self, returned: Any) -> Any:
-        """Returns what is said by a result, or an output, that the pipeline returns as it is."""
+        """Return what is said by a result, or an output, that the pipeline returns as it is."""
         if isinstance(returned, AgentRunResultEvent):
             returned = returned.result
         if isinstance(returned, AgentRunResult):
@@ -90,7 +90,7 @@ class AgentsInstrument(Instrumentation):
             return returned
 
     def close(self) -> None:
-        """Ends what was made for the framework."""
+        """End what was made for the framework."""
         self._log.close()
 
 
@@ -112,7 +112,7 @@ class AgentPilot(FrameworkDriver):
     name = "pydantic-ai"
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Raises FunctionMissing for a way to run agents that there is not."""
+        """Raise FunctionMissing for a way to run agents that there is not."""
         self._agent, self._app, self._adapter_context = agent, app, adapter_context
         if agent.name is None:
             # What the framework would infer from the variable that holds the agent.
@@ -121,14 +121,14 @@ class AgentPilot(FrameworkDriver):
         self._talks: dict[str, _Talk] = {}
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Adds the agent, and that its dependencies are seen."""
+        """Add the agent, and that its dependencies are seen."""
         agents = {Names().of(self._agent): _facts_of(self._agent)}
         return msgspec.structs.replace(
             facts, agents={**agents, **facts.agents}, observes=(*facts.observes, "state")
         )
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Runs the agent, with all that was said."""
+        """Run the agent, with all that was said."""
         talk = self._talks.get(turn.session)
         if talk is None:
             talk = self._talks[turn.session] = _Talk(options_of(self._app, turn.session))
@@ -143,7 +143,7 @@ class AgentPilot(FrameworkDriver):
         return None if is_waiting else plain_or_text(result.output)
 
     def _decided(self, talk: _Talk, value: Any) -> DeferredToolResults:
-        """Returns what a run goes on with once its calls are approved, refused or answered."""
+        """Return what a run goes on with once its calls are approved, refused or answered."""
         waiting = talk.waiting
         if waiting is None:
             raise self._adapter_context.asks_nothing("and no tool call waits for approval.")

@@ -27,7 +27,7 @@ _OWN: Final = "pydantic_ai.capabilities._"
 
 
 def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
-    """Yields what is to be replaced so that it is seen what these do to a history."""
+    """Yield what is to be replaced so that it is seen what these do to a history."""
     for capability in capabilities:
         if isinstance(capability, (CombinedCapability, WrapperCapability)):
             continue
@@ -61,7 +61,7 @@ def _wrap(way: str) -> Any:
 
 
 def _sendable(history: Sequence[Any]) -> list[Message]:
-    """Returns a history without results that follow no call: PydanticAI itself takes them out."""
+    """Return a history without results that follow no call: PydanticAI itself takes them out."""
     messages, called = list[Message](), set[str]()
     for message in as_messages(history):
         called.update(call.id for call in message.calls)
@@ -71,7 +71,7 @@ def _sendable(history: Sequence[Any]) -> list[Message]:
 
 
 def _name_of(capability: Any, way: str) -> str:
-    """Returns the name of the function that a capability calls, or of the capability."""
+    """Return the name of the function that a capability calls, or of the capability."""
     functions: list[Any] = []
     if isinstance(capability, ProcessHistory):
         functions = [capability.processor]

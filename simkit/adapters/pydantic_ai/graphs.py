@@ -17,7 +17,7 @@ DEPS: Final = "deps"
 
 
 def wrap_run(before: Any) -> Any:
-    """Replaces the property by which a graph gets at the function of a step."""
+    """Replace the property by which a graph gets at the function of a step."""
 
     def call(self: Any) -> Any:
         function = before.fget(self)
@@ -54,10 +54,10 @@ def _name_of(step: Any) -> str:
 
 
 def _input_of(ctx: Any) -> Any:
-    """Returns what a step is given: of a node, its fields."""
+    """Return what a step is given: of a node, its fields."""
     return plain_or_text(getattr(ctx, "inputs", None))
 
 
 def _output_of(result: Any) -> Any:
-    """Returns what a step puts out: the value of an end, or the next node."""
+    """Return what a step puts out: the value of an end, or the next node."""
     return result.data if type(result).__name__ == "End" else result

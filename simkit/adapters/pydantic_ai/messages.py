@@ -14,7 +14,7 @@ from simkit.providers.openai.parts import arguments_of
 
 
 def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
-    """Returns the messages that a history is, system prompts among them."""
+    """Return the messages that a history is, system prompts among them."""
     messages: list[Message] = []
     for model_message in model_messages:
         if isinstance(model_message, m.ModelRequest):
@@ -25,14 +25,14 @@ def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
 
 
 def sent_by(request: Any) -> list[Message]:
-    """Returns what a model is sent, instructions first."""
+    """Return what a model is sent, instructions first."""
     parts = request.model_request_parameters.instruction_parts
     messages = [Message("system", m.InstructionPart.join(parts) or "")] if parts else []
     return [*messages, *as_messages(request.messages)]
 
 
 def as_message(response: m.ModelResponse) -> Message:
-    """Returns what a model has answered."""
+    """Return what a model has answered."""
     text = "".join(part.content for part in response.parts if isinstance(part, m.TextPart))
     calls = tuple(
         ToolCall(part.tool_call_id, part.tool_name, args_of(part.args))
@@ -43,7 +43,7 @@ def as_message(response: m.ModelResponse) -> Message:
 
 
 def args_of(args: Any) -> Any:
-    """Returns the arguments of a call: the object that they are, else the text as it stands."""
+    """Return the arguments of a call: the object that they are, else the text as it stands."""
     if isinstance(args, str):
         return arguments_of(args)
     return {} if args is None else args
@@ -62,14 +62,14 @@ def _request_messages(parts: Iterable[Any]) -> Iterator[Message]:
 
 
 def result_of(part: m.ToolReturnPart) -> Message:
-    """Returns what a tool, or the framework in its place, has answered."""
+    """Return what a tool, or the framework in its place, has answered."""
     return Message(
         "tool", part.model_response_str(), call_id=part.tool_call_id, tool=part.tool_name
     )
 
 
 def text_of(content: str | Sequence[Any] | None) -> str:
-    """Returns what a user says as text, with a placeholder for all that is none."""
+    """Return what a user says as text, with a placeholder for all that is none."""
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(
@@ -92,7 +92,7 @@ def _content_text(item: Any) -> str:
 
 
 def reason_of(feedback: Any) -> str:
-    """Returns why output is refused: what a validator says, or each error behind its place."""
+    """Return why output is refused: what a validator says, or each error behind its place."""
     if not isinstance(feedback, list):
         return str(feedback)
     return "; ".join(_located(item) for item in feedback)

@@ -31,7 +31,7 @@ class Names:
         """Agents without names, by identity; the agent is kept, so that its identity stays."""
 
     def hold(self, agent: Any) -> None:
-        """Remembers under which name the code that is about to run an agent holds it.
+        """Remember under which name the code that is about to run an agent holds it.
 
         The run itself may begin in a task, where that is not known.
         """
@@ -39,7 +39,7 @@ class Names:
             self._agents[id(agent)] = agent, held_as(agent)
 
     def of(self, agent: Any) -> str:
-        """Returns an agent's name, for code that runs it now."""
+        """Return an agent's name, for code that runs it now."""
         self.hold(agent)
         name = agent.name or self._agents[id(agent)][1] or NAMELESS
         kinds, kind = self._known.setdefault(name, []), _kind_of(agent)
@@ -50,7 +50,7 @@ class Names:
 
 
 def held_as(agent: Any) -> str:
-    """Returns under which name the code that runs an agent holds it; empty for none.
+    """Return under which name the code that runs an agent holds it; empty for none.
 
     PydanticAI itself infers a name from variables, but in no task, and not where an agent is
     iterated. Here an attribute (``self.triage``) and a key (``agents["triage"]``) are names too,
@@ -72,12 +72,12 @@ def held_as(agent: Any) -> str:
 
 
 def _name_in(scope: Mapping[Any, Any], agent: Any) -> str:
-    """Returns the key of a mapping under which it holds an agent."""
+    """Return the key of a mapping under which it holds an agent."""
     return next((str(name) for name, value in [*scope.items()] if value is agent), "")
 
 
 def _name_inside(scope: Mapping[str, Any], agent: Any) -> str:
-    """Returns the name under which one of the objects here holds an agent."""
+    """Return the name under which one of the objects here holds an agent."""
     for value in [*scope.values()]:
         inner = value if type(value) is dict else getattr(value, "__dict__", None)
         if type(inner) is dict and not isinstance(value, ModuleType):
@@ -94,7 +94,7 @@ def _kind_of(agent: Any) -> Kind:
 
 
 def instructions_of(agent: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns an agent's own instructions: the texts, and the names of functions that make some."""
+    """Return an agent's own instructions: the texts, and the names of functions that make some."""
     instructions = [*getattr(agent, "_system_prompts", ()), *getattr(agent, "_instructions", ())]
     instructions += getattr(agent, "_system_prompt_functions", ())
     texts, functions = [], []
@@ -110,7 +110,7 @@ def instructions_of(agent: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def tools_of(agent: Any) -> list[str]:
-    """Returns the names of an agent's function tools, as far as they are known without a run."""
+    """Return the names of an agent's function tools, as far as they are known without a run."""
     tools: list[str] = []
 
     def look(toolset: Any) -> None:

@@ -33,14 +33,14 @@ from simkit.capture.http.installing import Replacement, Row
 
 @contextmanager
 def listening(log: AgentRunLog) -> Iterator[None]:
-    """Tells a log what agents and graphs do in this context, and in what that starts."""
+    """Report a log what agents and graphs do in this context, and in what that starts."""
     with installation, told_to(log), Agent.using_thread_executor(log.threads):
         installation.replace(_rows())
         yield
 
 
 def _wrap_run(before: Replacement) -> Replacement:
-    """Runs, streams and iterations all go through ``Agent.iter``."""
+    """Run, streams and iterations all go through ``Agent.iter``."""
 
     @functools.wraps(before)
     @asynccontextmanager
@@ -71,7 +71,7 @@ def _wrap_run(before: Replacement) -> Replacement:
 
 
 def _named(before: Replacement) -> Replacement:
-    """Looks at who holds an agent while it is called: its coroutine may be run in a task."""
+    """Look at who holds an agent while it is called: its coroutine may be run in a task."""
 
     @functools.wraps(before)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +103,7 @@ def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
 
 
 def _lent(before: Replacement) -> Replacement:
-    """Gives ``run_sync`` an event loop that ends with the scenario."""
+    """Give ``run_sync`` an event loop that ends with the scenario."""
 
     @functools.wraps(before)
     def get_event_loop() -> Any:
@@ -116,7 +116,7 @@ def _lent(before: Replacement) -> Replacement:
 
 
 def _allowed(before: Any) -> Any:
-    """Lets code that forbids itself real requests ask: here the scenario answers."""
+    """Let code that forbids itself real requests ask: here the scenario answers."""
     return True
 
 

@@ -27,14 +27,14 @@ class HeardToolset(WrapperToolset[Any]):
     """All of an agent's tools but those for its output, as a scenario sees and answers them."""
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
-        """Returns the tools by their names."""
+        """Return the tools by their names."""
         tools, log = await super().get_tools(ctx), current_log()
         if log is not None:
             log.recorder.handoff_tools.see(tools)
         return tools
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        """Carries out a call, by the scenario or for real."""
+        """Carry out a call, by the scenario or for real."""
         log, agent_run = current_log(), flight_now()
         real = super().call_tool
         if log is None or agent_run is None:

@@ -23,13 +23,13 @@ class Rewriting:
         self._now: dict[str, str] = {}
 
     def learn(self, recorded: Question, question: Question) -> None:
-        """Takes in two requests that ask the same."""
+        """Take in two requests that ask the same."""
         for name, values in recorded.captured.items():
             now = question.captured.get(name, ())
             self._now.update(zip(values, now, strict=False))
 
     def rewritten(self, response: HttpResponse) -> HttpResponse:
-        """Returns the response with recorded values replaced; a stream's, event by event."""
+        """Return the response with recorded values replaced; a stream's, event by event."""
         forms = dict(_forms(self._now))
         if not forms:
             return response
@@ -40,7 +40,7 @@ class Rewriting:
 
 
 def _forms(now: Mapping[str, str]) -> Iterator[tuple[bytes, bytes]]:
-    """Yields values as they stand in a text, in JSON, and in JSON inside JSON."""
+    """Yield values as they stand in a text, in JSON, and in JSON inside JSON."""
     for recorded, live in now.items():
         if recorded == live:
             # It still stands between its neighbours: a shorter value must not be found in it.

@@ -58,7 +58,7 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def interactions_of(tree: Any) -> Iterator[Interaction]:
-    """Yields what a file's data holds; raises Misfit for what no recorder writes."""
+    """Yield what a file's data holds; raise Misfit for what no recorder writes."""
     if is_old(tree):
         try:
             tree = migrated(tree)
@@ -102,7 +102,7 @@ def interactions_of(tree: Any) -> Iterator[Interaction]:
 
 
 def _is_versionless(data: Any) -> bool:
-    """Whether these are pydantic-ai's interactions, of which some files have no version."""
+    """Return whether these are pydantic-ai's interactions, of which some files have no version."""
     items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
     parts = (item.get(part) for item in items for part in ("request", "response"))
     is_theirs = any(isinstance(part, dict) and "parsed_body" in part for part in parts)
@@ -182,7 +182,7 @@ def _status(data: dict[str, Any], at: _At) -> int:
 
 
 def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
-    """Returns the body in the pieces in which it came, and what each let wait.
+    """Return the body in the pieces in which it came, and what each let wait.
 
     A body that was edited by hand is no longer what the sizes are of: it comes in one piece.
     """
@@ -201,7 +201,7 @@ def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]
 
 
 def _body(data: dict[str, Any], at: _At) -> str | bytes:
-    """Returns a text or bytes as they stand in the file; of a JSON value its text."""
+    """Return a text or bytes as they stand in the file; of a JSON value its text."""
     if "parsed_body" in data:
         return _json(data["parsed_body"], (*at, "parsed_body"))
     key = "content" if "content" in data and "body" not in data else "body"
@@ -225,7 +225,7 @@ def _json(value: Any, at: _At) -> str:
 
 
 def _plain_body(body: str | bytes, headers: Headers, at: _At) -> bytes:
-    """Returns a body's bytes, not compressed."""
+    """Return a body's bytes, not compressed."""
     encoding = header(headers, "content-encoding")
     if isinstance(body, str):
         # Recorders that decompress keep the header at times; what is a text is not compressed.
@@ -242,7 +242,7 @@ def _plain_body(body: str | bytes, headers: Headers, at: _At) -> bytes:
 
 
 def _is_plain(body: bytes, encoding: str) -> bool:
-    """Whether bytes are text although a header calls them compressed."""
+    """Return whether bytes are text although a header calls them compressed."""
     if encoding.strip().lower() in ("gzip", "x-gzip"):
         return not body.startswith(b"\x1f\x8b") and _is_text(body)
     return body[:1] in (b"{", b"[", b"<", b'"') and _is_text(body)
@@ -261,7 +261,7 @@ def _unframed(headers: Headers) -> Headers:
 
 
 def _headers(data: Any, at: _At) -> Headers:
-    """Returns headers written as a mapping, to a value or to several, or as pairs."""
+    """Return headers written as a mapping, to a value or to several, or as pairs."""
     if data is None:
         return ()
     if isinstance(data, list):

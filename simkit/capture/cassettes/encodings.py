@@ -30,7 +30,7 @@ class NotDecodable(Exception):
 def decoded(
     chunks: Iterable[bytes], encodings: str, *, is_whole: bool = False
 ) -> tuple[bytes, ...]:
-    """Returns the chunks without their ``content-encoding``, as many as there were.
+    """Return the chunks without their ``content-encoding``, as many as there were.
 
     A chunk that adds nothing by itself is empty; what a cut stream lacks is missing, unless it
     ``is_whole``. Raises NotDecodable.
@@ -67,7 +67,7 @@ class _Refused(Exception):
 
 
 def _ways(name: str) -> Sequence[Step]:
-    """Returns what could read the encoding, likeliest first."""
+    """Return what could read the encoding, likeliest first."""
     if name in ("gzip", "x-gzip"):
         return [_Inflating(_GZIP)]
     if name == "deflate":
@@ -129,7 +129,7 @@ def _library(encoding: str, *names: str) -> Any:
 
 
 def with_body(response: HttpResponse, body: bytes) -> HttpResponse:
-    """Returns the response with another body, cut where its lines were cut before.
+    """Return the response with another body, cut where its lines were cut before.
 
     A body with another number of lines comes in one piece, after all the waiting.
     """
@@ -144,7 +144,7 @@ def with_body(response: HttpResponse, body: bytes) -> HttpResponse:
 
 
 def _cut_alike(body: bytes, chunks: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Cuts a body at the same columns of the same lines, as far as a line goes."""
+    """Cut a body at the same columns of the same lines, as far as a line goes."""
     starts = [0]
     for line in body.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)

@@ -23,7 +23,7 @@ _BEFORE: Final = 24
 
 
 def miss_text(miss: Miss, again: str) -> str:
-    """Returns what a miss says; ``again`` is the command that records the cassette again."""
+    """Return what a miss says; ``again`` is the command that records the cassette again."""
     owner = f"agent {miss.agent!r}" if miss.agent else "a call of no agent"
     request_line = f"{miss.method} {miss.address}"
     lines = [
@@ -70,7 +70,7 @@ def _near(miss: Miss) -> Iterator[str]:
 
 
 def difference_lines(messages: Iterable[MessageEdit], rest: Sequence[Edit]) -> Iterator[str]:
-    """Yields how one request differs from another: ``-`` is the one's, ``+`` the other's."""
+    """Yield how one request differs from another: ``-`` is the one's, ``+`` the other's."""
     lines_shown = 0
     for edit in messages:
         lines_shown += not isinstance(edit, Same)
@@ -114,7 +114,7 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _words_of_message(message: Message) -> list[str]:
-    """Returns what a message says, line by line; its values where the text alone is not all."""
+    """Return what a message says, line by line; its values where the text alone is not all."""
     lines = message.content.split("\n") if message.content else []
     lines += [f"calls {call.name}({as_text(call.args)})" for call in message.calls]
     if message.data is not None and as_text(message.data) != message.content:
@@ -123,7 +123,7 @@ def _words_of_message(message: Message) -> list[str]:
 
 
 def _changed_lines(left: list[str], right: list[str]) -> list[str]:
-    """Returns the lines that went and came; of those that stay, how many."""
+    """Return the lines that went and came; of those that stay, how many."""
     changed: list[str] = []
     for span in aligned(left, right):
         if span.is_equal:
@@ -151,7 +151,7 @@ def _clipped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(line: str, start: int) -> str:
-    """Returns a line, of a long one the part around ``start``."""
+    """Return a line, of a long one the part around ``start``."""
     if len(line) > WIDTH and start > _BEFORE * 2:
         line = "…" + line[start - _BEFORE :]
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

@@ -40,7 +40,7 @@ _NO_BLOCK: Final = re.compile(r"\A[ \n]|[ ]$", re.MULTILINE)
 
 
 def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
-    """Returns the bytes of a cassette's file; ``keys`` are those of its interactions, by number.
+    """Return the bytes of a cassette's file; ``keys`` are those of its interactions, by number.
 
     Raises CassetteInvalid for an extension that is not written, and where JSON cannot say what
     YAML can: a body that is no text.
@@ -69,7 +69,7 @@ def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
 
 
 def _response(interaction: Interaction) -> dict[str, Any]:
-    """Returns a response as vcrpy's recorders of clients hand it to vcrpy."""
+    """Return a response as vcrpy's recorders of clients hand it to vcrpy."""
     answered = interaction.response
     return {
         "status": {"code": answered.status, "message": _phrase(answered.status)},
@@ -79,7 +79,7 @@ def _response(interaction: Interaction) -> dict[str, Any]:
 
 
 def _whole(tree: dict[str, Any], interaction: Interaction, key: str) -> dict[str, Any]:
-    """Returns vcrpy's layout of an interaction, with what simkit adds."""
+    """Return vcrpy's layout of an interaction, with what simkit adds."""
     headers = interaction.request.headers
     if len({name.lower() for name, _ in headers}) < len(headers):
         # vcrpy reads the first value of a request's header, and its layout has room for all.
@@ -130,7 +130,7 @@ def _json(tree: Mapping[str, Any], path: Path) -> bytes:
 
 
 def _block(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Yields the lines of a mapping."""
+    """Yield the lines of a mapping."""
     for key, value in tree.items():
         name = f"{indent}{key if key in _WORDS else _quoted(key)}:"
         if isinstance(value, dict) and value:
@@ -179,7 +179,7 @@ _WRITERS: Final[Mapping[type, Callable[[Any, str], Iterator[str]]]] = {
 
 
 def _quoted(text: str) -> str:
-    """Returns a text on one line, in the quotes that need the fewest escapes."""
+    """Return a text on one line, in the quotes that need the fewest escapes."""
     if "\n" not in text and not _ESCAPED.search(text):
         return "'" + text.replace("'", "''") + "'"
     # JSON's escapes are YAML's, but for those that are no JSON and must be escaped in YAML.

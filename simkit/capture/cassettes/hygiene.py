@@ -25,7 +25,7 @@ class OverAge(msgspec.Struct, frozen=True, gc=False):
 
 
 def cassettes_in(folder: str | Path) -> list[Path]:
-    """Returns the files below a folder that are cassettes by their names, sorted."""
+    """Return the files below a folder that are cassettes by their names, sorted."""
     paths = Path(folder).rglob("*")
     return sorted(
         path
@@ -35,13 +35,13 @@ def cassettes_in(folder: str | Path) -> list[Path]:
 
 
 def orphans(files: Iterable[Path], named: Iterable[Path]) -> list[Path]:
-    """Returns the cassettes that no scenario names, in the order of ``files``."""
+    """Return the cassettes that no scenario names, in the order of ``files``."""
     known = {path.resolve() for path in named}
     return [path for path in files if path.resolve() not in known]
 
 
 def over_age(cassettes: Iterable[Cassette], today: date, days_max: int) -> Iterator[OverAge]:
-    """Yields the cassettes that are older than ``days_max`` days.
+    """Yield the cassettes that are older than ``days_max`` days.
 
     What does not say when it was recorded, as in files of other recorders, has no age.
     """

@@ -40,12 +40,12 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     """The values that each rule found, in order of appearance, each once."""
 
     def key(self, agent: str) -> str:
-        """Returns the key under which an agent asks this."""
+        """Return the key under which an agent asks this."""
         head = canonical([agent, self.method, self.address])
         return hashlib.blake2b(head + b"\n" + self.body, digest_size=16).hexdigest()
 
     def is_like(self, other: Question) -> bool:
-        """Whether both ask the same, whoever asks and whatever was captured."""
+        """Return whether both ask the same, whoever asks and whatever was captured."""
         return (self.method, self.address, self.body) == (other.method, other.address, other.body)
 
 
@@ -73,7 +73,7 @@ class Keying:
         self._capture = {name: _compiled(word) for name, word in (capture or {}).items()}
 
     def question(self, request: HttpRequest) -> Question:
-        """Returns what a request asks."""
+        """Return what a request asks."""
         captured: dict[str, dict[str, str]] = {name: {} for name in self._capture}
         plain = partial(self._plain, captured=captured)
         url = self._address(request.url)
@@ -88,7 +88,7 @@ class Keying:
         )
 
     def _body(self, body: bytes, request: HttpRequest, plain: Callable[[str], str]) -> bytes:
-        """Returns the canonical form of a body without secrets."""
+        """Return the canonical form of a body without secrets."""
         try:
             value = json_of(body)
         except ValueError:
@@ -113,7 +113,7 @@ class Keying:
 
 
 def _token(match: re.Match[str], name: str, known: dict[str, str]) -> str:
-    """Returns the match with the value in it replaced by the value's number."""
+    """Return the match with the value in it replaced by the value's number."""
     group = 1 if match.re.groups else 0
     value = match[group]
     if not value:
@@ -124,7 +124,7 @@ def _token(match: re.Match[str], name: str, known: dict[str, str]) -> str:
 
 
 def _blank(value: Any, path: Sequence[str | int]) -> None:
-    """Replaces what stands at a path; where nothing stands, nothing happens."""
+    """Replace what stands at a path; where nothing stands, nothing happens."""
     step, *rest = path
     steps: Iterable[Any] = (step,)
     if step == EVERY:

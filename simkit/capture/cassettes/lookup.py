@@ -74,7 +74,7 @@ class Player:
         self._lock = threading.RLock()  # Finalizers may come back here.
 
     def take(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> HttpResponse:
-        """Returns the recorded response; raises CassetteMissed where none answers."""
+        """Return the recorded response; raise CassetteMissed where none answers."""
         question = self._keying.question(request)
         with self._lock:
             number = self._number(agent, turn, session, question)
@@ -90,16 +90,16 @@ class Player:
         raise CassetteMissed(miss_text(miss, self._again), miss)
 
     def unplayed(self) -> tuple[tuple[int, Interaction], ...]:
-        """Returns the interactions that answered nothing, with their places in the cassette."""
+        """Return the interactions that answered nothing, with their places in the cassette."""
         items = enumerate(self.cassette.interactions)
         return tuple((number, item) for number, item in items if not self._played[number])
 
     def drifts(self) -> tuple[Drift, ...]:
-        """Returns where recordings answered other requests than theirs, in order."""
+        """Return where recordings answered other requests than theirs, in order."""
         return tuple(self._drifts)
 
     def _number(self, agent: str, turn: int, session: str, question: Question) -> int | None:
-        """Takes an interaction out of its queue; the policy says which."""
+        """Take an interaction out of its queue; the policy says which."""
         if self._policy == "content":
             return self._by_content(agent, session, question)
         queue = self._by_lane.get((session, turn, agent))
@@ -112,7 +112,7 @@ class Player:
         return queue.popleft()
 
     def _by_content(self, agent: str, session: str, question: Question) -> int | None:
-        """Takes what was recorded in the same session, else what was in any.
+        """Take what was recorded in the same session, else what was in any.
 
         So sessions that ask the same are answered as they were, in whichever order they come, and
         each of them alone.

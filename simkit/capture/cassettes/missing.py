@@ -44,7 +44,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
 
 
 def missed(call: Asking, state: PlayState, policy: Policy) -> Miss:
-    """Returns why a request is not answered, and what is nearest to it."""
+    """Return why a request is not answered, and what is nearest to it."""
     why = why_missed(call, state, policy)
     number, reason = why.number, why.reason
     if reason == "differs" and number is None:
@@ -78,7 +78,7 @@ def missed(call: Asking, state: PlayState, policy: Policy) -> Miss:
 def differences(
     left: tuple[HttpRequest, Question], right: tuple[HttpRequest, Question]
 ) -> tuple[tuple[MessageEdit, ...], tuple[Edit, ...]]:
-    """Returns how the messages of one request become those of the other, and what else differs."""
+    """Return how the messages of one request become those of the other, and what else differs."""
     around = tuple(edits(_around(left[1]), _around(right[1])))
     mine, its = _parsed_request(*left), _parsed_request(*right)
     if mine is not None and its is not None:
@@ -94,7 +94,7 @@ def _around(question: Question) -> dict[str, Any]:
 
 
 def _parsed_request(request: HttpRequest, question: Question) -> ParsedRequest | None:
-    """Returns what a request asks without what its key leaves out; None if it is no model call."""
+    """Return what a request asks without what its key leaves out; None if it is no model call."""
     protocol = protocol_of(request)
     if protocol is None:
         return None
@@ -105,7 +105,7 @@ def _parsed_request(request: HttpRequest, question: Question) -> ParsedRequest |
 
 
 def _settings(model_request: ParsedRequest) -> dict[str, Any]:
-    """Returns what is asked beside the messages; the names of tools stand for their order."""
+    """Return what is asked beside the messages; the names of tools stand for their order."""
     return {
         "model": model_request.model,
         "tools": {
@@ -128,7 +128,7 @@ def _value(body: bytes) -> Any:
 
 
 def _message_edits(left: Sequence[Message], right: Sequence[Message]) -> Iterator[MessageEdit]:
-    """Yields how one list of messages becomes the other; their ids do not count."""
+    """Yield how one list of messages becomes the other; their ids do not count."""
     for span in aligned([_print(message) for message in left], [_print(m) for m in right]):
         if span.is_equal:
             yield Same(span.hi - span.lo)

@@ -15,7 +15,7 @@ COMPARED_MAX: Final = 1_000
 
 
 def nearest(call: Asking, state: PlayState) -> int | None:
-    """Returns the place of the recording that is most like the request; None if nothing is.
+    """Return the place of the recording that is most like the request; None if nothing is.
 
     One of the same agent at the same address comes first, then one at the same address. What was
     asked elsewhere is similar only where the body is equal, or the path but for its query.
@@ -31,7 +31,7 @@ def nearest_of(
     played: bytes = b"",
     preferred: frozenset[int] = frozenset(),
 ) -> int | None:
-    """Returns the place of the question that is most like another one; None if nothing is.
+    """Return the place of the question that is most like another one; None if nothing is.
 
     Those that are ``preferred`` come first, then those that have not been ``played``.
     """
@@ -56,7 +56,7 @@ def nearest_of(
 
 
 def _is_moved(left: Question, right: Question) -> bool:
-    """Whether two questions are the same but for the path or the query."""
+    """Return whether two questions are the same but for the path or the query."""
     if left.method != right.method:
         return False
     paths = (path_of(left.address), path_of(right.address))
@@ -64,7 +64,7 @@ def _is_moved(left: Question, right: Question) -> bool:
 
 
 def _parts(body: bytes) -> set[bytes]:
-    """Returns what a body consists of: its messages and its other entries, one by one."""
+    """Return what a body consists of: its messages and its other entries, one by one."""
     try:
         value = json_of(body)
     except ValueError:
@@ -81,7 +81,7 @@ def _parts(body: bytes) -> set[bytes]:
 
 
 def _shared_ends(left: bytes, right: bytes) -> int:
-    """Returns how many bytes two bodies have in common at their beginning and their end."""
+    """Return how many bytes two bodies have in common at their beginning and their end."""
     most = min(len(left), len(right))
     head = _shared_head(left[:most], right[:most])
     rest = most - head
@@ -89,7 +89,7 @@ def _shared_ends(left: bytes, right: bytes) -> int:
 
 
 def _shared_head(left: bytes, right: bytes) -> int:
-    """Returns how many bytes two texts of one length have in common at their beginning."""
+    """Return how many bytes two texts of one length have in common at their beginning."""
     low, high = 0, len(left)
     while low < high:
         middle = (low + high + 1) // 2

@@ -31,7 +31,7 @@ Slot: TypeAlias = tuple[dict[str, Any], str]
 
 
 def address(url: str) -> str:
-    """Returns the path and the parameters of a URL, in an order of their own.
+    """Return the path and the parameters of a URL, in an order of their own.
 
     The host is no part of the question, so that what was recorded from one is found at another;
     nor is the project that a cloud's paths name.
@@ -51,7 +51,7 @@ def address(url: str) -> str:
 
 
 def json_of(body: bytes) -> Any:
-    """Returns the JSON value of a body; raises ValueError for what is none.
+    """Return the JSON value of a body; raise ValueError for what is none.
 
     A whole number is one, however it is written: ``0`` and ``0.0`` ask the same.
     """
@@ -66,7 +66,7 @@ def json_of(body: bytes) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """Returns the bytes of a JSON value, equal for equal values whatever the order of keys."""
+    """Return the bytes of a JSON value, equal for equal values whatever the order of keys."""
     try:
         return _ENCODE(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -74,7 +74,7 @@ def canonical(value: Any) -> bytes:
 
 
 def without_circumstance(body: Any, protocol: str) -> Any:
-    """Returns what a body asks; ids of tool calls become numbers in order of appearance.
+    """Return what a body asks; ids of tool calls become numbers in order of appearance.
 
     ``body`` is a value of the caller's own, and is changed.
     """
@@ -134,7 +134,7 @@ _SLOTS: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[Slot]]]] = {
 
 
 def _uncached(body: dict[str, Any]) -> None:
-    """Takes the marks away that say which blocks the provider should keep."""
+    """Take the marks away that say which blocks the provider should keep."""
     blocks = [*_mappings(body.get("system")), *_mappings(body.get("tools"))]
     for message in _mappings(body.get("messages")):
         blocks += _mappings(message.get("content"))

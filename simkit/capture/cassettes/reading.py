@@ -72,7 +72,7 @@ _CONSTRUCTOR: Final = SafeConstructor()
 
 
 def invalid(path: Path | str, line: int, problem: str, at: str = "") -> CassetteInvalid:
-    """Returns the error that says what is wrong with a cassette; a line of 0 is not known."""
+    """Return the error that says what is wrong with a cassette; a line of 0 is not known."""
     where = f"{path}:{line}" if line else str(path)
     place = f"\n  at {at}" if at else ""
     return CassetteInvalid(f"{where}: {problem}{place}\n  {ADVICE}")
@@ -87,21 +87,21 @@ class Text:
         self.text = _text(path, content)
 
     def tree(self) -> Any:
-        """Returns mappings, lists, texts, bytes, numbers, booleans and None."""
+        """Return mappings, lists, texts, bytes, numbers, booleans and None."""
         if not self.text.strip():
             raise invalid(self.path, 0, "the file is empty")
         name = self.path.name.removesuffix(".gz")
         return self._json() if name.endswith(".json") else self._yaml()
 
     def lines(self, at: Iterable[tuple[str | int, ...]]) -> list[int]:
-        """Returns the lines, from 1, of what stands at paths, or of the nearest around each.
+        """Return the lines, from 1, of what stands at paths, or of the nearest around each.
 
         They are 0 for a text of which no reader knows the places.
         """
         return [first for first, _ in self.extents(at)]
 
     def extents(self, at: Iterable[tuple[str | int, ...]]) -> list[tuple[int, int]]:
-        """Returns the first and the last line of each, as `lines` finds them."""
+        """Return the first and the last line of each, as `lines` finds them."""
         paths = list(at)
         try:
             # What JSON says, YAML says too: positions of both come from one reader.
@@ -111,7 +111,7 @@ class Text:
         return [_extent(root, path) for path in paths]
 
     def invalid(self, path: tuple[str | int, ...], problem: str) -> CassetteInvalid:
-        """Returns the error that says what is wrong at a path of the data."""
+        """Return the error that says what is wrong at a path of the data."""
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
         return invalid(self.path, self.lines([path])[0], problem, "".join(steps).removeprefix("."))
 
@@ -160,7 +160,7 @@ class _Composer(CParser):
         self._depth = -1
 
     def root(self) -> Node:
-        """Returns the node of the only document."""
+        """Return the node of the only document."""
         path, text = self._of.path, self._of.text
         try:
             node = self.get_single_node()
@@ -177,7 +177,7 @@ class _Composer(CParser):
         return node
 
     def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
-        """Returns an empty tag, so that every other tag is one that stands in the file."""
+        """Return an empty tag, so that every other tag is one that stands in the file."""
         return ""
 
     def descend_resolver(self, parent: Node | None, index: Any) -> None:
@@ -202,7 +202,7 @@ class _Builder:
         self._nodes = 0
 
     def built(self, node: Node) -> Any:
-        """Returns the data of a node."""
+        """Return the data of a node."""
         if isinstance(node, ScalarNode):
             self._nodes += 1
             return self._scalar(node)
@@ -232,7 +232,7 @@ class _Builder:
         return [self.built(item) for item in node.value]
 
     def _mapped(self, node: Node) -> Any:
-        """Returns a mapping, or the bytes for which one of vcrpy's stands."""
+        """Return a mapping, or the bytes for which one of vcrpy's stands."""
         mapping = self._mapping(node)
         key = _BODIES.get(node.tag)
         if key is None:
@@ -295,7 +295,7 @@ def _bytes(part: Any) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> Any:
-    """Returns what YAML 1.1 reads in an unquoted scalar; a date is a text."""
+    """Return what YAML 1.1 reads in an unquoted scalar; a date is a text."""
     tag = _RESOLVER.resolve(ScalarNode, text, (True, False))
     return text if tag == _IS_DATE or tag == f"{_PREFIX}str" else _typed(tag, text)
 
@@ -315,7 +315,7 @@ _CONSTRUCTORS: Final[Mapping[str, Any]] = {
 
 
 def read(path: Path) -> bytes:
-    """Returns a file's bytes; raises CassetteInvalid if it is none, or too long."""
+    """Return a file's bytes; raise CassetteInvalid if it is none, or too long."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -353,7 +353,7 @@ def _unzipped(content: bytes) -> bytes:
 
 
 def load(path: str | Path) -> Cassette:
-    """Returns the cassette at ``path``; raises CassetteInvalid for whatever is wrong with it.
+    """Return the cassette at ``path``; raise CassetteInvalid for whatever is wrong with it.
 
     YAML, or JSON by the file's extension; either may be compressed (``.yaml.gz``).
     """
@@ -361,7 +361,7 @@ def load(path: str | Path) -> Cassette:
 
 
 def loads(content: bytes, path: str | Path) -> Cassette:
-    """Returns the cassette that a file's bytes stand for; ``path`` tells how to read them."""
+    """Return the cassette that a file's bytes stand for; ``path`` tells how to read them."""
     text = Text(Path(path), content)
     try:
         return Cassette(text.path, tuple(interactions_of(text.tree())))
@@ -370,5 +370,5 @@ def loads(content: bytes, path: str | Path) -> Cassette:
 
 
 def absent(path: str | Path) -> Cassette:
-    """Returns the cassette of a file that is not there yet: nothing is recorded in it."""
+    """Return the cassette of a file that is not there yet: nothing is recorded in it."""
     return Cassette(Path(path), (), is_there=False)

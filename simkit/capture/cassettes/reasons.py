@@ -62,7 +62,7 @@ class Why(msgspec.Struct, frozen=True, gc=False):
 
 
 def why_missed(call: Asking, state: PlayState, policy: Policy) -> Why:
-    """Returns why nothing answers; ``differs`` without a place where nothing asks the same."""
+    """Return why nothing answers; ``differs`` without a place where nothing asks the same."""
     if not state.cassette.is_there:
         return Why("no cassette")
     if policy == "content":
@@ -98,5 +98,5 @@ def _places_in(lane: Lane, state: PlayState) -> list[int]:
 
 
 def _same(call: Asking, state: PlayState) -> list[int]:
-    """Returns the places of recordings that ask the same, whoever asked."""
+    """Return the places of recordings that ask the same, whoever asked."""
     return [number for number, other in enumerate(state.questions) if call.question.is_like(other)]

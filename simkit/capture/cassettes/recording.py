@@ -31,7 +31,7 @@ class Recorder:
         self._lock = threading.RLock()  # Finalizers may come back here.
 
     def begin(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> int:
-        """Takes in a request that is about to be sent, and returns its number."""
+        """Take in a request that is about to be sent, and return its number."""
         protocol = protocol_of(request)
         name = protocol.name if protocol else ""
         with self._lock:
@@ -51,11 +51,11 @@ class Recorder:
             return len(self._started) - 1
 
     def restate(self, number: int, request: HttpRequest) -> None:
-        """Takes in a request as it was really sent."""
+        """Take in a request as it was really sent."""
         self._started[number] = msgspec.structs.replace(self._started[number], request=request)
 
     def end(self, number: int, response: HttpResponse, recorded_at: str = "") -> None:
-        """Takes in a request's response, with the headers and chunks as they came.
+        """Take in a request's response, with the headers and chunks as they came.
 
         Raises CassetteInvalid for a body that is not what its headers say.
         """
@@ -73,11 +73,11 @@ class Recorder:
         session: str = "",
         recorded_at: str = "",
     ) -> None:
-        """Takes in a request with its response."""
+        """Take in a request with its response."""
         self.end(self.begin(agent, turn, request, session), response, recorded_at)
 
     def interactions(self) -> tuple[Interaction, ...]:
-        """Returns what was recorded; requests that were never answered are not."""
+        """Return what was recorded; request that were never answered are not."""
         with self._lock:
             return tuple(self._ended[number] for number in sorted(self._ended))
 
@@ -86,7 +86,7 @@ _NOTHING = HttpResponse(200, (), ())
 
 
 def _plain(response: HttpResponse) -> HttpResponse:
-    """Returns the response with its body as it is read, without pieces that are empty."""
+    """Return the response with its body as it is read, without pieces that are empty."""
     encodings = header(response.headers, "content-encoding")
     try:
         chunks = decoded(response.chunks, encodings)

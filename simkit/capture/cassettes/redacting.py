@@ -37,7 +37,7 @@ RESPONSE_HEADERS: Final = frozenset(
 
 
 def redacted(interaction: Interaction, redactor: Redactor) -> Interaction:
-    """Returns the interaction as it may be written."""
+    """Return the interaction as it may be written."""
     return msgspec.structs.replace(
         interaction,
         request=redacted_request(interaction.request, redactor),
@@ -49,7 +49,7 @@ def redacted(interaction: Interaction, redactor: Redactor) -> Interaction:
 
 
 def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
-    """Returns the request with the headers that are recorded and without secrets."""
+    """Return the request with the headers that are recorded and without secrets."""
     return HttpRequest(
         request.method,
         redactor.url(request.url),
@@ -59,25 +59,25 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
 
 
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
-    """Returns the response with the headers that are recorded and without secrets."""
+    """Return the response with the headers that are recorded and without secrets."""
     headers = _visible_headers(response.headers, RESPONSE_HEADERS, redactor)
     redacted = msgspec.structs.replace(response, headers=headers)
     return with_body(redacted, redacted_answer(response, redactor))
 
 
 def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
-    """Returns a response's body with every secret replaced, those that a stream says in pieces."""
+    """Return a response's body with every secret replaced, those that a stream says in pieces."""
     redact = redacted_events if is_stream(response) else redacted_lines
     return redact(response.body, redactor)
 
 
 def redacted_body(body: bytes, redactor: Redactor) -> bytes:
-    """Returns a body with every secret replaced; one without secrets as it is."""
+    """Return a body with every secret replaced; one without secrets as it is."""
     return redactor.line(body)
 
 
 def redacted_header(name: str, value: str, redactor: Redactor) -> str:
-    """Returns a header's value with every secret replaced."""
+    """Return a header's value with every secret replaced."""
     return redactor.url(value) if name.lower() in ADDRESSES else redactor.text(value)
 
 

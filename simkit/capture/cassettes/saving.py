@@ -31,7 +31,7 @@ def save(
     replace: bool = False,
     placed: Placed | None = None,
 ) -> Cassette:
-    """Writes interactions behind those of the file, or in their place, and returns the cassette.
+    """Write interactions behind those of the file, or in their place, and return the cassette.
 
     ``placed`` says where they stand among those that the file holds now. Processes that write to
     one folder wait for each other, so that each adds to what the one before has written.
@@ -75,7 +75,7 @@ def _saved(path: Path, interactions: Sequence[Interaction], keying: Keying) -> C
 
 
 def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
-    """Raises CassetteInvalid if the bytes hold a secret, or are not read as what was meant."""
+    """Raise CassetteInvalid if the bytes hold a secret, or are not read as what was meant."""
     for where, rule in _secrets(content, cassette, redactor):
         raise CassetteInvalid(
             f"{cassette.path}: not written: it would hold a secret, known by the rule `{rule}`\n"
@@ -97,7 +97,7 @@ def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
 
 
 def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator[tuple[str, str]]:
-    """Yields where a secret would stand, and the rule that knows it; never the secret."""
+    """Yield where a secret would stand, and the rule that knows it; never the secret."""
     text = content.decode()
     for offset, rule in redactor.spans_in(text, by_name=False):
         yield f"line {text.count(chr(10), 0, offset) + 1}", rule
@@ -107,7 +107,7 @@ def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file so that a reader, and a machine that fails, has all of it or what was there."""
+    """Write a file so that a reader, and a machine that fails, has all of it or what was there."""
     # A link stays a link: the file that it names is replaced.
     file = Path(os.path.realpath(path))
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -129,7 +129,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Makes the new name of a file durable where folders can be opened: not on Windows."""
+    """Make the new name of a file durable where folders can be opened: not on Windows."""
     with suppress(PermissionError):
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -50,13 +50,13 @@ class Scanned(msgspec.Struct, frozen=True):
 
 
 def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
-    """Yields the secrets in files, each once; raises CassetteInvalid for what is no file."""
+    """Yield the secrets in files, each once; raise CassetteInvalid for what is no file."""
     for path in paths:
         yield from scan_file(path, redactor).leaks
 
 
 def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
-    """Looks through a file, whatever it holds; raises CassetteInvalid for what is no file."""
+    """Look through a file, whatever it holds; raise CassetteInvalid for what is no file."""
     file = Path(path)
     content = read(file)
     try:
@@ -111,7 +111,7 @@ def _placed(
     matches: list[tuple[int, str]],
     by_name: set[str],
 ) -> Iterator[Leak]:
-    """Yields each secret at the line that shows it, or at the line of its field.
+    """Yield each secret at the line that shows it, or at the line of its field.
 
     What stands in a field of which a secret is known is that secret, whatever the text calls it.
     """
@@ -157,7 +157,7 @@ def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_
 
 
 def _rules(before: str, after: str) -> list[str]:
-    """Returns the rules that replaced something, each once."""
+    """Return the rules that replaced something, each once."""
     if before == after:
         return []
     placeholders = Counter(_PLACEHOLDER.findall(before))

@@ -27,7 +27,7 @@ _KINDS: Final[Mapping[type, str]] = {
 
 
 def shape_of(response: HttpResponse) -> Shape:
-    """Returns the shape of a response; of a stream, that of all its events together."""
+    """Return the shape of a response; of a stream, that of all its events together."""
     shape: dict[str, set[str]] = {"status": {str(response.status)}}
     media = header(response.headers, "content-type").partition(";")[0].strip().lower()
     shape["content-type"] = {media or "none"}
@@ -58,7 +58,7 @@ def _entries(value: Any, at: str) -> Iterator[tuple[str, str]]:
 
 
 def shape_differences(recorded: Shape, now: Shape) -> list[str]:
-    """Returns how the shapes part, a line for each outermost place."""
+    """Return how the shapes part, a line for each outermost place."""
     lines: list[str] = []
     difference_lines: list[str] = []
     for path in [*recorded, *(path for path in now if path not in recorded)]:

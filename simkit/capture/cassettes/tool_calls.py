@@ -24,12 +24,12 @@ class ToolFailed(Exception):
 
 
 def tool_request(tool: str, args: JsonValue) -> HttpRequest:
-    """Returns the request that stands for a call."""
+    """Return the request that stands for a call."""
     return HttpRequest(CALL, f"tool:{tool}", _JSON, _encode(args))
 
 
 def result_of(recorded: HttpResponse) -> Any:
-    """Returns the recorded result; raises what the call failed with.
+    """Return the recorded result; raise what the call failed with.
 
     An exception of Python's own is that; one of another kind is a ToolFailed under its name.
     """
@@ -49,7 +49,7 @@ def _exception(name: str, text: str) -> Exception:
 
 
 def real_result(tool: str, real: Callable[[], Any], record: Callable[[HttpResponse], None]) -> Any:
-    """Calls a tool, and returns its result or an awaitable of it; ``came`` takes what came of it.
+    """Call a tool, and return its result or an awaitable of it; ``came`` takes what came of it.
 
     Raises what the tool raises, and CassetteInvalid for a result that is no plain data.
     """
@@ -94,7 +94,7 @@ def _failed(problem: Exception) -> HttpResponse:
 
 
 def foreign_type(value: Any) -> str:
-    """Returns the name of the first type that is no plain data; empty if all is."""
+    """Return the name of the first type that is no plain data; empty if all is."""
     if value is None or type(value) in (bool, int, float, str):
         return ""
     if type(value) in (list, tuple):

@@ -88,11 +88,11 @@ class Traffic:
         return self.is_live or any(map(_is_other, self.cassette.interactions))
 
     def records(self, tool: str) -> bool:
-        """Whether a tool's calls are recorded."""
+        """Return whether a tool's calls are recorded."""
         return tool in self._terms.tools
 
     def ask(self, agent: str, turn: int, session: str, request: HttpRequest) -> Exchange:
-        """Returns what answers a request; raises CassetteMissed where nothing may."""
+        """Return what answers a request; raise CassetteMissed where nothing may."""
         turn = self.turns[turn - 1] if self.turns else turn
         # What is answered has its place too: so calls are numbered as the agent makes them.
         number = self._recorder.begin(agent, turn, request, session)
@@ -109,13 +109,13 @@ class Traffic:
         return Exchange(number, agent, turn, request, recorded, answer)
 
     def wait_for(self, exchange: Exchange) -> None:
-        """Notes that a request is sent: it has no answer before one `came`."""
+        """Record that a request is sent: it has no answer before one `came`."""
         self._waiting[exchange.number] = exchange.request
 
     def answered(
         self, exchange: Exchange, answer: HttpAnswer, forwarded: HttpRequest | None = None
     ) -> None:
-        """Takes in what was really answered; ``sent`` is the request as a client sent it.
+        """Take in what was really answered; ``sent`` is the request as a client sent it.
 
         One that asks something else than was asked here, as clients of other versions may write
         it, is recorded as it was asked: so replay finds it.
@@ -162,12 +162,12 @@ class Traffic:
             )
 
     def unanswered(self) -> list[str]:
-        """Returns the requests that were sent and had no whole answer, a line for each."""
+        """Return the requests that were sent and had no whole answer, a line for each."""
         url = self._keying.redactor.url
         return [f"{request.method} {url(request.url)}" for request in self._waiting.values()]
 
     def unplayed(self) -> list[str]:
-        """Returns what answered nothing, a line for each: agent, turn and address."""
+        """Return what answered nothing, a line for each: agent, turn and address."""
         if self.mode == "all" or (self.mode == "once" and self.is_live):
             return []
         return [
@@ -178,7 +178,7 @@ class Traffic:
         ]
 
     def drifted(self) -> list[str]:
-        """Returns where another request was answered than was recorded, a line for each."""
+        """Return where another request was answered than was recorded, a line for each."""
         place_of = self.cassette.place_of
         return [
             f"agent {drift.agent!r} in turn {drift.turn}: interactions[{place_of(drift.number)}]"
@@ -186,7 +186,7 @@ class Traffic:
         ]
 
     def save(self, path: Path) -> int:
-        """Writes what was recorded; returns how many interactions. Raises CassetteInvalid."""
+        """Write what was recorded; return how many interactions. Raises CassetteInvalid."""
         if self.mode in ("none", "verify"):
             return 0
         if self._problem is not None:
@@ -209,7 +209,7 @@ class Traffic:
 
 
 def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
-    """Returns of a cassette what belongs to a scenario: its own, and what is nobody's.
+    """Return of a cassette what belongs to a scenario: its own, and what is nobody's.
 
     Where there is neither, a scenario that ``takes_all`` gets everything: it was renamed, or is a
     variant of the one that was recorded.
@@ -226,7 +226,7 @@ def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
 def _in_place(
     cassette: Cassette, scenario: str, interactions: list[Interaction]
 ) -> tuple[Interaction, ...]:
-    """Returns what a file is to hold: a scenario's interactions stand where they stood."""
+    """Return what a file is to hold: a scenario's interactions stand where they stood."""
     items = cassette.interactions
     is_own = [item.scenario in ("", scenario) for item in items]
     first = is_own.index(True) if True in is_own else len(items)
@@ -239,6 +239,6 @@ def _is_other(item: Interaction) -> bool:
 
 
 def decoded_response(response: HttpResponse) -> HttpResponse:
-    """Returns a response as it was before it was compressed; raises NotDecodable."""
+    """Return a response as it was before it was compressed; raise NotDecodable."""
     encodings = header(response.headers, "content-encoding")
     return msgspec.structs.replace(response, chunks=decoded(response.chunks, encodings))

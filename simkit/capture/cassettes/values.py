@@ -46,17 +46,17 @@ class Cassette(msgspec.Struct, frozen=True, gc=False):
     """Where each interaction stands in the file, if these are only some of its."""
 
     def place_of(self, number: int) -> int:
-        """Returns where an interaction stands in the file."""
+        """Return where an interaction stands in the file."""
         return self.places[number] if self.places else number
 
 
 def lane_of(interaction: Interaction) -> Lane:
-    """Returns the lane in which an interaction was recorded."""
+    """Return the lane in which an interaction was recorded."""
     if not interaction.agent:
         return NOBODY
     return interaction.session, interaction.turn, interaction.agent
 
 
 def place(number: int) -> str:
-    """Returns how messages name one interaction of a cassette, as its file is indexed."""
+    """Return how messages name one interaction of a cassette, as its file is indexed."""
     return f"interactions[{number}]"

@@ -45,7 +45,7 @@ def require() -> None:
 def layout(
     exchanges: Iterable[tuple[HttpRequest, dict[str, Any]]],
 ) -> tuple[list[dict[str, Any]], int]:
-    """Returns interactions as vcrpy lays them out, and the version that it calls this layout.
+    """Return interactions as vcrpy lays them out, and the version that it calls this layout.
 
     A response is what vcrpy's recorders hand over: ``status``, ``headers``, ``body: {string}``.
     Bodies are texts where they can be. Raises ValueError for a request that vcrpy cannot hold.
@@ -64,7 +64,7 @@ def layout(
 
 
 def played(content: str, is_json: bool) -> list[Parts]:
-    """Returns what vcrpy plays of a file that simkit wrote."""
+    """Return what vcrpy plays of a file that simkit wrote."""
     from vcr.serialize import deserialize
     from vcr.serializers import jsonserializer, yamlserializer
 
@@ -76,7 +76,7 @@ def played(content: str, is_json: bool) -> list[Parts]:
 
 
 def is_old(tree: Any) -> bool:
-    """Whether data is a list of interactions, as vcrpy before 1.0 wrote it."""
+    """Return whether data is a list of interactions, as vcrpy before 1.0 wrote it."""
     if not isinstance(tree, list) or not tree:
         return False
     requests = [item.get("request") if isinstance(item, dict) else None for item in tree]
@@ -86,7 +86,7 @@ def is_old(tree: Any) -> bool:
 
 
 def migrated(tree: Sequence[Any]) -> Any:
-    """Returns what vcrpy's migration makes of such a list; raises ValueError where it cannot."""
+    """Return what vcrpy's migration makes of such a list; raise ValueError where it cannot."""
     from vcr.migration import migrate_json
 
     # Of its two ways this is the one that builds nothing but data in every version.
@@ -96,7 +96,7 @@ def migrated(tree: Sequence[Any]) -> Any:
 
 
 def _without_sets(item: Any) -> Any:
-    """Returns an interaction whose request has a mapping for headers: YAML had a set of pairs."""
+    """Return an interaction whose request has a mapping for headers: YAML had a set of pairs."""
     headers = item["request"].get("headers")
     if not isinstance(headers, list):
         return item

@@ -29,7 +29,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, header
 
 
 def rows(library: ModuleType) -> list[Row]:
-    """Returns what is replaced of `aiohttp.connector`."""
+    """Return what is replaced of `aiohttp.connector`."""
     patch = _Patch(library)
     return [(library.BaseConnector, "connect", patch.connect)]
 
@@ -267,7 +267,7 @@ class _Transport(asyncio.Transport):
         self.close()
 
     def _give_back(self, listening: Listening) -> None:
-        """Returns the real connection to its pool if it can serve again, else closes it."""
+        """Return the real connection to its pool if it can serve again, else closes it."""
         real, self._real = self._real, None
         if real.transport is None:
             return  # the server has closed it

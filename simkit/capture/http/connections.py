@@ -37,14 +37,14 @@ class Watcher(Protocol):
         """What may be reached all the same."""
 
     def caused(self, effect: str) -> None:
-        """Hears of an effect of whoever is running now."""
+        """Observe of an effect of whoever is running now."""
 
 
 watcher: Final = contextvars.ContextVar[Watcher | None]("simkit_watcher", default=None)
 
 
 def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
-    """Refuses a connection, or returns who allows it; empty where nobody was asked."""
+    """Reject a connection, or return who allows it; empty where nobody was asked."""
     watching, runs = watcher.get(), allowed_hosts()
     if is_forwarding() or (watching is not None and not watching.network):
         return []
@@ -81,7 +81,7 @@ def _named(host: Any) -> str:
 
 
 def _number(port: Any) -> int | None:
-    """Returns a port; None for none, and for a service's name."""
+    """Return a port; None for none, and for a service's name."""
     if isinstance(port, str | bytes) and port.isdigit():
         return int(port)
     return port if isinstance(port, int) else None

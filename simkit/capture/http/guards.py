@@ -97,17 +97,17 @@ class Guard:
         watcher.reset(self._before)
 
     def note(self, effect: str, where: str) -> None:
-        """Reports the effect unless this place has been reported."""
+        """Report the effect unless this place has been reported."""
         if (effect, where) not in self.reported:
             self.reported.add((effect, where))
             self.report(effect, where)
 
     def counts(self, effect: str) -> bool:
-        """Whether an effect counts where a library causes it in a user's name."""
+        """Return whether an effect counts where a library causes it in a user's name."""
         return effect in WHOEVER_CALLS and not self.trusts
 
     def caused(self, effect: str) -> None:
-        """Reports an effect of whoever called a replaced function."""
+        """Report an effect of whoever called a replaced function."""
         if self.trusts and effect != "network":
             return  # The profile function sees what the user's own code calls.
         frame = user_frame(sys._getframe(1), self.home, nearest=True)
@@ -123,7 +123,7 @@ def guarded(
     trusts_libraries: bool = False,
     slept_in_loop: SleptInLoop | None = None,
 ) -> Guard:
-    """Returns a context manager, active while a user's function runs.
+    """Return a context manager, active while a user's function runs.
 
     ``network=False`` lets connections through, ``allow_hosts`` those to the hosts named; raises
     ValueError for what is no host. ``home`` is the top-level package of the function: its code is
@@ -192,7 +192,7 @@ def _unwatch_this_thread() -> None:
 
 
 def _caused(effect: str) -> Guard | None:
-    """Reports an effect of whoever called a replaced function; returns the active guard."""
+    """Report an effect of whoever called a replaced function; return the active guard."""
     guard = active_guard()
     if guard is not None:
         guard.caused(effect)

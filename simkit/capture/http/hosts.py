@@ -17,14 +17,15 @@ class HostRule(NamedTuple):
     """None for every port."""
 
     def fits(self, host: str, port: int | None) -> bool:
-        """Whether the rule lets this host pass; a port that is not known yet is no objection."""
+        """Return whether the rule lets this host pass; a port that is not known yet is no
+        objection."""
         if self.port is not None and port is not None and self.port != port:
             return False
         return host.endswith(self.host) if self.host.startswith(".") else host == self.host
 
 
 def rule(text: str) -> HostRule:
-    """Reads a rule as users write it; raises ValueError, which says what could be written."""
+    """Read a rule as users write it; raise ValueError, which says what could be written."""
     host, port = text.strip(), ""
     if host.startswith("["):
         host, _, port = host[1:].partition("]")
@@ -49,7 +50,7 @@ class AllowedHosts:
         self._names: dict[str, set[str]] = {}
 
     def allow(self, host: str, port: int | None) -> bool:
-        """Whether a rule fits the host, or a name that was found to have this address."""
+        """Return whether a rule fits the host, or a name that was found to have this address."""
         if not self._rules:
             return False
         name = host if host.startswith("/") else host.lower().rstrip(".")
@@ -57,6 +58,6 @@ class AllowedHosts:
         return any(each.fits(which, port) for each in self._rules for which in known)
 
     def learn(self, host: str, addresses: Iterable[str]) -> None:
-        """Remembers what a name that may be reached was resolved to."""
+        """Remember what a name that may be reached was resolved to."""
         for address in addresses:
             self._names.setdefault(address.lower(), set()).add(host.lower().rstrip("."))

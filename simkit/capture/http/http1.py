@@ -38,7 +38,7 @@ class Message:
         return int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Takes the next bytes; returns the pieces of the body that they hold."""
+        """Take the next bytes; return the pieces of the body that they hold."""
         self.rest += data
         requests: list[bytes] = []
         while not self.is_over and self._step(requests):
@@ -46,7 +46,7 @@ class Message:
         return requests
 
     def _step(self, requests: list[bytes]) -> bool:
-        """Reads one part of the message; False if more bytes are needed."""
+        """Read one part of the message; False if more bytes are needed."""
         if self._state == "head":
             return self._read_head()
         if self._state == "size":
@@ -142,7 +142,7 @@ class Listening:
         return self._message.is_over and not self._message.rest and not self._has_more
 
     def feed_answer(self, data: bytes) -> None:
-        """Hears the next bytes; none means that the server has closed."""
+        """Observe the next bytes; none means that the server has closed."""
         if self._is_over:
             self._has_more = self._has_more or bool(data)
             return
@@ -162,7 +162,7 @@ class Listening:
             tap.chunk(piece)
 
     def ended(self, problem: str) -> None:
-        """Hears that there will be no more, unless the response is over already."""
+        """Observe that there will be no more, unless the response is over already."""
         if not self._is_over:
             self._is_over = True
             if self._tap is not None:
@@ -170,7 +170,7 @@ class Listening:
 
 
 def framing(answer: HttpResponse, method: str) -> Headers:
-    """Returns the headers that say how the body ends: at a length, or by chunks if streamed."""
+    """Return the headers that say how the body ends: at a length, or by chunks if streamed."""
     if answer.status in _BODILESS or (method == "HEAD" and not answer.body):
         return ()
     if len(answer.chunks) > 1 or answer.ends:
@@ -179,7 +179,7 @@ def framing(answer: HttpResponse, method: str) -> Headers:
 
 
 def response_bytes(answer: HttpResponse, method: str) -> Iterator[tuple[int, bytes]]:
-    """Yields an answer as a server sends it, in pieces, each with how long it lets wait in ms."""
+    """Yield an answer as a server sends it, in pieces, each with how long it lets wait in ms."""
     frames = framing(answer, method)
     try:
         reason = HTTPStatus(answer.status).phrase

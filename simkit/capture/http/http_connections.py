@@ -23,7 +23,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 
 
 def rows(library: ModuleType) -> list[Row]:
-    """Returns what is replaced of `http.client`, or of a module whose connections extend its."""
+    """Return what is replaced of `http.client`, or of a module whose connections extend its."""
     if library.__name__ == "http.client":
         return [
             (library.HTTPConnection, "putrequest", _putrequest),

@@ -31,7 +31,7 @@ _TIMEOUT: Final = "the read operation timed out"
 
 
 def rows(library: ModuleType) -> list[Row]:
-    """Returns what is replaced of a library that is `httpx` or has its shape."""
+    """Return what is replaced of a library that is `httpx` or has its shape."""
     patch = _Patch(library)
     return [
         (library.HTTPTransport, "handle_request", patch.sync),
@@ -99,7 +99,7 @@ class _Patch:
         return handle_async_request
 
     def leave_loops_that_are_over(self, transport: Any) -> None:
-        """Forgets the connections of a client that was kept longer than its event loop.
+        """Forget the connections of a client that was kept longer than its event loop.
 
         Each scenario has a loop of its own, where the user's code has one for all its life; a
         connection of a loop that is closed can neither be used nor closed.
@@ -113,7 +113,7 @@ class _Patch:
             connections.clear()
 
     def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Replacement) -> Any:
-        """Returns the answer as the library's own response; raises its own error for none."""
+        """Return the answer as the library's own response; raise its own error for none."""
         if isinstance(answer, NoResponse):
             is_timeout = answer.kind == "timeout"
             error = self.library.ReadTimeout if is_timeout else self.library.ConnectError
@@ -144,7 +144,7 @@ def _problem_text(problem: BaseException) -> str:
 
 
 def _streams(library: ModuleType) -> tuple[type, type]:
-    """Makes the streams that yield an answer, chunk by chunk."""
+    """Make the streams that yield an answer, chunk by chunk."""
 
     class Answered:
         def __init__(self, answer: HttpResponse, request: Any) -> None:
@@ -185,7 +185,7 @@ def _streams(library: ModuleType) -> tuple[type, type]:
 
 
 def _tapped_streams(library: ModuleType) -> tuple[type, type]:
-    """Makes the streams that pass on a real response while a tap hears it."""
+    """Make the streams that pass on a real response while a tap hears it."""
 
     class Tapped:
         def __init__(self, stream: Any, tap: StreamObserver) -> None:

@@ -67,7 +67,7 @@ class Installation:
             return [(owner, name) for (_, name), (owner, _, _) in self._saved.items()]
 
     def replace(self, rows: Iterable[Row]) -> None:
-        """Replaces more while somebody is inside, each attribute once."""
+        """Replace more while somebody is inside, each attribute once."""
         with self._lock:
             if not self._entered:
                 return
@@ -80,7 +80,8 @@ class Installation:
                 setattr(owner, name, replacement)
 
     def _is_beneath(self, owner: Any, name: str) -> bool:
-        """Whether ours is called by what somebody else has put in its place, and so counts."""
+        """Return whether ours is called by what somebody else has put in its place, and so
+        counts."""
         left = self._left.pop((id(owner), name), None)
         if left is None or any(_attribute_of(owner, name) is original for original in left[1:]):
             return False
@@ -104,7 +105,7 @@ def _attribute_of(owner: Any, name: str) -> Any:
 
 
 def _original(function: Any) -> Any:
-    """Returns what was there before replacements that should have gone."""
+    """Return what was there before replacements that should have gone."""
     while id(function) in _covered:
         _, function = _covered.pop(id(function))
     return function

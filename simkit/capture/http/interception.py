@@ -59,7 +59,7 @@ class Patched(NamedTuple):
 
 @contextmanager
 def intercepting() -> Iterator[None]:
-    """Lets requests go through the current gate, while at least one of these is entered.
+    """Let requests go through the current gate, while at least one of these is entered.
 
     Without a router (`simkit.capture.http.request_router.passing_through`), everything is as it
     always was. A task that goes on after the last one is left reaches the network: hold one around
@@ -72,7 +72,7 @@ def intercepting() -> Iterator[None]:
 
 
 def patched() -> list[Patched]:
-    """Returns the client libraries that are installed, with what is replaced of each now."""
+    """Return the client libraries that are installed, with what is replaced of each now."""
     patched_libraries = []
     for library in _LIBRARIES:
         try:
@@ -98,7 +98,7 @@ def _replaced_of(library: _Library) -> list[str]:
 
 
 def _imported_rows() -> list[Row]:
-    """Returns what is replaced of the libraries that are imported, or are just being imported."""
+    """Return what is replaced of the libraries that are imported, or are just being imported."""
     rows_found = []
     for library in _LIBRARIES:
         if library.module in sys.modules:

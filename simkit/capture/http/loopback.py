@@ -47,7 +47,7 @@ class Loopback:
         """What the handler failed with first, where it must not."""
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection to its end."""
+        """Serve one connection to its end."""
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
@@ -70,7 +70,7 @@ class Loopback:
             raise _Refused(500, f"simkit failed: {type(problem).__name__}: {problem}") from problem
 
     async def close(self) -> None:
-        """Ends every connection, idle or not."""
+        """End every connection, idle or not."""
         for task in (tasks := list(self._connections)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -78,7 +78,7 @@ class Loopback:
 
 @asynccontextmanager
 async def listening(handle: Handle, port: int = 0) -> AsyncIterator[Loopback]:
-    """Answers by ``handle`` until it is left; port 0 takes any that is free. Raises OSError."""
+    """Answer by ``handle`` until it is left; port 0 takes any that is free. Raises OSError."""
     loopback = Loopback(handle)
     server = await asyncio.start_server(loopback.connected, HOST, port)
     loopback.url = "http://{}:{}".format(*server.sockets[0].getsockname()[:2])
@@ -103,7 +103,7 @@ class _Connection:
         self._http = h11.Connection(h11.SERVER)
 
     async def run(self) -> None:
-        """Answers until the client, or an answer, ends the connection."""
+        """Answer until the client, or an answer, ends the connection."""
         while True:
             try:
                 request = await self._request()
@@ -142,7 +142,7 @@ class _Connection:
                 return None
 
     async def _answer(self, method: str, decision: Decision) -> bool:
-        """Sends an answer; returns whether the connection goes on."""
+        """Send an answer; return whether the connection goes on."""
         assert not isinstance(decision, Forward), "a loopback server forwards nothing"
         if isinstance(decision, NoResponse):
             if decision.kind == "timeout":
@@ -181,7 +181,7 @@ class _Connection:
         await self._writer.drain()
 
     async def _refuse(self, status: int, problem: str) -> None:
-        """Says what is wrong with a request, and lets the client read that."""
+        """Describe what is wrong with a request, and let the client read that."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         body = refusal(problem)
@@ -198,13 +198,13 @@ class _Connection:
                 await self._say_nothing()
 
     async def _say_nothing(self) -> None:
-        """Reads on until the client gives up."""
+        """Read on until the client gives up."""
         while await self._reader.read(_READ):
             pass
 
 
 def refusal(problem: str) -> bytes:
-    """Returns the body of a refusal, from which every provider's clients take the message."""
+    """Return the body of a refusal, from which every provider's clients take the message."""
     return msgspec.json.encode({"error": {"type": "simkit", "message": problem}})
 
 

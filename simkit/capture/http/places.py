@@ -22,12 +22,13 @@ def is_standard(file: str) -> bool:
 
 
 def _is_generated(file: str) -> bool:
-    """Whether code was made at run time, as a dataclass's ``__init__``: its caller is asked."""
+    """Return whether code was made at run time, as a dataclass's ``__init__``: its caller is
+    asked."""
     return file.startswith("<") and not file.startswith(("<frozen ", "<stdin", "<ipython"))
 
 
 def user_frame(frame: FrameType | None, home: str, nearest: bool) -> FrameType | None:
-    """Returns the frame if it is user code, or None; with ``nearest`` its callers are asked too.
+    """Return the frame if it is user code, or None; with ``nearest`` its callers are asked too.
 
     Code of the top-level package ``home`` is user code wherever it is installed.
     """
@@ -44,7 +45,7 @@ def user_frame(frame: FrameType | None, home: str, nearest: bool) -> FrameType |
 
 
 def place(frame: FrameType, line: int = 0) -> str:
-    """Returns ``package/file.py:line in function``, the same wherever that is run from."""
+    """Return ``package/file.py:line in function``, the same wherever that is run from."""
     file = Path(frame.f_code.co_filename)
     packages = tuple((frame.f_globals.get("__name__") or "").split("."))
     if file.stem != "__init__":
@@ -55,7 +56,7 @@ def place(frame: FrameType, line: int = 0) -> str:
 
 
 def raised_at(problem: BaseException, home: str = "") -> str:
-    """Returns the innermost place in user code that an exception passed; empty for none."""
+    """Return the innermost place in user code that an exception passed; empty for none."""
     location, step = "", problem.__traceback__
     while step is not None:
         if user_frame(step.tb_frame, home, nearest=False) is not None:
@@ -66,7 +67,7 @@ def raised_at(problem: BaseException, home: str = "") -> str:
 
 
 def stack(frame: FrameType | None, most: int = 5) -> list[str]:
-    """Returns the nearest places in user code, innermost first; a library's where there is none."""
+    """Return the nearest places in user code, innermost first; a library's where there is none."""
     frames: list[str] = []
     walked = frame
     while len(frames) < most and (walked := user_frame(walked, "", nearest=True)) is not None:

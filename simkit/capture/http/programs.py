@@ -51,7 +51,7 @@ class Program:
         folder: str,
         environment: Callable[[str], Mapping[str, str]],
     ) -> None:
-        """Starts it in a folder; ``environment`` returns its variables for the server's address.
+        """Start it in a folder; ``environment`` returns its variables for the server's address.
 
         Raises Unsupported where the server's library is missing, and ScriptBroken where there is
         no such command.
@@ -89,7 +89,7 @@ class Program:
                 ) from None
 
     def request(self, patience_s: float | None = None) -> Request:
-        """Waits for the program's next request; raises ProgramFailed where none comes in time.
+        """Wait for the program's next request; raise ProgramFailed where none comes in time.
 
         Its time is `SILENCE_S`, or ``patience_s``.
         """
@@ -108,7 +108,7 @@ class Program:
                 )
 
     def stop(self, *, by_itself: bool) -> None:
-        """Ends the program, or waits until it ends ``by_itself`` for a while first; takes the
+        """End the program, or wait until it ends ``by_itself`` for a while first; take the
         server away."""
         steps = [None] if by_itself else []
         with owned_by(Owner()):
@@ -141,7 +141,7 @@ class Program:
         return f"ended with exit code {status}"
 
     def _tail(self) -> str:
-        """Returns the last lines that the program printed, as lines of a message."""
+        """Return the last lines that the program printed, as lines of a message."""
         self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, self._output.tell() - _TAIL))
         lines = self._output.read().decode(errors="replace").strip().splitlines()

@@ -48,7 +48,7 @@ class ProviderClients:
         self._clients: dict[str, Any] = {}
 
     def send(self, request: HttpRequest) -> ProviderExchange:
-        """Sends a request; raises ProviderUnreached where there is nothing to send it with.
+        """Send a request; raise ProviderUnreached where there is nothing to send it with.
 
         It is sent outside of the run: under the real clock, and through no other's gate.
         """
@@ -91,7 +91,7 @@ class ProviderClients:
         return self._clients[protocol]
 
     def close(self) -> None:
-        """Lets go of the connections."""
+        """Let go of the connections."""
         while self._clients:
             _, client = self._clients.popitem()
             client.close()
@@ -104,7 +104,7 @@ class _Hearing:
         self.exchange: ProviderExchange | None = None
 
     def take(self, request: HttpRequest) -> Decision:
-        """Lets a request through."""
+        """Let a request through."""
         if protocol_of(request) is None:
             return Forward(None)
 
@@ -115,12 +115,12 @@ class _Hearing:
 
 
 def _post(path: str) -> Callable[[Any, HttpRequest, Any], object]:
-    """Returns what sends a body as it is, to a path below the client's own address."""
+    """Return what sends a body as it is, to a path below the client's own address."""
     return lambda client, request, body: client.post(path, body=body, cast_to=object)
 
 
 def _generate(client: Any, request: HttpRequest, body: Any) -> object:
-    """Sends a body to a Gemini model: the client adds it to what it makes of the contents."""
+    """Send a body to a Gemini model: the client adds it to what it makes of the contents."""
     model = PROTOCOLS["gemini"].parse_request(request).model
     options = {
         "model": model,

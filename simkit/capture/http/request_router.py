@@ -53,10 +53,10 @@ class Pauses(Protocol):
     """How who asks waits for an answer: in virtual time, beside all others who wait."""
 
     def sleep(self, seconds: float) -> None:
-        """Stops this thread."""
+        """Stop this thread."""
 
     async def sleep_in_loop(self, seconds: float) -> None:
-        """Stops this task."""
+        """Stop this task."""
 
 
 class Later:
@@ -68,12 +68,12 @@ class Later:
         self._pauses, self._seconds, self.take = pauses, wait_ms / 1_000, take
 
     def waited_for(self) -> Decision | Later:
-        """Returns what comes of it, once this thread has waited."""
+        """Return what comes of it, once this thread has waited."""
         self._pauses.sleep(self._seconds)
         return self.take()
 
     async def waited_for_in_loop(self) -> Decision | Later:
-        """Returns what comes of it, once this task has waited."""
+        """Return what comes of it, once this task has waited."""
         await self._pauses.sleep_in_loop(self._seconds)
         return self.take()
 
@@ -82,11 +82,11 @@ class RequestRouter(Protocol):
     """Decides about every request that leaves the user's code; may be called from any thread."""
 
     def take(self, request: HttpRequest) -> Decision | Later:
-        """Answers or forwards, at once or later; raises RunHalted where the run cannot go on."""
+        """Answer or forwards, at once or later; raise RunHalted where the run cannot go on."""
 
 
 def decide(gate: RequestRouter, request: HttpRequest) -> Decision:
-    """Returns what a gate decides, once this thread has waited for it."""
+    """Return what a gate decides, once this thread has waited for it."""
     decision = gate.take(request)
     while isinstance(decision, Later):
         decision = decision.waited_for()
@@ -94,7 +94,7 @@ def decide(gate: RequestRouter, request: HttpRequest) -> Decision:
 
 
 async def taken_in_loop(gate: RequestRouter, request: HttpRequest) -> Decision:
-    """Returns what a gate decides, once this task has waited for it."""
+    """Return what a gate decides, once this task has waited for it."""
     decision = gate.take(request)
     while isinstance(decision, Later):
         decision = await decision.waited_for_in_loop()
@@ -119,7 +119,7 @@ _lock: Final = threading.RLock()
 
 @contextmanager
 def passing_through(gate: RequestRouter, allow_hosts: Iterable[str] = ()) -> Iterator[None]:
-    """Sends what this context requests through a gate, and refuses every other connection.
+    """Send what this context requests through a gate, and reject every other connection.
 
     ``allow_hosts`` may be connected to by what is no HTTP client of a patched library; an HTTP
     request goes to the gate whatever its host. Raises ValueError for what is no host.
@@ -137,7 +137,7 @@ def passing_through(gate: RequestRouter, allow_hosts: Iterable[str] = ()) -> Ite
 
 
 def _openings() -> list[_Opening]:
-    """Returns what this context belongs to, if that is still open, else all that are open and may
+    """Return what this context belongs to, if that is still open, else all that are open and may
     be meant."""
     mine = _current.get()
     if mine in _open:
@@ -147,12 +147,12 @@ def _openings() -> list[_Opening]:
 
 
 def is_gated() -> bool:
-    """Whether a gate is asked about what is requested here."""
+    """Return whether a gate is asked about what is requested here."""
     return (bool(_open) or _current.get() is not None) and not _forwarding.get()
 
 
 def current_gate(request: HttpRequest) -> RequestRouter | None:
-    """Returns the gate that a request goes through; None while no scenario runs.
+    """Return the gate that a request goes through; None while no scenario runs.
 
     Raises RunHalted if it cannot be told.
     """
@@ -176,7 +176,7 @@ def current_gate(request: HttpRequest) -> RequestRouter | None:
 
 
 def allowed_hosts() -> list[AllowedHosts]:
-    """Returns what the runs allow that a connection here may belong to; empty for no run.
+    """Return what the runs allow that a connection here may belong to; empty for no run.
 
     Inside `forwarding` there is none to ask.
     """
@@ -187,7 +187,7 @@ def allowed_hosts() -> list[AllowedHosts]:
 
 @contextmanager
 def forwarding() -> Iterator[None]:
-    """Lets this context reach the network for a request that its gate has forwarded."""
+    """Let this context reach the network for a request that its gate has forwarded."""
     before = _forwarding.set(True)
     try:
         yield
@@ -196,7 +196,7 @@ def forwarding() -> Iterator[None]:
 
 
 def is_forwarding() -> bool:
-    """Whether what is requested here was let through by a gate."""
+    """Return whether what is requested here was let through by a gate."""
     return _forwarding.get()
 
 
@@ -207,5 +207,5 @@ def is_left_behind() -> bool:
 
 
 def leave() -> None:
-    """Lets this context belong to no gate, as a thread that several runs may share must."""
+    """Let this context belong to no gate, as a thread that several runs may share must."""
     _current.set(None)

@@ -57,7 +57,8 @@ _read: Final[WeakKeyDictionary[ModuleType, _Read]] = WeakKeyDictionary()
 
 
 def may_cause_effects(home: str) -> bool:
-    """Whether code of a top-level package, or user code that it uses, names what would be reported.
+    """Return whether code of a top-level package, or user code that it uses, names what would be
+    reported.
 
     True where that cannot be told.
     """
@@ -88,12 +89,12 @@ def _is_any_suspect(home: str) -> bool:
 
 
 def reached_by(home: str) -> frozenset[str]:
-    """Returns the modules that code of a top-level package, or user code that it uses, uses."""
+    """Return the modules that code of a top-level package, or user code that it uses, uses."""
     return _reach(home).modules
 
 
 def imports_by_text(home: str) -> bool:
-    """Returns whether code that is reached may import modules whose names are made at run time."""
+    """Return whether code that is reached may import modules whose names are made at run time."""
     return _reach(home).imports_by_text
 
 
@@ -131,13 +132,13 @@ def _reach(home: str) -> _Reach:
 
 
 def is_among(reached: Collection[str], package: str) -> bool:
-    """Whether modules that are reached are of a package, or it itself."""
+    """Return whether modules that are reached are of a package, or it itself."""
     inside = f"{package}."
     return any(name == package or name.startswith(inside) for name in reached)
 
 
 def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
-    """Yields the modules of a top-level package, and all that user code from there on uses; None
+    """Yield the modules of a top-level package, and all that user code from there on uses; None
     for what is not imported."""
     inside = f"{home}."
     waiting = [name for name in [*sys.modules] if name.startswith(inside)]
@@ -154,7 +155,7 @@ def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
 
 
 def _named_by(home: str, name: str, module: ModuleType | None) -> Iterator[str]:
-    """Yields the modules that one module uses, if it is user code; imports nothing."""
+    """Yield the modules that one module uses, if it is user code; import nothing."""
     if module is not None:
         if _is_of(home, name, module):
             yield from _used_by(module, _reading(module))
@@ -168,7 +169,7 @@ def _named_by(home: str, name: str, module: ModuleType | None) -> Iterator[str]:
 
 
 def _spec_of(name: str) -> ModuleSpec | None:
-    """Returns where a module would come from, without importing its parents."""
+    """Return where a module would come from, without importing its parents."""
     spec, path, full = None, None, ""
     for part in name.split("."):
         full = f"{full}.{part}" if full else part
@@ -184,7 +185,7 @@ def _spec_of(name: str) -> ModuleSpec | None:
 
 
 def _absolute(name: str, package: str) -> str:
-    """Returns the full name of a module that code of a package imports, as ``..part`` perhaps."""
+    """Return the full name of a module that code of a package imports, as ``..part`` perhaps."""
     try:
         return resolve_name(name, package)
     except ImportError:  # Beyond the top, which Python would refuse as well.
@@ -209,13 +210,13 @@ def _names_an_effect(names: set[str]) -> bool:
 
 
 def _is_an_effect(value: Any) -> bool:
-    """Whether a value is a function that would be reported."""
+    """Return whether a value is a function that would be reported."""
     code = getattr(value, "__code__", None)
     return id(code) in FUNCTIONS or (isinstance(value, BuiltinFunctionType) and value in BUILTINS)
 
 
 def _code_of(module: ModuleType) -> CodeType | None:
-    """Returns the code that made a module, classes and all; None where that is not known."""
+    """Return the code that made a module, classes and all; None where that is not known."""
     return _code(module.__spec__)
 
 
@@ -252,7 +253,7 @@ def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str,
 
 
 def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
-    """Yields the modules that a module imports, or holds something of."""
+    """Yield the modules that a module imports, or hold something of."""
     package = module.__package__ or module.__name__.rpartition(".")[0]
     yield from (_absolute(name, package) for name in read.imports)
     for value in list(vars(module).values()):
@@ -271,6 +272,6 @@ def _is_users(module: ModuleType) -> bool:
 
 
 def _would_be_users(name: str) -> bool:
-    """Whether a module that is not imported yet would be user code."""
+    """Return whether a module that is not imported yet would be user code."""
     spec = _spec_of(name)
     return spec is not None and spec.origin is not None and not is_library(spec.origin)

@@ -13,12 +13,12 @@ from simkit.capture.http.connections import watcher
 
 
 def seconds(value: Any) -> float | None:
-    """Returns a client's read timeout; None for one that waits for ever."""
+    """Return a client's read timeout; None for one that waits for ever."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def wait(wait_ms: int, timeout_s: float | None) -> bool:
-    """Waits; False if the client's time ran out."""
+    """Wait; False if the client's time ran out."""
     delay_s, is_patient = shortened(wait_ms, timeout_s)
     if delay_s:
         time.sleep(delay_s)
@@ -26,7 +26,7 @@ def wait(wait_ms: int, timeout_s: float | None) -> bool:
 
 
 async def wait_async(wait_ms: int, timeout_s: float | None) -> bool:
-    """Waits; False if the client's time ran out."""
+    """Wait; False if the client's time ran out."""
     delay_s, is_patient = shortened(wait_ms, timeout_s)
     if delay_s:
         await asyncio.sleep(delay_s)
@@ -34,7 +34,7 @@ async def wait_async(wait_ms: int, timeout_s: float | None) -> bool:
 
 
 def shortened(wait_ms: int, timeout_s: float | None) -> tuple[float, bool]:
-    """Returns how long to wait really, and whether the client waits that long."""
+    """Return how long to wait really, and whether the client waits that long."""
     is_patient = timeout_s is None or wait_ms <= timeout_s * 1_000
     wait_s = wait_ms / 1_000 if is_patient else timeout_s or 0.0
     return (0.0 if watcher.get() is not None else wait_s), is_patient

@@ -56,7 +56,7 @@ __all__ = ["Lint", "Watch", "all_lints", "run_lints"]
 
 
 def all_lints() -> Iterator[Lint]:
-    """Yields a fresh instance of every lint; each keeps its own state over one trace."""
+    """Yield a fresh instance of every lint; each keeps its own state over one trace."""
     pairing = Pairing()
     yield ScriptMismatch()
     yield Uncontrolled()

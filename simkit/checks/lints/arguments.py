@@ -28,7 +28,7 @@ class ArgumentLost:
     kinds: tuple[type, ...] = (e.ToolCalled,)
 
     def look(self, event: e.ToolCalled, view: View) -> Iterable[Hit]:
-        """Compares what a tool was called with to what its model said."""
+        """Compare what a tool was called with to what its model said."""
         request = view.requests.get(event.call_id)
         if request == event.args or not isinstance(request, Mapping):
             return ()

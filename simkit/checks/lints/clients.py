@@ -37,7 +37,7 @@ class _Again:
     def failed(
         self, event: e.ModelRetried | e.ContextBuilt, view: View
     ) -> tuple[CallView, e.ModelFailed] | None:
-        """Returns the call that a context repeats, and how that failed; None for all else."""
+        """Return the call that a context repeats, and how that failed; None for all else."""
         key = event.session, event.agent
         if isinstance(event, e.ModelRetried):
             self._retried[key] = event
@@ -64,7 +64,7 @@ class RetriedInVain(_Again):
     id = "NET-01"
 
     def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at every call that is made again."""
+        """Look at every call that is made again."""
         failure = self.failed(event, view)
         if failure is None:
             return ()
@@ -90,7 +90,7 @@ class RetriedTooEarly(_Again):
     id = "NET-02"
 
     def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at every call that is made again."""
+        """Look at every call that is made again."""
         failure = self.failed(event, view)
         if failure is None or view.started is None or view.started.driver == "served":
             return ()
@@ -130,7 +130,7 @@ class CutReplyTaken:
         """Messages that say what came, and of which no model is known to have said them."""
 
     def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
-        """Notes what broke off, and looks for it in what follows."""
+        """Record what broke off, and look for it in what follows."""
         if isinstance(event, e.ModelFailed):
             if event.partial.strip():
                 self._partial[event.session, event.partial.strip()] = event
@@ -190,7 +190,7 @@ class RetryStorm:
     kinds: tuple[type, ...] = (e.ModelRetried,)
 
     def look(self, event: e.ModelRetried, view: View) -> Iterable[Hit]:
-        """Reports a call at the first attempt too many."""
+        """Report a call at the first attempt too many."""
         if event.attempt != ATTEMPTS_MOST + 1:
             return ()
         call = view.calls[event.call]

@@ -37,7 +37,7 @@ class WrongInstructions:
         """Turn and agent, with the agent whose instructions it is sent."""
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the first context of each run."""
+        """Look at the first context of each run."""
         facts = view.pipeline.agents.get(event.agent)
         if event.base or facts is None:
             return ()
@@ -54,7 +54,7 @@ class WrongInstructions:
         return (Hit(self.id, problem, event.turn, event.agent, call.index),)
 
     def _of_another(self, event: e.ContextBuilt, own: str, view: View) -> Iterable[Hit]:
-        """Looks for other agents' instructions among the system messages that code sends."""
+        """Look for other agents' instructions among the system messages that code sends."""
         if not _is_whole(own):
             return ()
         call = view.calls[event.call]
@@ -81,12 +81,14 @@ class WrongInstructions:
 
 
 def _is_whole(instructions: str) -> bool:
-    """Whether an agent's instructions are known word for word: there are some, and none is made."""
+    """Return whether an agent's instructions are known word for word: there are some, and none is
+    made."""
     return bool(instructions) and "${" not in instructions and "{" not in instructions
 
 
 def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:
-    """Whether the instructions are there as nearly always: once, word for word, by themselves."""
+    """Return whether the instructions are there as nearly always: once, word for word, by
+    themselves."""
     blocks = 0
     for part in parts:
         if type(part) is e.Made:
@@ -101,7 +103,7 @@ def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:
 
 
 def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: str) -> str:
-    """Says what is wrong with the instructions blocks; empty if nothing is."""
+    """Describe what is wrong with the instructions blocks; empty if nothing is."""
     if not declared:
         return f"has no instructions, but is sent {_excerpt(blocks[0][1])}" if blocks else ""
     if not blocks:
@@ -117,7 +119,7 @@ def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: st
 
 
 def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
-    """Returns agent and text of every instructions block."""
+    """Return agent and text of every instructions block."""
     blocks: list[tuple[str | None, str]] = []
     for part in parts:
         if type(part) is not e.Made:
@@ -134,7 +136,8 @@ def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
 
 
 def _is_spoken_for(part: e.Made) -> bool:
-    """Whether a made message carries an agent's name, as only instructions and summaries do."""
+    """Return whether a made message carries an agent's name, as only instructions and summaries
+    do."""
     message = part.message
     return message.agent is not None and not message.id and part.section != "summary"
 
@@ -153,7 +156,7 @@ class OverBudget:
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at every context that has a budget."""
+        """Look at every context that has a budget."""
         budget, tokens = event.budget, event.tokens
         if not budget or tokens < WARNED_SHARE * budget:
             return ()
@@ -181,7 +184,7 @@ class CurrentMessageTwice:
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the first context of each run: at what is made, and at the current turn."""
+        """Look at the first context of each run: at what is made, and at the current turn."""
         current = view.turns[-1].message
         if event.base or current is None or not current.id:
             return ()
@@ -218,7 +221,7 @@ def _is_made_of(part: MadePart, identity: str) -> bool:
 
 
 def _times_shown(part: ShownPart, identity: str, turn: int) -> int:
-    """How often the current turn's part of a history shows a message."""
+    """Return how often the current turn's part of a history shows a message."""
     times = 0
     hi, lo = part.hi, part.lo
     if part.tail:

@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 def first_call_of_target(
     event: e.ContextBuilt, view: View
 ) -> tuple[CallView, e.HandoffRequested] | None:
-    """Returns the call and its handoff, if this is the first context that a handoff's target gets.
+    """Return the call and its handoff, if this is the first context that a handoff's target gets.
 
     A call that a summarising agent makes within the target's run is none of its own.
     """
@@ -56,7 +56,7 @@ class RequestLost:
         self._lost: list[_Lost] = []
 
     def look(self, event: e.ContextBuilt | e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Looks at the first context of each handoff's target; of code, again at the turn's end."""
+        """Look at the first context of each handoff's target; of code, again at the turn's end."""
         if isinstance(event, e.TurnFinished):
             lost, self._lost = self._lost, []
             return [hit for loss in lost for hit in loss.hits(view)]
@@ -115,7 +115,7 @@ class _Lost(NamedTuple):
     """The target is sent what the handoff itself carries."""
 
     def hits(self, view: View) -> Iterable[Hit]:
-        """Returns the hit as bad as it is, now that the turn is over."""
+        """Return the hit as bad as it is, now that the turn is over."""
         is_tool = view.handoffs[self.handoff.handoff].mode == "delegate" or self._has_gone_on(view)
         if is_tool and self.is_asked:
             return ()
@@ -123,7 +123,7 @@ class _Lost(NamedTuple):
         return (self.hit if is_known else replace(self.hit, severity="W"),)
 
     def _has_gone_on(self, view: View) -> bool:
-        """Whether the source asks its model again, though nobody has handed control back."""
+        """Return whether the source asks its model again, though nobody has handed control back."""
         later = view.turns[-1].calls[self.calls :]
         runs = [view.runs.get(call.run) for call in later if call.agent == self.handoff.from_agent]
         return any(run is not None and not run.handoff for run in runs)
@@ -164,7 +164,7 @@ def _is_shown(
 
 
 def _inner_texts(value: JsonValue) -> Iterator[str]:
-    """Yields the texts inside an object or a list."""
+    """Yield the texts inside an object or a list."""
     if isinstance(value, Mapping):
         value = [*value.values()]
     if isinstance(value, list):
@@ -176,8 +176,8 @@ def _inner_texts(value: JsonValue) -> Iterator[str]:
 
 
 def _is_settled(part: ShownPart, number: int) -> bool:
-    """Whether a message is among those that are settled: where a turn was resumed, or where a
-    driver settles what it was shown before. Looks at what was said since, from the newest on."""
+    """Return whether a message is among those that are settled: where a turn was resumed, or where
+    a driver settles what it was shown before. Looks at what was said since, from the newest on."""
     for place in range(part.hi - 1, part.lo - 1, -1):
         entry = part.stream.entries[place]
         if entry.number <= number:
@@ -186,7 +186,7 @@ def _is_settled(part: ShownPart, number: int) -> bool:
 
 
 def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[str]:
-    """Yields the texts of a context: what is made, this turn, then the newest of the settled."""
+    """Yield the texts of a context: what is made, this turn, then the newest of the settled."""
     for part in parts:
         if type(part) is MadePart:
             yield part.message.content
@@ -244,7 +244,7 @@ class ContextIgnored:
     def look(
         self, event: e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
     ) -> Iterable[Hit]:
-        """Looks for what is handed over in each context of the target, until its run is over."""
+        """Look for what is handed over in each context of the target, until its run is over."""
         if isinstance(event, e.ContextBuilt):
             self._read(event, view)
             return ()
@@ -308,7 +308,7 @@ class _Handed(NamedTuple):
 
 
 def _texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
-    """Returns what to look for by the payload's keys; by an empty one where it has none.
+    """Return what to look for by the payload's keys; by an empty one where it has none.
 
     A key that only names the target or the source is the address (``next``, ``active_agent``).
     """
@@ -325,7 +325,7 @@ def _texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
 
 
 def _required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
-    """Returns the keys that the contract requires; None for all, where nobody could declare any."""
+    """Return the keys that the contract requires; None for all, where nobody could declare any."""
     contract = contract_of(handoff, facts)
     if contract is None:
         return None if facts.is_code else ()
@@ -337,7 +337,7 @@ def _required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[st
 
 
 def _recognisable(value: JsonValue) -> Iterator[str]:
-    """Yields the beginnings of the leaves that can be told from chance, plain and as in JSON."""
+    """Yield the beginnings of the leaves that can be told from chance, plain and as in JSON."""
     if isinstance(value, Mapping):
         for item in value.values():
             yield from _recognisable(item)
@@ -385,7 +385,7 @@ class DataInQuery:
         self._indexes: dict[str, _Blocks] = {}
 
     def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
-        """Looks at every handoff that was made with a query."""
+        """Look at every handoff that was made with a query."""
         raw = event.query or ""
         if len(raw) < WHOLE_MIN:
             return ()
@@ -411,7 +411,7 @@ class DataInQuery:
         return (Hit(self.id, problem, event.turn, event.from_agent, data=data),)
 
     def _index_states(self, view: View) -> None:
-        """Reads the state updates since the last long query."""
+        """Read the state updates since the last long query."""
         events = view.events
         for place in range(self._read, len(events)):
             update = events[place]
@@ -433,7 +433,7 @@ class _Blocks:
         """Block to the newest text that has it, and where."""
 
     def add_all(self, value: Any) -> None:
-        """Takes every long text inside a value."""
+        """Take every long text inside a value."""
         if isinstance(value, str):
             if len(value) >= WHOLE_MIN:
                 text = " ".join(value.split())

@@ -22,7 +22,7 @@ MessagesByKey = dict[Hashable, tuple[Message, str]]
 
 
 def key_of(message: Message) -> Hashable:
-    """Returns what two duplicates have in common.
+    """Return what two duplicates have in common.
 
     Author, turn and content; for calls and results their ids too, since two calls of a tool may
     well ask, or answer, the same.
@@ -90,7 +90,7 @@ class DuplicateMessage:
         self._reported: set[tuple[str, Pair]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at what is made, at the current turn, and at what is new in the settled part."""
+        """Look at what is made, at the current turn, and at what is new in the settled part."""
         context = view.calls[event.call].context
         pairs: list[Pair] = []
         by_key: MessagesByKey = {}
@@ -130,7 +130,7 @@ class DuplicateMessage:
         return self._hits(pairs, event, index, message_.id if message_ is not None else "")
 
     def _settle(self, part: ShownPart, pairs: list[Pair]) -> None:
-        """Reads what is new in the settled part, and finds its pairs."""
+        """Read what is new in the settled part, and find its pairs."""
         stream = part.stream
         stream_state = self._streams.get(stream.id)
         if stream_state is None or stream_state.stream is not stream:
@@ -150,7 +150,7 @@ class DuplicateMessage:
         stream_state.read = hi
 
     def _cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
-        """Compares the histories of one context with each other, once for each new message."""
+        """Compare the histories of one context with each other, once for each new message."""
         for part in shown_parts:
             stream_state = self._streams[part.stream.id]
             entries = part.stream.entries
@@ -202,7 +202,7 @@ class DuplicateMessage:
 
 
 def _named(pairs: Sequence[Pair]) -> str:
-    """Names what stands twice: ``message m3 twice (section history)``."""
+    """Name what stands twice: ``message m3 twice (section history)``."""
     a, first, b, two = pairs[0]
     through = f"section {first}" if first == two else f"sections {first} and {two}"
     if not a or not b:
@@ -215,7 +215,7 @@ def _named(pairs: Sequence[Pair]) -> str:
 
 
 def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pair]) -> None:
-    """Takes a message that is made, said in this turn or in this run."""
+    """Take a message that is made, said in this turn or in this run."""
     content = message.content
     other = by_key.get(content)
     if other is None:
@@ -231,7 +231,7 @@ def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pai
 
 
 def _join_tail(by_key: MessagesByKey, part: ShownPart, pairs: list[Pair], several: bool) -> None:
-    """Takes the current turn's messages; by their ids too where another history shows them."""
+    """Take the current turn's messages; by their ids too where another history shows them."""
     tail, section = part.tail, part.section
     for place in range(max(0, part.lo - part.hi), len(tail)):
         message = tail[place]
@@ -247,7 +247,7 @@ def _join_tail(by_key: MessagesByKey, part: ShownPart, pairs: list[Pair], severa
 def _against_settled(
     by_key: MessagesByKey, part: ShownPart, stream_state: _StreamState, pairs: list[Pair]
 ) -> None:
-    """Finds messages of earlier turns that equal one of this context's other messages."""
+    """Find messages of earlier turns that equal one of this context's other messages."""
     for message, section in by_key.values():
         twin = stream_state.twin(message)
         if twin >= part.lo:

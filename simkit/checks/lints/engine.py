@@ -22,7 +22,7 @@ class Lint(Protocol):
     """The kinds of event that it looks at."""
 
     def look(self, event: Any, view: View) -> Iterable[Hit]:
-        """Yields what does not hold, given the event, which the view has taken in already."""
+        """Yield what does not hold, given the event, which the view has taken in already."""
 
 
 Look: TypeAlias = Callable[[Any, View], Iterable[Hit]]
@@ -30,7 +30,7 @@ Look: TypeAlias = Callable[[Any, View], Iterable[Hit]]
 
 @lru_cache
 def _places(kinds: tuple[tuple[type, ...], ...]) -> dict[type, list[int]]:
-    """Returns for each kind of event the places of the lints that look at it."""
+    """Return for each kind of event the places of the lints that look at it."""
     places: dict[type, list[int]] = {}
     for place, watched in enumerate(kinds):
         for kind in watched:
@@ -50,7 +50,7 @@ class Watch:
         }
 
     def see(self, events: Iterable[AnyEvent]) -> None:
-        """Looks at what has happened since."""
+        """Look at what has happened since."""
         view, watching = self.view, self._watching
         for event in events:
             view.apply(event)
@@ -61,7 +61,7 @@ class Watch:
 
 
 def run_lints(events: Sequence[AnyEvent], lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
-    """Returns the view of the whole trace, and what the lints saw."""
+    """Return the view of the whole trace, and what the lints saw."""
     watch = Watch(lints)
     watch.see(events)
     return watch.view, watch.hits

@@ -42,7 +42,7 @@ class RequiredFactMissing:
         self._required: dict[str, tuple[_Required, ...]] = {}
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the first context of each run."""
+        """Look at the first context of each run."""
         agent = event.agent
         required = self._required.get(agent)
         if required is None:
@@ -90,7 +90,7 @@ class _Secret(msgspec.Struct, frozen=True):
     channel: str
 
     def is_in(self, text: str) -> bool:
-        """Whether it stands in a text, with nothing joined to either end."""
+        """Return whether it stands in a text, with nothing joined to either end."""
         secret, start = self.text, text.find(self.text)
         while start >= 0:
             end = start + len(secret)
@@ -141,7 +141,7 @@ class PrivateFactLeaked:
     def look(
         self, event: e.RunStarted | e.StateUpdated | e.ContextBuilt, view: View
     ) -> Iterable[Hit]:
-        """Collects what is private, and looks for it in every context."""
+        """Collect what is private, and look for it in every context."""
         if isinstance(event, e.RunStarted):
             self._begin(event.pipeline)
         elif not self._owners:
@@ -210,7 +210,7 @@ class PrivateFactLeaked:
         parts: Iterable[MadePart | ShownPart],
         messages: Iterable[Message],
     ) -> Iterator[tuple[str, _Secret]]:
-        """Yields what is private in a context: of a later call of a run, in what is new."""
+        """Yield what is private in a context: of a later call of a run, in what is new."""
         for message in messages:
             yield from self._in_message(message, "run", event.agent)
         for part in parts if not event.base else ():
@@ -240,7 +240,7 @@ class PrivateFactLeaked:
             yield from self._in_text(_text_of(message), section)
 
     def _in_settled(self, part: ShownPart, agent: str) -> Iterator[tuple[str, _Secret]]:
-        """Looks for new secrets in what is old, and for all of them in what is new."""
+        """Look for new secrets in what is old, and for all of them in what is new."""
         index = self._indexes.get(part.stream.id)
         if index is None or index.stream is not part.stream:
             index = self._indexes[part.stream.id] = _Index(part.stream)
@@ -264,7 +264,7 @@ class PrivateFactLeaked:
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """Yields every text inside a value."""
+    """Yield every text inside a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Message):
@@ -278,7 +278,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
-    """Yields (section, text) of a made message, without instructions."""
+    """Yield (section, text) of a made message, without instructions."""
     if part.pieces:
         for piece in part.pieces:
             if piece.section != "instructions":
@@ -288,7 +288,7 @@ def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
 
 
 def _text_of(message: Message) -> str:
-    """What a message says, and what its calls ask."""
+    """Return what a message says, and what its calls ask."""
     if not message.calls:
         return message.content
     call_args = [_encode(call.args).decode() for call in message.calls]

@@ -50,7 +50,7 @@ class FilteredComesBack:
         self._streams: dict[str, _StreamState] = {}
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at what is new in each history, and at the current turn's part of it."""
+        """Look at what is new in each history, and at the current turn's part of it."""
         if "sections" in view.pipeline.observes:
             return ()
         context = view.calls[event.call].context
@@ -81,7 +81,7 @@ class FilteredComesBack:
 
 
 def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, DroppedMessage]]:
-    """Yields what the part shows anew though a filter that is not at work took it out before."""
+    """Yield what the part shows anew though a filter that is not at work took it out before."""
     stream = part.stream
     if stream_state.stream is not stream:
         stream_state.begin(stream)

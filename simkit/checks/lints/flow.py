@@ -21,7 +21,7 @@ class LimitPassed:
     kinds: tuple[type, ...] = (e.LimitReached,)
 
     def look(self, event: e.LimitReached, view: View) -> Iterable[Hit]:
-        """Reports every limit that was reached."""
+        """Report every limit that was reached."""
         where = f" in turn {event.turn}" if event.turn else ""
         problem = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
         data = {"limit": event.limit, "allowed": event.allowed}
@@ -44,7 +44,7 @@ class UndeclaredEdge:
     kinds: tuple[type, ...] = (e.AgentStarted,)
 
     def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Asks every start for its reason."""
+        """Ask every start for its reason."""
         if view.pipeline.is_open:
             return ()
         wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
@@ -100,7 +100,7 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
 
 
 def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:
-    """Whether the run is the turn's first, or one of several that start it in parallel."""
+    """Return whether the run is the turn's first, or one of several that start it in parallel."""
     if len(runs) > 1:
         together = event.group and all(run.group == event.group for run in runs)
         if not together or any(run.finished for run in runs):
@@ -134,7 +134,7 @@ class PingPong:
     def look(
         self, event: e.AgentStarted | e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
     ) -> Iterable[Hit]:
-        """Compares a start, once its first context is known, with the agent's earlier ones."""
+        """Compare a start, once its first context is known, with the agent's earlier ones."""
         if isinstance(event, e.AgentStarted):
             if "state" in view.pipeline.observes:
                 self._started(event, view)
@@ -170,7 +170,7 @@ class PingPong:
         earlier.append(event)
 
     def _settled(self, run: str, view: View) -> Iterable[Hit]:
-        """Reports a run whose first context is known, or that is over without one."""
+        """Report a run whose first context is known, or that is over without one."""
         event, like = self._waiting.pop(run, (None, ()))
         if event is None or event.agent in self._reported:
             return ()
@@ -188,7 +188,7 @@ class PingPong:
 
 
 def _can_repeat(event: e.AgentStarted, view: View) -> bool:
-    """Whether a run may close a cycle, and enough of it is known to say so."""
+    """Return whether a run may close a cycle, and enough of it is known to say so."""
     if view.runs[event.run].group:
         return False
     if not view.pipeline.is_code:
@@ -198,7 +198,8 @@ def _can_repeat(event: e.AgentStarted, view: View) -> bool:
 
 
 def _reads_the_same(first_run: str, second_run: str, view: View) -> bool:
-    """Whether the first contexts of two runs are equal; of code, that must have been seen."""
+    """Return whether the first contexts of two runs are equal; of code, that must have been
+    seen."""
     first, second = view.runs[first_run].calls[:1], view.runs[second_run].calls[:1]
     if not first or not second:
         return not view.pipeline.is_code and len(first) == len(second)
@@ -207,7 +208,7 @@ def _reads_the_same(first_run: str, second_run: str, view: View) -> bool:
 
 
 def _words_of(message: Message) -> tuple[JsonValue, ...]:
-    """Returns what a model reads of a message; ids are the log's."""
+    """Return what a model reads of a message; ids are the log's."""
     calls = [[call.name, call.args] for call in message.calls]
     return message.role, message.content, calls
 
@@ -234,7 +235,7 @@ class CallAfterEnd:
     kinds: tuple[type, ...] = (e.ModelCalled,)
 
     def look(self, event: e.ModelCalled, view: View) -> Iterable[Hit]:
-        """Asks whether the call's turn is over."""
+        """Ask whether the call's turn is over."""
         turns = view.turns
         if not 0 < event.turn <= len(turns) or not turns[event.turn - 1].finished:
             return ()
@@ -255,7 +256,7 @@ class AmbiguousRoute:
     kinds: tuple[type, ...] = (e.RouteChosen,)
 
     def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
-        """Looks at every choice between labelled ways."""
+        """Look at every choice between labelled ways."""
         labels = list(event.labels)
         if len(labels) < 2:
             return ()

@@ -15,14 +15,14 @@ HandoffEvent = e.HandoffRequested | e.HandoffMade
 
 
 def contract_of(event: HandoffEvent, facts: e.PipelineFacts) -> e.ContractFacts | None:
-    """Returns the contract of a handoff's pair and type, if there is one."""
+    """Return the contract of a handoff's pair and type, if there is one."""
     return next(
         (contract for contract in _contracts_of(event, facts) if contract.type == event.type), None
     )
 
 
 def _contracts_of(event: HandoffEvent, facts: e.PipelineFacts) -> Iterator[e.ContractFacts]:
-    """Yields the contracts of a handoff's pair."""
+    """Yield the contracts of a handoff's pair."""
     for contract in facts.contracts:
         named = event.from_agent in contract.from_agents or "*" in contract.from_agents
         if named and contract.to_agent == event.to_agent:
@@ -57,7 +57,7 @@ class PayloadInvalid:
         self._checks: dict[tuple[tuple[str, ...], str, str], Check | None] = {}
 
     def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
-        """Looks at every handoff that was made."""
+        """Look at every handoff that was made."""
         problems: list[str] = []
         contract = contract_of(event, view.pipeline)
         if contract is not None and contract.payload is not None:
@@ -104,7 +104,7 @@ class WrongTarget:
     def look(
         self, event: e.HandoffMade | e.AgentStarted | e.TurnFinished, view: View
     ) -> Iterable[Hit]:
-        """Waits for the start that a handoff announces."""
+        """Wait for the start that a handoff announces."""
         if isinstance(event, e.HandoffMade):
             self._open.setdefault(event.session, []).append(event)
             return ()
@@ -163,7 +163,7 @@ class DanglingHandoff:
         self._open: dict[str, dict[str, tuple[str, str]]] = {}
 
     def look(self, event: e.MessageAdded | e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Remembers calls made beside a handoff until they are answered or the turn ends."""
+        """Remember calls made beside a handoff until they are answered or the turn ends."""
         if isinstance(event, e.MessageAdded):
             message = event.message
             if message.call_id:
@@ -205,7 +205,7 @@ class SeveralHandoffs:
     kinds: tuple[type, ...] = (e.MessageAdded,)
 
     def look(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
-        """Looks at messages with more than one call."""
+        """Look at messages with more than one call."""
         if len(event.message.calls) < 2:
             return ()
         targets: list[JsonValue] = [call.target for call in event.message.calls if call.is_handoff]
@@ -229,7 +229,7 @@ class Unregistered:
     kinds: tuple[type, ...] = (e.HandoffRequested, e.HandoffMade)
 
     def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
-        """Looks at requests, or where there are no contracts at what was made."""
+        """Look at requests, or where there are no contracts at what was made."""
         facts = view.pipeline
         if facts.is_open or bool(facts.contracts) is (isinstance(event, e.HandoffMade)):
             return ()

@@ -55,7 +55,7 @@ class AskedAgain:
         self._sessions: dict[str, _Session] = {}
 
     def look(self, event: Followed, view: View) -> Iterable[Hit]:
-        """Follows each question to its answer."""
+        """Follow each question to its answer."""
         if isinstance(event, e.TurnInterrupted):
             return self._interrupted(event, self._sessions.setdefault(event.session, _Session()))
         session = self._sessions.get(event.session) if self._sessions else None

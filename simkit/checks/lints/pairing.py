@@ -31,7 +31,7 @@ class _ContextWalk(Walk):
         """Whether anything but system messages stands before."""
 
     def take_made(self, part: MadePart) -> None:
-        """Takes a message that was made for this context, or that a driver saw in it."""
+        """Take a message that was made for this context, or that a driver saw in it."""
         message = part.message
         if message.role != "system":
             self.take_one(message, part.section)
@@ -42,7 +42,7 @@ class _ContextWalk(Walk):
             self.odd.empty.append(Odd(message, part.section, -1))
 
     def take_one(self, message: Message, section: str) -> None:
-        """Takes the next message."""
+        """Take the next message."""
         if message.role == "system":
             return
         self.has_speech = True
@@ -52,7 +52,7 @@ class _ContextWalk(Walk):
             self.odd.empty.append(Odd(message, section, -1))
 
     def take_shown(self, part: ShownPart, settled: SettledWalk) -> None:
-        """Takes a part of a history, of whose settled messages only what is new is read."""
+        """Take a part of a history, of whose settled messages only what is new is read."""
         lo, hi = part.lo, part.hi
         fresh = settled.fresh()
         if fresh is not None:
@@ -82,7 +82,7 @@ class _ContextWalk(Walk):
         odd.late += [pair for pair in fresh.late if pair.place >= lo]
 
     def unknown(self, result: Odd) -> None:
-        """Looks for a result's call in the settled parts that stand before."""
+        """Look for a result's call in the settled parts that stand before."""
         call = result.message.call_id
         for settled, lo in self._before:
             if settled.request_numbers.get(call, -1) >= lo:
@@ -92,7 +92,7 @@ class _ContextWalk(Walk):
         self.odd.results.append(result)
 
     def end(self) -> Oddities:
-        """Returns all that is odd; calls that end the context, none of them answered, may wait, but
+        """Return all that is odd; call that end the context, none of them answered, may wait, but
         not where it went to a provider: none takes them so."""
         if not self._is_planned:
             self.odd.unanswered += self.open.values()
@@ -111,7 +111,7 @@ class Pairing:
         self._last: tuple[e.ContextBuilt, Oddities] | None = None
 
     def read(self, event: e.ContextBuilt, view: View) -> Oddities:
-        """Returns what is odd in the order of a context's messages."""
+        """Return what is odd in the order of a context's messages."""
         if self._last is None or self._last[0] is not event:
             self._last = event, self._walked(event, view)
         return self._last[1]
@@ -135,7 +135,7 @@ class Pairing:
         return walk.end()
 
     def _is_plain(self, context: ContextView, is_planned: bool) -> bool:
-        """Reads on in the streams, and says whether a walk could find anything at all.
+        """Read on in the streams, and report whether a walk could find anything at all.
 
         Most contexts hold no tool traffic, and are told by that.
         """
@@ -167,7 +167,7 @@ class Pairing:
 
 
 def _are_plain(messages: Iterable[Message]) -> bool:
-    """Whether messages hold a text, and no tool traffic."""
+    """Return whether messages hold a text, and no tool traffic."""
     for message in messages:
         if message.calls or message.call_id or not message.content:
             return False

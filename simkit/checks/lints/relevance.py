@@ -47,7 +47,7 @@ class IrrelevantShare:
         """Turn that is over to the agents that ran in it, without the decider."""
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Adds what is new in the streams to their sums, and compares with the limit."""
+        """Add what is new in the streams to their sums, and compare with the limit."""
         agent = event.agent
         relevant = self._relevant.get(agent)
         if relevant is None:
@@ -104,7 +104,7 @@ class IrrelevantShare:
         return tokens
 
     def _extend(self, tally: _Tally, relevant: frozenset[str], view: View) -> None:
-        """Adds the stream's new messages to the sums."""
+        """Add the stream's new messages to the sums."""
         sums, last = tally.sums, tally.last
         entries, tokens = tally.stream.entries, tally.stream.tokens
         total = sums[-1]

@@ -52,7 +52,7 @@ class ResultsSwapped:
     def look(
         self, event: e.MessageAdded | e.ToolReturned | e.ContextBuilt, view: View
     ) -> Iterable[Hit]:
-        """Holds each result that arrives against what was returned; waits for who is sent it."""
+        """Hold each result that arrives against what was returned; wait for who is sent it."""
         if isinstance(event, e.ContextBuilt):
             return self._hits(event, view) if self._swapped else ()
         if isinstance(event, e.ToolReturned):
@@ -80,7 +80,7 @@ class ResultsSwapped:
             self._swapped.append(ring)
 
     def _ring_of(self, first: str) -> tuple[str, ...]:
-        """Returns the calls, each with the next one's result, that lead back to the first."""
+        """Return the calls, each with the next one's result, that lead back to the first."""
         ring = [first]
         while True:
             result_shown = self._odd.get(ring[-1])
@@ -144,7 +144,7 @@ class ResultsSwapped:
 
 
 def _readings(message: Message) -> Iterator[Any]:
-    """Yields what a result's message may say: its data, its text, what that is as JSON or Python,
+    """Yield what a result's message may say: its data, its text, what that is as JSON or Python,
     and what stands alone under one key."""
     readings = [message.content.strip(), message.data]
     try:
@@ -161,19 +161,19 @@ def _readings(message: Message) -> Iterator[Any]:
 
 
 def _is_of(result_shown: _ResultMessage, result: JsonValue) -> bool:
-    """Whether a message shows a result."""
+    """Return whether a message shows a result."""
     plain = result.strip() if isinstance(result, str) else result
     return any(type(value) is not tuple and value == plain for value in result_shown.values)
 
 
 def _is_telling(result: JsonValue) -> bool:
-    """Whether nobody would write a result but who has it from its tool."""
+    """Return whether nobody would write a result but who has it from its tool."""
     text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
     return len(text) >= _TELLING_MIN and text.lower() not in ("true", "false", "null", "none")
 
 
 def _are_certain(ring: Iterable[str], view: View) -> bool:
-    """Whether each of some calls is known to be the one that was carried out.
+    """Return whether each of some calls is known to be the one that was carried out.
 
     Where code carries tools out, the call is told by the tool's name and the arguments: it is
     certain if it is the only one of its tool, or else has arguments of its own, and they arrived.

@@ -35,7 +35,7 @@ class ScriptMismatch:
     def look(
         self, event: e.FaultInjected | e.ModelFailed | e.TurnFinished | e.RunFinished, view: View
     ) -> Iterable[Hit]:
-        """Waits for the end of the turn, which tells what was not used."""
+        """Wait for the end of the turn, which tells what was not used."""
         if isinstance(event, e.RunFinished):
             return [self._of_misfit(misfit) for misfit in event.misfits]
         if isinstance(event, e.FaultInjected):
@@ -143,7 +143,7 @@ class Uncontrolled:
     kinds: tuple[type, ...] = (e.UncontrolledEffect,)
 
     def look(self, event: e.UncontrolledEffect, view: View) -> Iterable[Hit]:
-        """Reports every effect."""
+        """Report every effect."""
         actor = f"agent {event.agent!r}" if event.agent else "the pipeline"
         when = f" in turn {event.turn}" if event.turn else ""
         problem = f"{actor} reached {event.effect} at {event.where}{when}"
@@ -165,7 +165,7 @@ class Unplayed:
         self._is_disturbed = False
 
     def look(self, event: e.FaultInjected | e.RunFinished, view: View) -> Iterable[Hit]:
-        """Waits for the end of the run, which tells what was not used."""
+        """Wait for the end of the run, which tells what was not used."""
         if isinstance(event, e.FaultInjected):
             self._is_disturbed = True
             return ()
@@ -187,7 +187,7 @@ class Drifted:
     kinds: tuple[type, ...] = (e.RunFinished,)
 
     def look(self, event: e.RunFinished, view: View) -> Iterable[Hit]:
-        """Reports all drift at once."""
+        """Report all drift at once."""
         if not event.drifted:
             return ()
         number = counted(len(event.drifted), "request")
@@ -208,7 +208,7 @@ class Unread:
     kinds: tuple[type, ...] = (e.RequestUnread,)
 
     def look(self, event: e.RequestUnread, view: View) -> Iterable[Hit]:
-        """Reports each request."""
+        """Report each request."""
         problem = (
             f"{event.method} {event.url} is {event.interface}, which simkit does not read: "
             "if it asks a model, no claim sees what was sent and answered"

@@ -50,7 +50,7 @@ class OrphanResult:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the results that no call of the context asked for."""
+        """Look at the results that no call of the context asked for."""
         results = self._pairing.read(event, view).results
         if not results:
             return ()
@@ -86,7 +86,7 @@ class OrphanCall:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the calls that have no answer, and at those that have two."""
+        """Look at the calls that have no answer, and at those that have two."""
         odd = self._pairing.read(event, view)
         if not odd.unanswered and not odd.twice:
             return ()
@@ -129,7 +129,7 @@ class IllegalSequence:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the messages that say nothing."""
+        """Look at the messages that say nothing."""
         empty = self._pairing.read(event, view).empty
         fresh = _not_reported(empty, event.agent, self._reported)
         if not fresh:
@@ -156,7 +156,7 @@ class SystemNotFirst:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the system messages that come late."""
+        """Look at the system messages that come late."""
         late = self._pairing.read(event, view).late
         fresh = _not_reported(late, event.agent, self._reported)
         if not fresh:
@@ -169,7 +169,7 @@ class SystemNotFirst:
 def _not_reported(
     odds: Iterable[Odd], agent: str, reported: set[tuple[str, str]]
 ) -> dict[str, str]:
-    """Returns the messages that are new for an agent, by name, with their sections."""
+    """Return the messages that are new for an agent, by name, with their sections."""
     fresh: dict[str, str] = {}
     for message, section, _ in odds:
         where = f"section {section}" if section else f"the {message.role} message"

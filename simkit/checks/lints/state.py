@@ -42,7 +42,7 @@ class LostUpdate:
     def look(
         self, event: e.StateUpdated | e.TurnFinished | e.AgentStarted, view: View
     ) -> Iterable[Hit]:
-        """Compares a write with those of the group's other runs, or of the run's other ways."""
+        """Compare a write with those of the group's other runs, or of the run's other ways."""
         if isinstance(event, e.AgentStarted):
             self._opened.clear()
             return ()
@@ -62,7 +62,7 @@ class LostUpdate:
         return hits
 
     def _pushed_out(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Finds other branches of whose items there is no room beside those of this one."""
+        """Find other branches of whose items there is no room beside those of this one."""
         branch = event.branch or event.run
         for channel, delta in event.update.items():
             facts = view.channels_of(event).get(channel)
@@ -121,7 +121,7 @@ class LostUpdate:
 
 
 def _slots(reducer: str, channel: str, delta: JsonValue) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yields where an update overwrites what stands there, and with what."""
+    """Yield where an update overwrites what stands there, and with what."""
     if delta is None and reducer != "replace":
         return
     if is_reset(delta):
@@ -160,7 +160,7 @@ class ImpureReducer:
     kinds: tuple[type, ...] = (e.StateUpdated,)
 
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Reads what the driver noticed."""
+        """Read what the driver noticed."""
         if not event.impure:
             return ()
         hits = []
@@ -194,7 +194,7 @@ class Shrinking:
         self._counters: tuple[str, ...] = ()
 
     def look(self, event: e.StateUpdated | e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Compares an update, or the new value it brings, with what was there."""
+        """Compare an update, or the new value it brings, with what was there."""
         channels = view.pipeline.channels
         if isinstance(event, e.TurnFinished):
             if self._sizes:
@@ -266,7 +266,7 @@ class DoubleCount:
     kinds: tuple[type, ...] = (e.StateUpdated,)
 
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Compares what a run adds with what it received."""
+        """Compare what a run adds with what it received."""
         run = view.runs.get(event.run)
         if run is None or not isinstance(run.received, Mapping):
             return ()
@@ -294,7 +294,8 @@ class DoubleCount:
 
 
 def _is_known_by_id(item: Any) -> bool:
-    """Whether an item is one of its kind: a message that was said, or one with an id or calls."""
+    """Return whether an item is one of its kind: a message that was said, or one with an id or
+    calls."""
     if isinstance(item, Message):
         return bool(item.number or item.call_id or item.calls)
     if not isinstance(item, Mapping) or not ("role" in item or "tool_call_id" in item):
@@ -316,7 +317,7 @@ class InPlaceChange:
     kinds: tuple[type, ...] = (e.AgentFinished,)
 
     def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
-        """Reads what the driver noticed."""
+        """Read what the driver noticed."""
         if not event.changed_in_place:
             return ()
         channels = list(event.changed_in_place)
@@ -344,7 +345,7 @@ class TwiceAnswered:
         self._reported: set[tuple[str, str, str]] = set()
 
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Looks at the messages that an update adds to a channel."""
+        """Look at the messages that an update adds to a channel."""
         hits: list[Hit] = []
         channels = view.channels_of(event)
         for channel, delta in event.update.items():
@@ -383,5 +384,5 @@ class TwiceAnswered:
 
 
 def _home(event: e.StateUpdated) -> str:
-    """Names the session and the state in it to which an update goes."""
+    """Name the session and the state in it to which an update goes."""
     return f"{event.session}/{event.state}"

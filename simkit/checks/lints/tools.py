@@ -52,7 +52,7 @@ class RepeatedCall:
         event: e.ToolCalled | e.ToolReturned | e.ToolFailed | e.StateUpdated | e.TurnStarted,
         view: View,
     ) -> Iterable[Hit]:
-        """Counts the results of equal calls since the last write."""
+        """Count the results of equal calls since the last write."""
         if isinstance(event, e.ToolCalled):
             # What is unknown equals nothing.
             if event.args is not None:
@@ -140,7 +140,7 @@ class OpenWork:
         ),
         view: View,
     ) -> Iterable[Hit]:
-        """Remembers calls until they are answered or the turn ends."""
+        """Remember calls until they are answered or the turn ends."""
         if isinstance(event, e.MessageAdded):
             message = event.message
             if message.calls:
@@ -180,7 +180,7 @@ class OpenWork:
             self._open.get(session, {}).pop(call, None)
 
     def _goes_on(self, event: e.ContextBuilt, view: View) -> None:
-        """Forgets the calls of an agent without which its next context goes on."""
+        """Forget the calls of an agent without which its next context goes on."""
         waiting = self._open.get(event.session, {})
         for call, pending_call in list(waiting.items()):
             run = view.runs.get(pending_call.run)
@@ -217,7 +217,7 @@ class OpenWork:
 
 
 def _severity_of(pending_call: _Open, event: e.TurnFinished, view: View) -> Literal["W", ""] | None:
-    """Returns how bad it is that nobody answered a call, None as a rule; empty for not at all."""
+    """Return how bad it is that nobody answered a call, None as a rule; empty for not at all."""
     run, facts = view.runs.get(pending_call.run), view.pipeline
     if run is not None and run.status in ("cancelled", "timed_out"):
         return ""
@@ -230,7 +230,7 @@ def _severity_of(pending_call: _Open, event: e.TurnFinished, view: View) -> Lite
 
 
 def _forced_tool(event: e.MessageAdded, view: View) -> JsonValue:
-    """Returns what the request that a message answers says of which tool to call."""
+    """Return what the request that a message answers says of which tool to call."""
     run = view.runs.get(event.run)
     if run is None or not run.calls:
         return None

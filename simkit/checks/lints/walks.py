@@ -68,7 +68,7 @@ class Walk:
         """The calls of the last message, as long as nothing follows it."""
 
     def take(self, message: Message, section: str, place: int) -> None:
-        """Takes a message that is no system message."""
+        """Take a message that is no system message."""
         calls = message.calls
         if calls:
             if message.content and self.open:
@@ -87,7 +87,7 @@ class Walk:
             self._goes_on(message.agent)
 
     def _goes_on(self, agent: str | None) -> None:
-        """Closes what an agent asked for; runs in parallel may speak in between."""
+        """Close what an agent asked for; run in parallel may speak in between."""
         self._close([key for key, request in self.open.items() if request.agent == agent])
 
     def _close(self, calls: list[str]) -> None:
@@ -107,10 +107,10 @@ class Walk:
             self.unknown(result)
 
     def answered(self, call: str, place: int) -> None:
-        """Notes that a call has its answer."""
+        """Record that a call has its answer."""
 
     def unknown(self, result: Odd) -> None:
-        """Notes that no call of this walk asked for a result."""
+        """Record that no call of this walk asked for a result."""
         self.odd.results.append(result)
 
 
@@ -128,7 +128,7 @@ class SettledWalk(Walk):
         """For each of them the last place that answers it or one before it."""
 
     def read_on(self, part: ShownPart) -> None:
-        """Reads what is new up to where a part shows it."""
+        """Read what is new up to where a part shows it."""
         hi, entries, waiting = part.hi, self.stream.entries, self.open
         for place in range(self.read, hi):
             message = entries[place]
@@ -144,7 +144,7 @@ class SettledWalk(Walk):
             self.read = hi
 
     def fresh(self) -> Oddities | None:
-        """Returns what is odd in what was read since it was asked last, if anything is."""
+        """Return what is odd in what was read since it was asked last, if anything is."""
         odd = self.odd
         if not odd:
             return None
@@ -152,19 +152,19 @@ class SettledWalk(Walk):
         return odd
 
     def is_plain(self, lo: int) -> bool:
-        """Whether nothing is odd from a place on, and no call waits there for its answer."""
+        """Return whether nothing is odd from a place on, and no call waits there for its answer."""
         if self.open or self.odd:
             return False
         before = bisect_left(self._starts, lo) - 1 if lo and self._starts else -1
         return before < 0 or self._reach[before] < lo
 
     def _is_late(self, message: Message, place: int, lo: int) -> bool:
-        """What an agent was told in its own run is no system message of the conversation."""
+        """Return what an agent was told in its own run is no system message of the conversation."""
         before = (self.stream.entries[at] for at in range(place - 1, lo - 1, -1))
         return message.agent is None and any(message_.role != "system" for message_ in before)
 
     def answered(self, call: str, place: int) -> None:
-        """Keeps how far answers reach, for windows that begin between a call and its answer."""
+        """Keep how far answers reach, for windows that begin between a call and its answer."""
         start = self.request_numbers[call]
         at = bisect_left(self._starts, start)
         if at == len(self._starts) or self._starts[at] != start:
@@ -175,7 +175,7 @@ class SettledWalk(Walk):
             self._reach[later] = place
 
     def cut_off(self, part: ShownPart) -> Iterator[Odd]:
-        """Yields the results that a part shows, but whose calls stand before it."""
+        """Yield the results that a part shows, but whose calls stand before it."""
         lo = part.lo
         before = bisect_left(self._starts, lo) - 1
         if before < 0 or self._reach[before] < lo:
@@ -187,5 +187,5 @@ class SettledWalk(Walk):
 
 
 def is_empty(message: Message) -> bool:
-    """Whether a message says nothing; a tool may well answer with nothing."""
+    """Return whether a message says nothing; a tool may well answer with nothing."""
     return not message.content and not message.calls and message.role != "tool"

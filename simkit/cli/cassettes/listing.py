@@ -61,7 +61,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
-    """Prints what there is to say of each cassette; returns the exit code."""
+    """Print what there is to say of each cassette; return the exit code."""
     used = users(paths)
     today = datetime.now(UTC).date()
     rows = [_listed(file, used.get(file.resolve(), ()), today) for file in _files(paths, used)]
@@ -76,7 +76,7 @@ def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
 
 
 def scan_cassettes(paths: Sequence[str], form: str) -> int:
-    """Prints where secrets stand; returns the exit code."""
+    """Print where secrets stand; return the exit code."""
     files = list(_scanned(paths))
     redactor = Redactor(os.environ)
     leaks, errors = list[Leak](), list[str]()
@@ -106,12 +106,12 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
 
 
 def _is_meant(file: Path, paths: Sequence[str]) -> bool:
-    """Says whether a file must be a cassette: by its name on the command line, or its folder."""
+    """Report whether a file must be a cassette: by its name on the command line, or its folder."""
     return not paths or file in map(Path, paths) or FOLDER in file.parts
 
 
 def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
-    """Returns the scenarios below paths by the cassette that they name; raises SourceError."""
+    """Return the scenarios below paths by the cassette that they name; raise SourceError."""
     library = Library()
     users_found: dict[Path, tuple[User, ...]] = {}
     for file in dict.fromkeys(_scenario_files(paths)):
@@ -139,7 +139,7 @@ def _scenario_files(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _files(paths: Sequence[str], used: Mapping[Path, tuple[User, ...]]) -> list[Path]:
-    """Returns the files named by scenarios and those in folders of cassettes, each once."""
+    """Return the files named by scenarios and those in folders of cassettes, each once."""
     by_path = {Path(path).resolve(): Path(path) for path in paths if Path(path).is_file()}
     for folder in _folders(paths):
         if folder.name == FOLDER or folder.resolve().name == FOLDER:
@@ -156,7 +156,7 @@ def _short_path(file: Path) -> Path:
 
 
 def _folders(paths: Iterable[str]) -> Iterator[Path]:
-    """Yields folders and those below them, but for libraries and what is hidden."""
+    """Yield folders and those below them, but for libraries and what is hidden."""
     for path in paths:
         if not Path(path).exists():
             raise SourceError(path, "there is no such file or folder")
@@ -214,7 +214,7 @@ def _protocols(cassette: Cassette) -> dict[str, int]:
 
 
 def _foreign(request: HttpRequest) -> str:
-    """Names a request that is no model call: ``GET api.example.com``."""
+    """Name a request that is no model call: ``GET api.example.com``."""
     try:
         host = urlsplit(request.url).netloc.rpartition("@")[2]
     except ValueError:

@@ -39,7 +39,7 @@ from simkit.trace.diff import TraceDiff, trace_diff, without
 
 
 def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
-    """Prints what differs, in the form asked for; returns the exit code."""
+    """Print what differs, in the form asked for; return the exit code."""
     rows = []
     paint = paint_for(wants_color() and form == "text")
     for pair in pairs:
@@ -62,7 +62,7 @@ def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
 
 
 def stored_pairs(left: str, right: str) -> Iterator[Compared]:
-    """Yields the traces of two files or folders side by side; ``""`` is the last run.
+    """Yield the traces of two files or folders side by side; ``""`` is the last run.
 
     Raises TraceError if there are none.
     """
@@ -85,7 +85,7 @@ def _last_run() -> list[str]:
 
 
 def _paired(left_files: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields the files of the same scenario: of the same name, else of the only one so called."""
+    """Yield the files of the same scenario: of the same name, else of the only one so called."""
     its = {Path(file).name: file for file in right}
     pairs = {file: its.pop(Path(file).name, "") for file in left_files}
     left = [file for file, others in pairs.items() if not others]
@@ -124,7 +124,7 @@ def _compared(left: str, right: str, identities: Identities) -> Compared:
 
 
 def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Sides]:
-    """Yields scenarios run on their own pipeline and on another; nothing is kept.
+    """Yield scenarios run on their own pipeline and on another; nothing is kept.
 
     Where the other implements theirs, what it declares to differ is taken out, and what it declares
     and no scenario shows is broken. Raises SourceError if there is no scenario at the path.
@@ -145,7 +145,7 @@ class _Pairs:
         """File of a pipeline that implements others to it, and what it declared and was met."""
 
     def of(self, entries: Sequence[ScenarioCase | Result]) -> Iterator[Compared]:
-        """Yields every scenario's two runs, then what was declared and did not occur."""
+        """Yield every scenario's two runs, then what was declared and did not occur."""
         for entry in entries:
             yield self._pair(entry)
         compared = {
@@ -187,7 +187,7 @@ class _Pairs:
 def _stale(
     document: Document, app: App, scenario_names: set[str], compared: set[str]
 ) -> Iterator[Compared]:
-    """Yields the declared differences that no scenario shows, where all were compared."""
+    """Yield the declared differences that no scenario shows, where all were compared."""
     assert app.implements is not None
     every = {
         os.path.realpath(scenario.file) + scenario.name for scenario in scenarios_of(app).values()

@@ -87,7 +87,7 @@ Rows = list[tuple[str, ...]]
 
 
 def environment_text() -> str:
-    """Returns what is to be known of this environment, as tables."""
+    """Return what is to be known of this environment, as tables."""
     sections = (
         ("", ("simkit", "version"), [("agent-simkit", __version__)]),
         ("Clients", ("library", "version", "seen", "replaced while a scenario runs"), clients()),
@@ -108,7 +108,7 @@ def _section(title: str, head: Sequence[str], rows: Rows) -> str:
 
 
 def clients() -> Rows:
-    """Returns the client libraries that are installed, and what simkit sees of each."""
+    """Return the client libraries that are installed, and what simkit sees of each."""
     for module in _IMPORTED:
         with contextlib.suppress(ImportError):
             import_module(module)
@@ -121,13 +121,13 @@ def clients() -> Rows:
 
 
 def providers() -> Rows:
-    """Returns the providers' libraries that are installed, and which client each stands on."""
+    """Return the providers' libraries that are installed, and which client each stands on."""
     known = {row[0] for row in clients()}
     return [(name, at, _through(name, known)) for name, at in installed(PROVIDERS)]
 
 
 def _through(name: str, known: Iterable[str]) -> str:
-    """Returns the clients, or providers' libraries, that a distribution requires."""
+    """Return the clients, or providers' libraries, that a distribution requires."""
     known_hosts = {*known, *PROVIDERS}
     required = [line for line in metadata.requires(name) or () if "extra ==" not in line]
     names = [match[0].lower() for line in required if (match := _DISTRIBUTION.match(line))]
@@ -135,7 +135,7 @@ def _through(name: str, known: Iterable[str]) -> str:
 
 
 def frameworks() -> Rows:
-    """Returns the frameworks that are installed, and how simkit knows their agents apart."""
+    """Return the frameworks that are installed, and how simkit knows their agents apart."""
     adapters = {adapter_of(entry) for entry in metadata.entry_points(group=GROUP)}
     rows: Rows = []
     for name, at in installed(FRAMEWORKS):
@@ -154,7 +154,7 @@ def frameworks() -> Rows:
 
 
 def variables(environment: Mapping[str, str]) -> Rows:
-    """Returns what is set that clients read: names, and of addresses the host; never a value."""
+    """Return what is set that clients read: names, and of addresses the host; never a value."""
     replaced = {name for protocol in PROTOCOLS.values() for name in protocol.keys}
     addresses = {name for protocol in PROTOCOLS.values() for name in protocol.variables}
     rows: Rows = []
@@ -175,7 +175,7 @@ def variables(environment: Mapping[str, str]) -> Rows:
 
 
 def _host(value: str) -> str:
-    """Returns scheme, host and port of an address, and nothing that could be a secret."""
+    """Return scheme, host and port of an address, and nothing that could be a secret."""
     try:
         parts = urlsplit(value if "://" in value else f"//{value}")
         port = f":{parts.port}" if parts.port else ""
@@ -185,6 +185,6 @@ def _host(value: str) -> str:
 
 
 def plugins() -> Rows:
-    """Returns pytest itself, and the plugins that get into simkit's way."""
+    """Return pytest itself, and the plugins that get into simkit's way."""
     rows: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
     return [*rows, *((name, at, PLUGINS[name]) for name, at in installed(PLUGINS))]

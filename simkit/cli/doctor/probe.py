@@ -63,7 +63,7 @@ class _RequestRow(msgspec.Struct, frozen=True):
 
 
 def first_turn(path: str) -> FirstTurn:
-    """Runs the first turn of a scenario, and says what was seen; raises SimkitError."""
+    """Run the first turn of a scenario, and report what was seen; raise SimkitError."""
     entries = select((path,)).entries
     if len(entries) != 1:
         raise SimkitError(
@@ -94,7 +94,7 @@ def first_turn(path: str) -> FirstTurn:
 
 
 def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], list[str]]:
-    """Returns the trace, the requests, the processes that were started, and what broke it."""
+    """Return the trace, the requests, the processes that were started, and what broke it."""
     first = prepared.scenario.turns[:1]
     prepared = msgspec.structs.replace(
         prepared, scenario=prepared.scenario.model_copy(update={"turns": first})
@@ -117,7 +117,7 @@ def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], 
 
 @contextmanager
 def _watched() -> Iterator[list[_RequestRow]]:
-    """Yields what comes to the gates of runs."""
+    """Yield what comes to the gates of runs."""
     requests: list[_RequestRow] = []
 
     def wrapper(before: Replacement) -> Replacement:
@@ -149,7 +149,7 @@ def _request_row(request: HttpRequest) -> _RequestRow:
 
 @contextmanager
 def _processes() -> Iterator[list[str]]:
-    """Yields the processes that are started meanwhile."""
+    """Yield the processes that are started meanwhile."""
     started: list[str] = []
     is_over = False
 
@@ -204,7 +204,7 @@ def _rule(agent: str, app: App) -> str:
 
 
 def _reasons(trace: Trace, started: list[str]) -> Iterator[str]:
-    """Yields why a run may have shown no model call, the likeliest first."""
+    """Yield why a run may have shown no model call, the likeliest first."""
     ended = [event for event in trace.events if isinstance(event, e.TurnFinished)]
     if not ended:
         yield "the pipeline could not be run: see above"
@@ -223,7 +223,7 @@ def _reasons(trace: Trace, started: list[str]) -> Iterator[str]:
 
 
 def _own_transports() -> Iterator[tuple[str, str]]:
-    """Yields the httpx clients of this process that send through something of their user's own."""
+    """Yield the httpx clients of this process that send through something of their user's own."""
     for library in ("httpx", "httpx2"):
         module = sys.modules.get(library)
         if module is None:

@@ -23,7 +23,7 @@ from simkit.update.files import read_bytes, text_of, with_text
 
 
 def expect(paths: Sequence[str], accepts_all: bool) -> int:
-    """Writes claims for turns without, once somebody agrees; returns the exit code."""
+    """Write claims for turns without, once somebody agrees; return the exit code."""
     selection = select(paths)
     for entry in selection.entries:
         if isinstance(entry, Result):
@@ -64,7 +64,7 @@ def _holds_alone(file: str) -> bool:
 def _with_claims(
     file: str, text: str, items: Sequence[ScenarioCase], library: Library
 ) -> tuple[str, list[Note]]:
-    """Returns the text in which each turn has claims.
+    """Return the text in which each turn has claims.
 
     A conversation ends with an error that nobody claims, so once one is claimed, it is run again.
     """

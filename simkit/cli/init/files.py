@@ -14,7 +14,7 @@ from simkit.update.files import FileChange, read_bytes, write
 
 
 def write_new(file: Path, text: str) -> bool:
-    """Writes a file where nothing is, and says whether it did; raises SimkitError if it cannot."""
+    """Write a file where nothing is, and report whether it did; raise SimkitError if it cannot."""
     if os.path.lexists(file):
         return False
     draft = file.with_name(f".{file.name}.{os.getpid()}")
@@ -143,7 +143,7 @@ def first_project() -> dict[str, str]:
 
 
 def started(folder: str) -> Iterator[str]:
-    """Writes what of a first project is not in the folder; yields what was done, file by file.
+    """Write what of a first project is not in the folder; yield what was done, file by file.
 
     Raises SimkitError at the first file or folder that cannot be written; what was yielded until
     then is there.
@@ -175,13 +175,13 @@ def _make(folder: Path) -> None:
 
 
 def _write_new(file: Path, text: str) -> bool:
-    """Writes a file, and the folders above it, where nothing is; says whether it did."""
+    """Write a file, and the folders above it, where nothing is; report whether it did."""
     _make(file.parent)
     return write_new(file, text)
 
 
 def _ignoring(file: Path) -> str:
-    """Makes git ignore what a run leaves behind, unless it does; returns what was done."""
+    """Make git ignore what a run leaves behind, unless it does; return what was done."""
     if _write_new(file, f"{IGNORED}\n"):
         return f"{file}: written"
     before = read_bytes(str(file))

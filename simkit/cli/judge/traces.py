@@ -64,7 +64,7 @@ class Judged(Result, frozen=True, rename={"question": "asked"}):
 def judge_traces(
     paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool = False
 ) -> int:
-    """Judges and tells; returns the exit code. Raises SimkitError if nothing can be judged."""
+    """Judge and tells; return the exit code. Raises SimkitError if nothing can be judged."""
     with unchanged(paths or (FOLDER,)):
         return _judged(paths, question, form, quiet, strict)
 
@@ -123,7 +123,7 @@ class _Judge(Runner):
         self._scenarios, self._files = Scenarios(question), Library()
 
     def ran_on(self, file: str) -> Ran:
-        """Judges one trace. Whatever is wrong with it is its result, and stops no other."""
+        """Judge one trace. Whatever is wrong with it is its result, and stop no other."""
         try:
             trace = stored(file)
             prepared = self._files.prepared(self._scenarios.item_of(trace))
@@ -189,7 +189,7 @@ def _as_stored(prepared: Prepared) -> Scenario:
 
 
 def _claims_second_run(finding: Finding, scenario: Scenario) -> bool:
-    """Whether it says that a lint was not found which nobody could look for."""
+    """Return whether it says that a lint was not found which nobody could look for."""
     match finding.path:
         case ("turns", int(turn), "expect", "findings", int(place)):
             claims = scenario.turns[turn].expect.findings

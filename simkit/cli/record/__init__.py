@@ -121,7 +121,7 @@ def command(
 
 
 def _check(name: str, paths: tuple[str, ...], options: dict[str, object]) -> None:
-    """Raises UsageError for options that say nothing together."""
+    """Raise UsageError for options that say nothing together."""
     if not name:
         options_given = [option for option, value in options.items() if value]
         if options_given:

@@ -49,7 +49,7 @@ class First(msgspec.Struct, frozen=True):
 
 
 def write_first(first: First) -> int:
-    """Writes the first scenario of an app, which holds; returns the exit code.
+    """Write the first scenario of an app, which holds; return the exit code.
 
     Raises SimkitError where the app fails, or what it does cannot be said by a scenario.
     """
@@ -124,7 +124,7 @@ def _app(first: First, file: Path, *, with_paths: bool = False) -> dict[str, Any
 
 
 def _first_run_of(first: First, file: Path, redactor: Redactor) -> FirstRun:
-    """Runs the app once; calls of which it does not say whose they are, are one agent's so far."""
+    """Run the app once; call of which it does not say whose they are, are one agent's so far."""
     tree = {
         "version": 1,
         "scenario": first.name,
@@ -146,7 +146,7 @@ def _first_run_of(first: First, file: Path, redactor: Redactor) -> FirstRun:
 def _holding(
     file: str, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
 ) -> tuple[str, Sequence[Finding]]:
-    """Returns a scenario's text with claims, and what does not hold of it even so.
+    """Return a scenario's text with claims, and what does not hold of it even so.
 
     Lints that the app does not keep are turned off in the text: what it does is not simkit's.
     """
@@ -164,7 +164,7 @@ def _holding(
 
 
 def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -> str:
-    """Returns the text with claims for each turn; after an error that is claimed, for the next."""
+    """Return the text with claims for each turn; after an error that is claimed, for the next."""
     while True:
         prepared = _prepared(file, text)
         with contextlib.redirect_stdout(sys.stderr):
@@ -183,7 +183,7 @@ def _text(tree: Mapping[str, Any]) -> str:
 
 
 def _literal(value: Any) -> Any:
-    """Returns a value that a scenario reads as it is, and takes for no reference."""
+    """Return a value that a scenario reads as it is, and take for no reference."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, Mapping):

@@ -117,14 +117,14 @@ def command(
 
 
 def _check_watch(watch: bool, form: str, others: Sequence[str]) -> None:
-    """Raises UsageError for what makes no sense while files change."""
+    """Raise UsageError for what makes no sense while files change."""
     if watch and (others or form != "table"):
         wrong = [*others, *([f"--format {form}"] if form != "table" else [])]
         raise click.UsageError(f"--watch is for people, at work on files; leave out {wrong[0]}.")
 
 
 def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) -> None:
-    """Raises UsageError, and SimkitError in CI, where nothing may be changed."""
+    """Raise UsageError, and SimkitError in CI, where nothing may be changed."""
     if accepts_all and not update:
         raise click.UsageError("--yes says that --update may write, and there is no --update.")
     if not update:

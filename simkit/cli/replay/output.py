@@ -69,7 +69,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(call: ReplayOptions) -> int:
-    """Runs what is asked for and returns the exit code; raises SimkitError if nothing can run."""
+    """Run what is asked for and returns the exit code; raise SimkitError if nothing can run."""
     started = time.perf_counter()
     fit_terminal()
     selection = selection_of(call)
@@ -120,7 +120,7 @@ def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
 
 
 def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) -> None:
-    """Tells GitHub, if that is asked for, and how many scenarios differ from the base."""
+    """Report GitHub, if that is asked for, and how many scenarios differ from the base."""
     if call.form == "github":
         echo_commands(workflow_commands(results, os.environ))
         printer.note(add_summary(results, os.environ, call.base))
@@ -130,7 +130,7 @@ def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) 
 
 
 def selection_of(call: ReplayOptions) -> Selection | None:
-    """Returns what is to run; None if only failures are asked for and there are none."""
+    """Return what is to run; None if only failures are asked for and there are none."""
     if not call.failed:
         selection = select(paths_or_default(call.paths), call.expression)
     else:
@@ -188,7 +188,7 @@ def _job(call: ReplayOptions, selection: Selection) -> Job:
 def _verify(
     call: ReplayOptions, selection: Selection, rans: Sequence[Ran], printer: _Printer
 ) -> list[Result]:
-    """Runs everything again; what differs is a finding of its scenario."""
+    """Run everything again; what differs is a finding of its scenario."""
     pairs = [
         (entry, ran)
         for entry, ran in zip(selection.entries, rans, strict=True)
@@ -213,7 +213,7 @@ def _with(result: Result, finding: Finding | None) -> Result:
 
 
 def record(results: Sequence[Result], ledger: Ledger) -> str:
-    """Writes `.simkit/last.json`, and returns why it could not be written."""
+    """Write `.simkit/last.json`, and return why it could not be written."""
     entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
     try:
         ledger.close(entries, [r.id for r in results if r.failed])
@@ -233,7 +233,7 @@ class _Printer:
         self._is_open = False
 
     def show(self, ran: Ran) -> None:
-        """Prints what is to be said of a scenario, if anything is."""
+        """Print what is to be said of a scenario, if anything is."""
         self._progress.step(ran.result.name or ran.result.file)
         if self._call.form == "json" or (self._call.quiet and not ran.result.failed):
             return
@@ -245,7 +245,7 @@ class _Printer:
         self._is_open = not ran.text.endswith("\n")
 
     def verified(self, count: int, differing: Sequence[Result]) -> None:
-        """Prints what the second runs showed."""
+        """Print what the second runs showed."""
         self._progress.clear()
         if self._call.form == "json" or (self._call.quiet and not differing):
             return
@@ -276,19 +276,19 @@ class _Printer:
                     echo(f"  {result.id}")
 
     def note(self, text: str) -> None:
-        """Says on stderr what went wrong beside the run."""
+        """Describe on stderr what went wrong beside the run."""
         self._progress.clear()
         if text:
             echo(f"note: {text}", err=True)
 
     def _open(self) -> None:
-        """Leaves an empty line, if there is none."""
+        """Leave an empty line, if there is none."""
         if self._is_open:
             echo()
             self._is_open = False
 
     def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
-        """Prints what was relaxed, and the last line."""
+        """Print what was relaxed, and the last line."""
         self._open()
         if deselected and not self._call.quiet:
             echo(f"{deselected} not selected")

@@ -29,12 +29,12 @@ DAYS_LATER: Final = 401
 
 
 def other_hash_seed() -> str:
-    """Returns a PYTHONHASHSEED that is not this process's."""
+    """Return a PYTHONHASHSEED that is not this process's."""
     return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
 
 
 def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> list[Finding | None]:
-    """Returns, for each scenario that ran, the finding that its second run differs.
+    """Return, for each scenario that ran, the finding that its second run differs.
 
     Raises SimkitError if the child process fails.
     """

@@ -50,7 +50,7 @@ class Round(msgspec.Struct, frozen=True):
 
 
 def watch(call: ReplayOptions) -> int:
-    """Runs what is selected, and again what has changed, until Ctrl-C; returns 0.
+    """Run what is selected, and again what has changed, until Ctrl-C; return 0.
 
     Raises SimkitError if there is nothing to run at first.
     """
@@ -88,11 +88,11 @@ class _Watching:
         """How each of these was when it was read first."""
 
     def end(self) -> None:
-        """Forgets what was kept beside the last round's traces."""
+        """Forget what was kept beside the last round's traces."""
         self._ledger.end()
 
     def begin(self) -> None:
-        """Runs everything."""
+        """Run everything."""
         started = time.perf_counter()
         self._see(self._scenario_files())
         self._run(self._entries())
@@ -100,7 +100,7 @@ class _Watching:
         echo(f"{self._verdict(started)}; watching {files}, Ctrl-C stops")
 
     def changed(self) -> set[str]:
-        """Waits until something has changed, and returns what."""
+        """Wait until something has changed, and return what."""
         while not (changed_files := self._differing()):
             time.sleep(POLL_S)
         while True:
@@ -109,7 +109,7 @@ class _Watching:
                 return changed_files
 
     def go_on(self, changed: set[str]) -> None:
-        """Runs the scenarios that have read something of what has changed."""
+        """Run the scenarios that have read something of what has changed."""
         started = time.perf_counter()
         files_there = self._scenario_files()
         affected = {file for file, needs in self._needs.items() if needs & changed}
@@ -147,7 +147,7 @@ class _Watching:
         return news | {path for path, before in self._stamps.items() if stamp(path) != before}
 
     def _see(self, files: Iterable[str]) -> None:
-        """Remembers how scenario files are before they are read."""
+        """Remember how scenario files are before they are read."""
         for file in files:
             self._stamps.setdefault(file, stamp(file))
             self._needs.setdefault(file, {file})
@@ -190,7 +190,7 @@ def _changes(changed: set[str]) -> str:
 
 
 def stamp(path: str) -> Stamp:
-    """Returns what differs when a file has changed, or files of a folder came or went."""
+    """Return what differs when a file has changed, or files of a folder came or went."""
     try:
         if os.path.isdir(path):
             return tuple(sorted(n for n in os.listdir(path) if n.endswith((".py", *YAML))))
@@ -235,7 +235,7 @@ class _Reads:
             self._stamps_read[path] = stamp(path)
 
     def _named(self, path: str) -> str:
-        """Returns a path as seen from here; empty for what is nobody's own."""
+        """Return a path as seen from here; empty for what is nobody's own."""
         whole = Path(os.path.normpath(self._folder / path))
         is_here = whole.is_relative_to(self._folder)
         near = whole.relative_to(self._folder) if is_here else whole
@@ -246,7 +246,7 @@ class _Reads:
         return os.path.relpath(whole) if whole.suffix in YAML else ""
 
     def stamps(self) -> Stamps:
-        """Returns what was read and not written; what a run writes itself changes each time."""
+        """Return what was read and not written; what a run writes itself changes each time."""
         return {
             path: stamp
             for path, stamp in self._stamps_read.items()

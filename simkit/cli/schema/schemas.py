@@ -12,7 +12,7 @@ from simkit.spec.scenario.model import Scenario
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Returns the JSON Schemas (draft 2020-12) of documents: scenarios, and three of pipelines.
+    """Return the JSON Schemas (draft 2020-12) of documents: scenarios, and three of pipelines.
 
     They hold the shape that the loader holds; names, references and regular expressions are the
     loader's alone.
@@ -26,14 +26,14 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def schema_text(kind: str | None) -> str:
-    """Returns the JSON Schema of a kind of document, or of both, indented."""
+    """Return the JSON Schema of a kind of document, or of both, indented."""
     schemas_ = schemas()
     schema = schemas_[kind] if kind else either(schemas_)
     return json.dumps(schema, indent=2, ensure_ascii=False)
 
 
 def either(known_definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Returns the schema that accepts a document of any of the kinds.
+    """Return the schema that accepts a document of any of the kinds.
 
     What the schemas define is put together, because references lead to the top of the whole.
     """

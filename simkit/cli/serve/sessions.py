@@ -61,7 +61,7 @@ class Served(Result, frozen=True):
 
 
 def serve(call: ServeOptions) -> int:
-    """Serves one scenario until the program ends, or the user stops it; returns the exit code."""
+    """Serve one scenario until the program ends, or the user stops it; return the exit code."""
     prepared = Library().prepared(_item(call.path))
     for line in unused_of(prepared):
         echo(f"note: {line}", err=True)
@@ -94,7 +94,7 @@ def _item(path: str) -> ScenarioCase:
 
 
 async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -> int:
-    """Returns how the program ended; 0 where there is none."""
+    """Return how the program ended; 0 where there is none."""
     try:
         from simkit.capture.http.loopback import listening
     except ImportError:
@@ -121,7 +121,7 @@ async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -
 
 
 def _handle(call: ServeOptions, run: ServedRun) -> Callable[[HttpRequest], Decision]:
-    """Returns what answers; without a program that would end, a problem is told as it comes."""
+    """Return what answers; without a program that would end, a problem is told as it comes."""
 
     def handle(request: HttpRequest) -> Decision:
         before = run.problem
@@ -134,7 +134,7 @@ def _handle(call: ServeOptions, run: ServedRun) -> Callable[[HttpRequest], Decis
 
 
 def _stopped() -> asyncio.Future[signal.Signals]:
-    """Returns what is done when the user, or another process, wants an end."""
+    """Return what is done when the user, or another process, wants an end."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[signal.Signals] = loop.create_future()
 
@@ -152,7 +152,7 @@ def _stopped() -> asyncio.Future[signal.Signals]:
 async def _then(
     program: str, variables: Mapping[str, str], stopped: asyncio.Future[signal.Signals]
 ) -> int:
-    """Runs the program to its end; returns its exit code, negative for a signal."""
+    """Run the program to its end; return its exit code, negative for a signal."""
     process = await asyncio.create_subprocess_shell(program, env={**os.environ, **variables})
     ended = asyncio.ensure_future(process.wait())
     await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -183,7 +183,7 @@ def _print(url: str, variables: Mapping[str, str], form: str) -> None:
 
 
 def _is_hidden(value: str) -> bool:
-    """Whether a value could only be printed as what stands in a secret's place."""
+    """Return whether a value could only be printed as what stands in a secret's place."""
     return current_redactor().text(value) != value
 
 
@@ -206,7 +206,7 @@ def _judge(prepared: Prepared, trace: Trace, call: ServeOptions) -> int:
 
 
 def _tell(program: str, status: int) -> None:
-    """Says how a command failed."""
+    """Describe how a command failed."""
     if status:
         name = signal.Signals(-status).name if -status in {*signal.Signals} else ""
         how = f"was stopped by {name}" if name else f"ended with exit code {status}"

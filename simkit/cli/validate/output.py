@@ -27,7 +27,7 @@ from simkit.spec.validation.usage import Usage
 
 
 def checked(paths: Sequence[str]) -> Report:
-    """Returns what is wrong with the files at the paths.
+    """Return what is wrong with the files at the paths.
 
     Raises SourceError for a path that is not there, or where there is nothing to check.
     """
@@ -72,7 +72,7 @@ class _Checking:
         """A file could not be read, so nobody knows what it names."""
 
     def file(self, file: str) -> None:
-        """Checks a file's documents."""
+        """Check a file's documents."""
         try:
             items = items_in(file)
             documents = self._library.documents(file)
@@ -116,7 +116,7 @@ class _Checking:
         self.problems.refuse(code_of(problem, self._library), problem)
 
     def finish(self, folders: dict[str, list[str]]) -> None:
-        """Says what nobody uses; of a folder only if all its scenarios could be read."""
+        """Describe what nobody uses; of a folder only if all its scenarios could be read."""
         if self._is_broken:
             return
         for folder, files in folders.items():

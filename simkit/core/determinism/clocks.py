@@ -31,7 +31,7 @@ class WallClock:
         self._travel: Any = None
 
     def begin(self) -> None:
-        """Answers from now on; not where freezegun answers already."""
+        """Answer from now on; not where freezegun answers already."""
         time_machine = _time_machine()
         travel = time_machine.travel(0, tick=False)
         # Whoever has set the clock before is believed: a test of the user's, `--verify`.
@@ -51,20 +51,20 @@ class WallClock:
         traveller.time_ns = time_ns
 
     def end(self) -> None:
-        """Leaves the time alone again."""
+        """Leave the time alone again."""
         if self._travel is not None:
             self._travel.stop()
             self._travel = None
 
 
 def later(by: timedelta) -> AbstractContextManager[Any]:
-    """Returns a context manager that puts the real wall clock of this process forward."""
+    """Return a context manager that puts the real wall clock of this process forward."""
     travel: AbstractContextManager[Any] = _time_machine().travel(by, tick=True)
     return travel
 
 
 def _time_machine() -> Any:
-    """Imports time-machine; without pytest, of which it needs nothing outside of tests."""
+    """Import time-machine; without pytest, of which it needs nothing outside of tests."""
     if "time_machine" in sys.modules or "pytest" in sys.modules:
         import time_machine
 
@@ -78,7 +78,7 @@ def _time_machine() -> Any:
 
 
 def monotonic_clocks() -> Iterator[Redirected]:
-    """Yields the clocks that only go on, each answered by the world of whoever asks."""
+    """Yield the clocks that only go on, each answered by the world of whoever asks."""
     for name in _MONOTONIC:
         if hasattr(time, name):
             yield _redirected(name, lambda ns: ns / 1_000_000_000)
@@ -97,7 +97,7 @@ def _redirected(name: str, convert: Callable[[int], Any]) -> Redirected:
 def clock_gettime(
     before: Callable[[int], Any], convert: Callable[[int], Any]
 ) -> Callable[..., Any]:
-    """Returns ``time.clock_gettime``, of which time-machine knows the wall clock alone."""
+    """Return ``time.clock_gettime``, of which time-machine knows the wall clock alone."""
 
     def read(clock: int, /) -> Any:
         real = before(clock)  # It knows which clocks there are.
@@ -111,7 +111,7 @@ def clock_gettime(
 
 
 def ctime(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``time.ctime`` and ``time.asctime``, which look at the clock themselves."""
+    """Return ``time.ctime`` and ``time.asctime``, which look at the clock themselves."""
 
     def text(*arguments: Any) -> Any:
         if arguments and arguments[0] is not None:

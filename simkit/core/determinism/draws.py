@@ -20,7 +20,7 @@ NODE: Final = 0x02_51_4D_4B_49_54
 
 
 def random_bytes() -> Redirected:
-    """Returns ``os.urandom``, from which `uuid`, `secrets` and `SystemRandom` draw."""
+    """Return ``os.urandom``, from which `uuid`, `secrets` and `SystemRandom` draw."""
 
     def urandom(size: Any) -> Any:
         # The nearest frame is the redirection's.
@@ -35,7 +35,7 @@ def random_bytes() -> Redirected:
 
 
 def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``os.getrandom``."""
+    """Return ``os.getrandom``."""
 
     def get(size: Any, flags: int = 0) -> Any:
         outer_world = world_of_chance(sys._getframe(1))
@@ -48,7 +48,7 @@ def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``Random.seed``: without a seed, a generator gets one of its world's; of the one
+    """Return ``Random.seed``: without a seed, a generator gets one of its world's; of the one
     that all share, it is the world's own that is seeded."""
 
     def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
@@ -62,18 +62,18 @@ def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def seed_of_all(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``random.seed``, the same for the generator that all share."""
+    """Return ``random.seed``, the same for the generator that all share."""
     shared = before.__self__  # type: ignore[attr-defined]
     return partial(seed_of_generators(before.__func__), shared)  # type: ignore[attr-defined]
 
 
 def random_id(world: World, place: str) -> int:
-    """Returns the number of an id of version 4."""
+    """Return the number of an id of version 4."""
     return UUID(bytes=world.stream(place).random.randbytes(16), version=4).int
 
 
 def counted_id(world: World, place: str) -> int:
-    """Returns the number of an id of version 7: by time, and within a moment in order."""
+    """Return the number of an id of version 7: by time, and within a moment in order."""
     world.counter += 1
     drawn = world.stream(place).random.getrandbits(32)
     count = world.counter & 0x3FF_FFFF_FFFF
@@ -91,7 +91,7 @@ Number = Callable[[World, str], int]
 
 
 def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Returns what makes a function that gives ids: numbers, or values of the kind of before's."""
+    """Return what makes a function that gives ids: numbers, or values of the kind of before's."""
 
     def decorate(before: Callable[..., Any]) -> Callable[..., Any]:
         def give(*args: Any, **options: Any) -> Any:

@@ -68,7 +68,7 @@ class SharedGenerator:
     """Lets the shared generator ask."""
 
     def begin(self) -> None:
-        """Asks from now on."""
+        """Ask from now on."""
         _SHARED.__class__ = _Asking
 
     def end(self) -> None:

@@ -21,7 +21,7 @@ _STANDARD: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platst
 
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
-    """Whether a file is the standard library's, an installed package's or simkit's own."""
+    """Return whether a file is the standard library's, an installed package's or simkit's own."""
     if file.startswith("<frozen "):
         return True
     folders = Path(file).parts
@@ -40,7 +40,7 @@ _LOADERS: Final = (
 
 
 def loaders() -> Iterator[type]:
-    """Yields the classes whose ``exec_module`` carries out modules."""
+    """Yield the classes whose ``exec_module`` carries out modules."""
     for module, name in _LOADERS:
         loaded = machinery if module == "importlib.machinery" else sys.modules.get(module)
         kind = getattr(loaded, name, None)
@@ -51,7 +51,7 @@ def loaders() -> Iterator[type]:
 def exec_module(
     before: Callable[..., Any], arrived: Callable[[str], None]
 ) -> Callable[[Any, ModuleType], None]:
-    """Returns what carries out a module in its own world, where it is imported in one at all.
+    """Return what carries out a module in its own world, where it is imported in one at all.
 
     ``arrived`` hears of every module that is there.
     """
@@ -72,7 +72,7 @@ def exec_module(
 
 @contextmanager
 def imported_here(module: str) -> Iterator[None]:
-    """Imports a user's module inside, as every scenario would, where no scenario runs yet."""
+    """Import a user's module inside, as every scenario would, where no scenario runs yet."""
     if module in sys.modules or current_world() is not None:
         yield
         return

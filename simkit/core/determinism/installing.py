@@ -58,7 +58,7 @@ class _Installation:
             self._wall.end()
 
     def arrived(self, module: str) -> None:
-        """Replaces what a module that was just imported has."""
+        """Replace what a module that was just imported has."""
         if module in draws.IDS or module in kept.USERS:
             with self._lock:
                 if self._entered and module in draws.IDS:

@@ -30,13 +30,13 @@ class _Record(Protocol):
     """What it belongs to: `clock` or `chance`."""
 
     def read(self) -> Any:
-        """Returns it; None for what is not there yet."""
+        """Return it; None for what is not there yet."""
 
     def write(self, value: Any) -> None:
-        """Puts it in place."""
+        """Put it in place."""
 
     def fresh(self, world: World) -> Any:
-        """Returns what a world begins with."""
+        """Return what a world begins with."""
 
 
 class _NumpyGenerator:
@@ -187,7 +187,7 @@ def zoned(zone: str) -> Iterator[None]:
 
 @contextmanager
 def entering(world: World) -> Iterator[None]:
-    """Puts in place what a world has of all that is kept, for as long as it is at work."""
+    """Put in place what a world has of all that is kept, for as long as it is at work."""
     with _lock:
         _save()
         _stack.append(world)
@@ -219,7 +219,7 @@ _users: Final[dict[str, Recoded]] = {}
 
 
 def users_of(module: str) -> Iterator[Recoded]:
-    """Yields the functions of a module that put in place what is their caller's."""
+    """Yield the functions of a module that put in place what is their caller's."""
     for name in USERS.get(module, ()):
         key, function = f"{module}.{name}", getattr(sys.modules.get(module), name, None)
         if isinstance(function, FunctionType) and not function.__closure__:
@@ -231,7 +231,7 @@ def users_of(module: str) -> Iterator[Recoded]:
 
 
 def call_in_place(key: str, args: Any, options: Any) -> Any:
-    """Calls one of the `USERS` with what its caller's world has in place."""
+    """Call one of the `USERS` with what its caller's world has in place."""
     function, world = _users[key].original, current_world()
     with _lock:
         placed = _placed[-1]
@@ -247,7 +247,7 @@ def call_in_place(key: str, args: Any, options: Any) -> Any:
 
 
 def arrived(module: str) -> None:
-    """Gives the world in place its own of what a module that was just imported keeps."""
+    """Give the world in place its own of what a module that was just imported keeps."""
     with _lock:
         for record in _ALL if _stack else ():
             if module == "numpy.random" and isinstance(record, _NumpyGenerator):
@@ -257,7 +257,7 @@ def arrived(module: str) -> None:
 
 
 def _swap(placed: World | None, world: World | None) -> None:
-    """Puts the variables of one world in place of another's; None stands for the process."""
+    """Put the variables of one world in place of another's; None stands for the process."""
     for record in _ALL:
         if isinstance(record, _Remembered):
             (placed.records if placed is not None else _outside)[record] = record.read()

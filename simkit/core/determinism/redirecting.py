@@ -51,7 +51,7 @@ class Redirected:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._answer.__self__))
 
     def begin(self) -> None:
-        """Lets the other function answer."""
+        """Let the other function answer."""
         if not self.is_in_c:
             setattr(self._module, self._name, self._answer)
             return
@@ -60,7 +60,7 @@ class Redirected:
         words[0], words[1] = _words(self._answer)
 
     def end(self) -> None:
-        """Lets the function itself answer again."""
+        """Let the function itself answer again."""
         if not self.is_in_c:
             setattr(self._module, self._name, self._function)
         elif self._before is not None:
@@ -86,12 +86,12 @@ class Recoded:
         """The function itself, which goes on doing what it did."""
 
     def begin(self) -> None:
-        """Lets the other code run."""
+        """Let the other code run."""
         self._before = self._function.__code__
         self._function.__code__ = self._code
 
     def end(self) -> None:
-        """Lets the function's own code run again."""
+        """Let the function's own code run again."""
         if self._function.__code__ is self._code:
             self._function.__code__ = self._before
 
@@ -101,7 +101,7 @@ def _words(function: Any) -> Any:
 
 
 def _copied(function: Any) -> Callable[..., Any]:
-    """Returns another function object of the same definition."""
+    """Return another function object of the same definition."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
@@ -110,7 +110,7 @@ def _copied(function: Any) -> Callable[..., Any]:
 
 
 def _bound(answer: Any, arguments: int) -> Any:
-    """Returns a method written in C that calls a function of Python."""
+    """Return a method written in C that calls a function of Python."""
     if arguments:
         answers = _ComputedMapping()
         answers.answer = answer

@@ -70,10 +70,10 @@ class Clock(Protocol):
         """The date and time at its beginning."""
 
     def now(self) -> int:
-        """Returns the milliseconds that have passed."""
+        """Return the milliseconds that have passed."""
 
     def advance_to(self, at: int) -> None:
-        """Jumps to a later time."""
+        """Jump to a later time."""
 
 
 class World:
@@ -135,7 +135,7 @@ class World:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Answers whoever asks in this context."""
+        """Answer whoever asks in this context."""
         from simkit.core.determinism.installing import installed
         from simkit.core.determinism.kept import entering
 
@@ -156,7 +156,7 @@ class World:
         return nullcontext() if "clock" in self.real else zoned(self.zone)
 
     def elapsed_ns(self) -> int:
-        """Returns the nanoseconds of virtual time since the start."""
+        """Return the nanoseconds of virtual time since the start."""
         now = self._clock.now()
         if now != self._moment:
             self._moment, self._readings = now, 0
@@ -167,11 +167,11 @@ class World:
         return now * 1_000_000 + self._turns * 1_000
 
     def wall_ns(self) -> int:
-        """Returns the nanoseconds of virtual time since 1970."""
+        """Return the nanoseconds of virtual time since 1970."""
         return self._start_ns + self.elapsed_ns()
 
     def stream(self, place: str) -> Chance:
-        """Returns the chance of a place in code: a new draw in one place moves nothing elsewhere.
+        """Return the chance of a place in code: a new draw in one place moves nothing elsewhere.
 
         What is drawn once a process, by whichever scenario is the first, would move all others.
         """
@@ -183,7 +183,7 @@ class World:
     def begin_turn(
         self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""
     ) -> None:
-        """Begins with new draws, which depend on the turn's name alone: a run that goes on in
+        """Begin with new draws, which depend on the turn's name alone: a run that goes on in
         another process draws what it would have drawn in this one.
 
         A microsecond passes between two turns, also where nothing takes time: frameworks order
@@ -210,11 +210,11 @@ class World:
             self.records = {}
 
     def seed(self, name: str) -> int:
-        """Returns the seed of a generator that is not a place's; the same whenever it is asked."""
+        """Return the seed of a generator that is not a place's; the same whenever it is asked."""
         return self._seeds.child(name).random.getrandbits(32)
 
     def importing(self, module: str, file: str, is_library: bool) -> World:
-        """Returns the world in which a module is imported.
+        """Return the world in which a module is imported.
 
         A module is imported once, for all scenarios of a process: what it reads and draws then
         must not depend on which of them comes first. One that is imported anew is so at the start,
@@ -240,7 +240,7 @@ def world_of_import(
     anew: Anew | None = None,
     zone: str = "",
 ) -> World:
-    """Returns the world in which a module is imported for all scenarios."""
+    """Return the world in which a module is imported for all scenarios."""
     chance = Chance(0).child(f"import/{module}")
     seeds = _LIBRARIES if is_library else chance
     return World(Still(IMPORT_START), chance, zone=zone, real=real, anew=anew, seeds=seeds)
@@ -259,11 +259,11 @@ class Still:
         self.start, self._now = start, 0
 
     def now(self) -> int:
-        """Returns the milliseconds that have passed: none, unless somebody waits for them."""
+        """Return the milliseconds that have passed: none, unless somebody waits for them."""
         return self._now
 
     def advance_to(self, at: int) -> None:
-        """Jumps to a later time."""
+        """Jump to a later time."""
         self._now = at
 
 
@@ -271,12 +271,12 @@ _current: Final = contextvars.ContextVar[World | None]("simkit_world", default=N
 
 
 def current_world() -> World | None:
-    """Returns the world of this context."""
+    """Return the world of this context."""
     return _current.get()
 
 
 def world_of_time(caller: FrameType) -> World | None:
-    """Returns the world that tells a caller the time; None for the real time."""
+    """Return the world that tells a caller the time; None for the real time."""
     world = _current.get()
     if world is None or "clock" in world.real or _is_machinery(caller):
         return None
@@ -284,7 +284,7 @@ def world_of_time(caller: FrameType) -> World | None:
 
 
 def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
-    """Returns the world that draws for a caller, and the place in code it draws for; None for
+    """Return the world that draws for a caller, and the place in code it draws for; None for
     real chance."""
     world = _current.get()
     if world is None or "chance" in world.real:
@@ -319,7 +319,7 @@ def _top(frame: FrameType) -> str:
 
 
 def zone_of(moment: datetime) -> str:
-    """Returns the local time zone of a moment as ``TZ`` has it: ``UTC0``, ``<+02:00>-02:00``."""
+    """Return the local time zone of a moment as ``TZ`` has it: ``UTC0``, ``<+02:00>-02:00``."""
     offset = moment.utcoffset()
     minutes = round(offset.total_seconds() / 60) if offset is not None else 0
     if not minutes:

@@ -38,7 +38,7 @@ _ASSIGNED: Final = (
 
 
 def _trie(words: Iterable[str]) -> str:
-    """Returns a pattern for exactly these words that looks at each character once."""
+    """Return a pattern for exactly these words that looks at each character once."""
     tree: dict[str, Any] = {}
     for word in words:
         node = tree
@@ -220,18 +220,18 @@ class Redactor:
                 yield start + span.start, kind
 
     def url(self, url: str) -> str:
-        """Returns the URL with every secret replaced, those under ``key``, ``sig``, … too."""
+        """Return the URL with every secret replaced, those under ``key``, ``sig``, … too."""
         path, mark, query = url.partition("?")
         if not mark:
             return self.text(url)
         return self.text(f"{path}?{'&'.join(map(_parameter, query.split('&')))}")
 
     def value(self, json: Any) -> Any:
-        """Returns the JSON value with every secret replaced, in keys and in texts too."""
+        """Return the JSON value with every secret replaced, in keys and in texts too."""
         return self._item(json, "")
 
     def line(self, encoded_json: bytes) -> bytes:
-        """Returns one encoded JSON value, without its line end, with every secret replaced.
+        """Return one encoded JSON value, without its line end, with every secret replaced.
 
         A line without secrets is returned as it is. One that is no JSON is read as a text.
         """
@@ -271,7 +271,7 @@ class Redactor:
         )
 
     def _foreign_line(self, line: bytes) -> bytes:
-        """Redacts what msgspec refuses: half surrogates, ``NaN``, or no JSON at all."""
+        """Redact what msgspec refuses: half surrogates, ``NaN``, or no JSON at all."""
         try:
             value = self.value(json.loads(line))
             return json.dumps(value, separators=(",", ":")).encode()
@@ -282,7 +282,7 @@ class Redactor:
         return self.text(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def texts(self, json: Any) -> Any:
-        """Returns the JSON value with every secret in its texts replaced, whatever the keys say."""
+        """Return the JSON value with every secret in its texts replaced, whatever the keys say."""
         if isinstance(json, str):
             return self.text(json)
         if isinstance(json, Mapping):
@@ -379,7 +379,7 @@ def _is_open(span: Span, text: str) -> bool:
 
 
 def _rule_of(match: re.Match[str]) -> str:
-    """Returns what the text in a secret's place calls it."""
+    """Return what the text in a secret's place calls it."""
     start = match["quoted"] or match["assigned"]
     if not start:
         return str(match.lastgroup)
@@ -389,7 +389,7 @@ def _rule_of(match: re.Match[str]) -> str:
 
 
 def _forms_of(secret: str) -> Iterator[str]:
-    """Yields the secret as it stands in a text, in a URL, and in JSON inside a text."""
+    """Yield the secret as it stands in a text, in a URL, and in JSON inside a text."""
     yield from (secret, quote_plus(secret, errors="replace"), quote(secret, "", errors="replace"))
     for is_ascii in (False, True):
         once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]

@@ -46,7 +46,7 @@ _KEYWORDS: Final = {
 
 
 def compile_schema(schema: Any, registry: Registry | None = None, at: Path = ()) -> Check:
-    """Returns the function value → errors; raises MatcherError for a schema that is none.
+    """Return the function value → errors; raise MatcherError for a schema that is none.
 
     ``at`` is where the schema stands, and begins the path of the MatcherError.
     """
@@ -54,12 +54,12 @@ def compile_schema(schema: Any, registry: Registry | None = None, at: Path = ())
 
 
 def check_schema(schema: Any, registry: Registry | None = None) -> None:
-    """Raises MatcherError for a schema that is none."""
+    """Raise MatcherError for a schema that is none."""
     compile_schema(schema, registry)
 
 
 def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> list[SchemaError]:
-    """Lists what is wrong with a value.
+    """List what is wrong with a value.
 
     A schema object is compiled when it is first asked about; whoever asks promises not to change
     it.

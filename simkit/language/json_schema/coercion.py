@@ -15,7 +15,7 @@ from simkit.core.messages import JsonValue
 
 
 def lost_in(requested: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> Iterator[str]:
-    """Yields the arguments that were said and did not arrive, under their name or any other."""
+    """Yield the arguments that were said and did not arrive, under their name or any other."""
     others = [value for name, value in args.items() if name not in requested]
     for name, value in requested.items():
         if name in args:
@@ -26,7 +26,7 @@ def lost_in(requested: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -
 
 
 def _is_within(value: JsonValue, places: Collection[JsonValue]) -> bool:
-    """Whether a value stands somewhere, or may: inside an object nobody can look."""
+    """Return whether a value stands somewhere, or may: inside an object nobody can look."""
     for place in places:
         if _is_opaque(place) or is_same(value, place):
             return True
@@ -41,14 +41,14 @@ def _is_opaque(value: JsonValue) -> bool:
 
 
 def _plain(value: JsonValue) -> JsonValue:
-    """Returns what an object holds: a model's fields, an enumeration's value, a date's text."""
+    """Return what an object holds: a model's fields, an enumeration's value, a date's text."""
     while isinstance(value, Mapping) and "$object" in value and "value" in value:
         value = value["value"]
     return value
 
 
 def is_same(requested: JsonValue, received: JsonValue) -> bool:
-    """Whether a value arrived, be it as what a schema makes of it."""
+    """Return whether a value arrived, be it as what a schema makes of it."""
     received = _plain(received)
     if requested == received and isinstance(requested, bool) == isinstance(received, bool):
         return True
@@ -76,7 +76,7 @@ def is_same(requested: JsonValue, received: JsonValue) -> bool:
 
 
 def _read(value: JsonValue) -> Any:
-    """Returns the JSON that a text is, else the value; too deep is no JSON."""
+    """Return the JSON that a text is, else the value; too deep is no JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -86,7 +86,7 @@ def _read(value: JsonValue) -> Any:
 
 
 def _plain_value(value: JsonValue) -> object:
-    """Returns a scalar as schemas read it: numbers, truth and dates that are texts too."""
+    """Return a scalar as schemas read it: numbers, truth and dates that are texts too."""
     text = str(value).strip()
     if text.lower() in ("true", "yes", "on", "false", "no", "off"):
         return text.lower() in ("true", "yes", "on")

@@ -38,7 +38,7 @@ class Document:
         """The targets of references, by document and pointer; shared by all documents."""
 
     def compile(self, schema: Any, at: Path) -> Check:
-        """Returns the check of one schema; raises MatcherError with the path of what is none."""
+        """Return the check of one schema; raise MatcherError with the path of what is none."""
         if schema is True:
             return lambda value: HOLDS
         if schema is False:
@@ -61,7 +61,7 @@ class Document:
         return all_of(checks)
 
     def reference(self, target: Any, at: Path) -> Check:
-        """Returns the check behind a ``$ref``; it is compiled once, so that rings end."""
+        """Return the check behind a ``$ref``; it is compiled once, so that rings end."""
         if not isinstance(target, str):
             raise MatcherError(at, f"`$ref` takes a text, not {value_text(target)}")
         name, _, pointer = target.partition("#")
@@ -96,7 +96,7 @@ class Document:
         return schema
 
     def _refuse_endless(self, schema: Any, key: tuple[str, str], target: str, at: Path) -> None:
-        """Refuses a reference that leads to itself before any value is looked at."""
+        """Reject a reference that leads to itself before any value is looked at."""
         document, visited = self, {key}
         while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
             name, _, pointer = schema["$ref"].partition("#")
@@ -112,7 +112,7 @@ Keyword: TypeAlias = Callable[[Document, Any, Path, Mapping[str, Any]], Check | 
 
 
 def all_of(checks: Sequence[Check]) -> Check:
-    """Returns the check that finds what each of several finds, in their order."""
+    """Return the check that finds what each of several finds, in their order."""
     if len(checks) == 1:
         return checks[0]
 
@@ -127,17 +127,17 @@ def all_of(checks: Sequence[Check]) -> Check:
 
 
 def assertion(holds: Callable[[Any], bool], text: Callable[[Any], str]) -> Check:
-    """Returns the check that finds one error, in these words, where a test does not hold."""
+    """Return the check that finds one error, in these words, where a test does not hold."""
     return lambda value: HOLDS if holds(value) else (((), text(value)),)
 
 
 def under(key: str | int, errors: Sequence[SchemaError]) -> Iterator[SchemaError]:
-    """Returns errors of an inner value as those of the value that holds it under a key."""
+    """Return errors of an inner value as those of the value that holds it under a key."""
     return (((key, *path), text) for path, text in errors)
 
 
 def place_text(path: Path) -> str:
-    """Returns an error's place as it stands behind a name: ``.items[0].kcal``, or nothing."""
+    """Return an error's place as it stands behind a name: ``.items[0].kcal``, or nothing."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 

@@ -11,7 +11,7 @@ _NOTHING: Final[Registry] = {}
 
 
 def types_in(schema: Any, registry: Registry = _NOTHING) -> frozenset[str] | None:
-    """Returns the JSON types of the values that a schema allows; None where it may be any."""
+    """Return the JSON types of the values that a schema allows; None where it may be any."""
     return _types(schema, schema, registry, frozenset())
 
 

@@ -13,14 +13,14 @@ from simkit.language.json_schema.values import is_array, is_integer, is_number
 
 
 def count(operand: Any, at: Path) -> int:
-    """Returns a whole number from 0."""
+    """Return a whole number from 0."""
     if not is_integer(operand) or operand < 0:
         raise MatcherError(at, f"`{at[-1]}` takes a count, not {value_text(operand)}")
     return int(operand)
 
 
 def number(operand: Any, at: Path) -> int | float:
-    """Returns a number."""
+    """Return a number."""
     if not is_number(operand):
         raise MatcherError(at, f"`{at[-1]}` takes a number, not {value_text(operand)}")
     number: int | float = operand
@@ -28,14 +28,14 @@ def number(operand: Any, at: Path) -> int | float:
 
 
 def texts(operand: Any, at: Path) -> list[str]:
-    """Returns a list of texts."""
+    """Return a list of texts."""
     if not is_array(operand) or not all(isinstance(text, str) for text in operand):
         raise MatcherError(at, f"`{at[-1]}` takes a list of texts, not {value_text(operand)}")
     return list(operand)
 
 
 def pattern(operand: Any, at: Path) -> Expression:
-    """Returns a regular expression, compiled."""
+    """Return a regular expression, compiled."""
     if not isinstance(operand, str):
         raise MatcherError(at, f"`{at[-1]}` takes a regular expression, not {value_text(operand)}")
     try:
@@ -45,14 +45,14 @@ def pattern(operand: Any, at: Path) -> Expression:
 
 
 def schemas(document: Document, operand: Any, at: Path) -> list[Check]:
-    """Returns the checks of a list of schemas, which is not empty."""
+    """Return the checks of a list of schemas, which is not empty."""
     if not is_array(operand) or not operand:
         raise MatcherError(at, f"`{at[-1]}` takes a list of schemas, not {value_text(operand)}")
     return [document.compile(schema, (*at, index)) for index, schema in enumerate(operand)]
 
 
 def named_schemas(document: Document, operand: Any, at: Path) -> dict[str, Check]:
-    """Returns the checks of a mapping of schemas, by their keys."""
+    """Return the checks of a mapping of schemas, by their keys."""
     if not isinstance(operand, Mapping):
         raise MatcherError(at, f"`{at[-1]}` takes a mapping of schemas, not {value_text(operand)}")
     return {name: document.compile(schema, (*at, name)) for name, schema in operand.items()}

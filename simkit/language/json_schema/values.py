@@ -7,7 +7,7 @@ from typing import Any, Final
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Says whether two values are the same JSON: ``1`` is ``1.0``, ``true`` is not ``1``."""
+    """Report whether two values are the same JSON: ``1`` is ``1.0``, ``true`` is not ``1``."""
     if left is None or isinstance(left, (str, int, float)):
         return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
     if isinstance(left, Mapping):
@@ -26,24 +26,24 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Says whether a value is a mapping."""
+    """Report whether a value is a mapping."""
     return value.__class__ is dict or isinstance(value, Mapping)
 
 
 def is_array(value: Any) -> bool:
-    """Says whether a value is a list of any kind; texts and bytes are none."""
+    """Report whether a value is a list of any kind; texts and bytes are none."""
     return value.__class__ is list or (
         isinstance(value, Sequence) and not isinstance(value, (str, bytes))
     )
 
 
 def is_number(value: Any) -> bool:
-    """Says whether a value is a number; ``true`` is none."""
+    """Report whether a value is a number; ``true`` is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
-    """Says whether a value is a whole number: ``1.0`` is one."""
+    """Report whether a value is a whole number: ``1.0`` is one."""
     return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 

@@ -42,34 +42,34 @@ class Matcher:
         self._misses = build(source, ())
 
     def holds(self, value: Any) -> bool:
-        """Says whether the matcher holds; stops at the first mismatch and renders nothing."""
+        """Report whether the matcher holds; stop at the first mismatch and renders nothing."""
         return fits(self._misses, value)
 
     def distance(self, value: Any) -> float:
-        """Returns how far a value is from what is wanted; 0 if the matcher holds."""
+        """Return how far a value is from what is wanted; 0 if the matcher holds."""
         return distance(self._misses(value))
 
     def mismatches(self, value: Any) -> tuple[Mismatch, ...]:
-        """Returns all that differs; empty if the matcher holds."""
+        """Return all that differs; empty if the matcher holds."""
         return tuple(miss.rendered() for miss in self._misses(value))
 
 
 def compile_matcher(matcher: Any) -> Matcher:
-    """Returns the matcher compiled, for whoever asks more than once; raises MatcherError."""
+    """Return the matcher compiled, for whoever asks more than once; raise MatcherError."""
     return Matcher(matcher)
 
 
 def check(matcher: Any) -> None:
-    """Raises MatcherError for a value that is no matcher, or that can hold of nothing."""
+    """Raise MatcherError for a value that is no matcher, or that can hold of nothing."""
     build(matcher, ())
     check_possible(matcher)
 
 
 def holds(matcher: Any, value: Any) -> bool:
-    """Says whether a matcher holds of a value (or of ABSENT)."""
+    """Report whether a matcher holds of a value (or of ABSENT)."""
     return Matcher(matcher).holds(value)
 
 
 def mismatches(matcher: Any, value: Any) -> tuple[Mismatch, ...]:
-    """Returns where a value (or ABSENT) differs from a matcher; empty if it holds."""
+    """Return where a value (or ABSENT) differs from a matcher; empty if it holds."""
     return Matcher(matcher).mismatches(value)

@@ -17,7 +17,7 @@ def aligned(
     differs: Callable[[W, Any], bool],
     pairs_max: int = PAIRS_MAX,
 ) -> list[tuple[int, int]]:
-    """Returns which element answers which: those that match first, then those between, in order."""
+    """Return which element answers which: those that match first, then those between, in order."""
     low = 0
     while low < min(len(expected), len(actual)) and not differs(expected[low], actual[low]):
         low += 1
@@ -39,7 +39,7 @@ def aligned(
 def _matching(
     expected: Sequence[W], actual: Sequence[Any], differs: Callable[[W, Any], bool], pairs_max: int
 ) -> Iterator[tuple[int, int]]:
-    """Yields the longest sequence of pairs that match, both rising."""
+    """Yield the longest sequence of pairs that match, both rising."""
     rows, columns = len(expected), len(actual)
     if rows * columns > pairs_max:
         return

@@ -14,7 +14,7 @@ from simkit.language.matching.operators import OPERATORS
 
 
 def build(matcher: Any, at: Path) -> Misses:
-    """Returns the compiled matcher; raises MatcherError with the path of what is none."""
+    """Return the compiled matcher; raise MatcherError with the path of what is none."""
     if matcher is None or isinstance(matcher, (str, int, float)):
         return scalar(matcher, at)
     if isinstance(matcher, (list, tuple)):
@@ -27,7 +27,7 @@ def build(matcher: Any, at: Path) -> Misses:
 
 
 def build_exact(matcher: Any, at: Path) -> Misses:
-    """Returns the same of what stands below ``$exact``: mappings there have no other keys."""
+    """Return the same of what stands below ``$exact``: mappings there have no other keys."""
     if isinstance(matcher, (list, tuple)):
         return whole(list(matcher), at, build_exact)
     if isinstance(matcher, Mapping):
@@ -61,7 +61,7 @@ def _mapping(matcher: Mapping[str, Any], at: Path, is_exact: bool = False) -> Mi
 
 
 def is_operator(key: str) -> bool:
-    """Says whether a key is an operator's; ``$$`` begins a plain key that starts with ``$``."""
+    """Report whether a key is an operator's; ``$$`` begins a plain key that starts with ``$``."""
     return key.startswith("$") and not key.startswith("$$")
 
 

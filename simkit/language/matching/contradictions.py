@@ -45,7 +45,7 @@ class _Part(NamedTuple):
 
 
 def check_possible(matcher: Any, at: Path = ()) -> None:
-    """Raises MatcherError for the first part of a matcher that can hold of no value at all."""
+    """Raise MatcherError for the first part of a matcher that can hold of no value at all."""
     if isinstance(matcher, (list, tuple)):
         for place, element in enumerate(matcher):
             check_possible(element, (*at, place))
@@ -71,7 +71,7 @@ def _check_inside(key: str, operand: Any, at: Path) -> None:
 
 
 def _parts(matcher: Any, at: Path) -> Iterator[_Part]:
-    """Yields all that must hold of one value; alternatives and denials are not looked into."""
+    """Yield all that must hold of one value; alternatives and denials are not looked into."""
     if isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             if key == "$all":
@@ -110,7 +110,7 @@ def _check_presence(parts: Sequence[_Part]) -> None:
 
 
 def _check_equal(parts: Sequence[_Part]) -> None:
-    """Holds what speaks of the same kind of scalar against the first one that is wanted."""
+    """Hold what speaks of the same kind of scalar against the first one that is wanted."""
     equal_part = next(
         (part for part in parts if part.key == _EQUAL and _is_scalar(part.operand)), None
     )
@@ -122,7 +122,7 @@ def _check_equal(parts: Sequence[_Part]) -> None:
 
 
 def _may_equal(part: _Part, value: Any) -> bool:
-    """Whether a part may hold of a scalar, or of a text that says the same."""
+    """Return whether a part may hold of a scalar, or of a text that says the same."""
     if part.key == _EQUAL and _is_scalar(part.operand):
         return bool(part.operand == value) or source_text(part.operand) == source_text(value)
     if part.key == "$not" and _is_scalar(part.operand):
@@ -142,7 +142,7 @@ def _check_bounds(parts: Sequence[_Part]) -> None:
 
 
 def _check_exact(parts: Sequence[_Part]) -> None:
-    """Refuses a key beside ``$exact`` that is not among those which it allows."""
+    """Reject a key beside ``$exact`` that is not among those which it allows."""
     for exact in parts:
         if exact.key != "$exact":
             continue
@@ -153,7 +153,7 @@ def _check_exact(parts: Sequence[_Part]) -> None:
 
 
 def _may_lack(operand: Any) -> bool:
-    """Whether a matcher may hold of a key that is not there."""
+    """Return whether a matcher may hold of a key that is not there."""
     return isinstance(operand, Mapping) and any(
         key in operand for key in ("$absent", "$not", "$either", "$all")
     )

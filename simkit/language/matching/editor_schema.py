@@ -8,7 +8,7 @@ from simkit.language.matching.operators import OPERATORS
 
 
 def matcher_json_schema() -> dict[str, Any]:
-    """Returns the ``$defs`` that describe a matcher; refer to it as ``#/$defs/matcher``."""
+    """Return the ``$defs`` that describe a matcher; refer to it as ``#/$defs/matcher``."""
     operators = {
         name: {**operator.takes, "description": operator.says}
         for name, operator in OPERATORS.items()

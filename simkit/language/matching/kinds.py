@@ -72,7 +72,7 @@ _TEXT_FIELDS: Final = ("agent", "section", "id", "tool", "call_id", "what", "by"
 
 
 def list_of(element: Kind | None, noun: str) -> Kind:
-    """Returns the kind of a list whose elements are of a kind; None is any."""
+    """Return the kind of a list whose elements are of a kind; None is any."""
     return Kind(noun, _LISTS, lambda _: False, element=element)
 
 
@@ -108,7 +108,7 @@ def mapping_of(
     *,
     may_be_null: bool = False,
 ) -> Kind:
-    """Returns the kind of a mapping: of some keys it is known what they hold, of all others too."""
+    """Return the kind of a mapping: of some keys it is known what they hold, of all others too."""
     return Kind(
         noun,
         _MAPPINGS,
@@ -193,7 +193,7 @@ EVENTS: Final = list_of(_record("an event", ("kind",), ("at", "turn")), "a list 
 
 
 def check_kind(matcher: Any, kind: Kind, at: Path = ()) -> None:
-    """Raises MatcherError for the first matcher that can hold of nothing of this kind."""
+    """Raise MatcherError for the first matcher that can hold of nothing of this kind."""
     if kind is ANYTHING:
         return
     if isinstance(matcher, (list, tuple)):
@@ -211,7 +211,7 @@ def check_kind(matcher: Any, kind: Kind, at: Path = ()) -> None:
 
 
 def _check_list(matcher: Any, kind: Kind, at: Path) -> None:
-    """Checks a list, which is whole and in order."""
+    """Check a list, which is whole and in order."""
     if not _is_listed(kind):
         raise _never(f"the list {line(matcher)}", kind, at)
     _check_all(matcher, kind.element, at)
@@ -220,7 +220,7 @@ def _check_list(matcher: Any, kind: Kind, at: Path) -> None:
 
 
 def _check_roles(matcher: Mapping[str, Any], kind: Kind, at: Path) -> None:
-    """Refuses a message of two roles: ``{user: …, assistant: …}``."""
+    """Reject a message of two roles: ``{user: …, assistant: …}``."""
     if kind.is_mapping or "role" not in (kind.fields or {}):
         return
     roles = [key for key in matcher if key in ROLE_ALIASES and (key != "tool" or "role" in matcher)]
@@ -260,7 +260,7 @@ def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
 
 
 def _may_equal(value: Any, kind: Kind) -> bool:
-    """Whether something of a kind may be equal to a value, as ``$eq`` compares."""
+    """Return whether something of a kind may be equal to a value, as ``$eq`` compares."""
     if isinstance(value, (list, tuple)):
         return _is_listed(kind)
     if isinstance(value, Mapping):
@@ -307,7 +307,7 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
 
 
 def _is_path(key: str) -> bool:
-    """Whether a key may lead further in than to what stands under it."""
+    """Return whether a key may lead further in than to what stands under it."""
     return "." in key or "[" in key
 
 

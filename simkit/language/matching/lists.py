@@ -22,7 +22,7 @@ _NEAREST_MAX: Final = 200
 
 
 def whole(operand: list[Any], at: Path, build: Build) -> Misses:
-    """Returns the matcher of a whole list in order."""
+    """Return the matcher of a whole list in order."""
     elements = matchers(operand, at, build, least=0)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -40,7 +40,7 @@ def whole(operand: list[Any], at: Path, build: Build) -> Misses:
 
 
 def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:
-    """Yields what differs once as many elements as possible are laid on those that match."""
+    """Yield what differs once as many elements as possible are laid on those that match."""
     pairs = dict(aligned(elements, value, _differs, _ALIGNED_MAX))
     if not pairs:
         pairs = {place: place for place in range(min(len(elements), len(value)))}
@@ -78,7 +78,7 @@ def _differs(element: WantedElement, value: Any) -> bool:
 
 
 def each(operand: Any, at: Path, build: Build) -> Misses:
-    """Returns the matcher that every element must match."""
+    """Return the matcher that every element must match."""
     inner = build(operand, at)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -94,7 +94,7 @@ def each(operand: Any, at: Path, build: Build) -> Misses:
 
 
 def has(operand: Any, at: Path, build: Build) -> Misses:
-    """Returns the matcher that finds each element wanted in a distinct one, in any order."""
+    """Return the matcher that finds each element wanted in a distinct one, in any order."""
     if isinstance(operand, (list, tuple)):
         elements = matchers(operand, at, build)
     else:
@@ -115,7 +115,7 @@ def has(operand: Any, at: Path, build: Build) -> Misses:
 
 
 def unordered(operand: Any, at: Path, build: Build) -> Misses:
-    """Returns the matcher of a whole list in any order."""
+    """Return the matcher of a whole list in any order."""
     elements = matchers(operand, at, build, least=0)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -136,7 +136,7 @@ def unordered(operand: Any, at: Path, build: Build) -> Misses:
 
 
 def in_order(operand: Any, at: Path, build: Build) -> Misses:
-    """Returns the matcher that finds the elements wanted one after the other, with gaps."""
+    """Return the matcher that finds the elements wanted one after the other, with gaps."""
     elements = matchers(operand, at, build)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -171,7 +171,7 @@ def _out_of_order(element: WantedElement, number: int, before: int, value: Seque
 
 
 def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, int]:
-    """Returns the largest pairing, index of the value's element → index of the one wanted."""
+    """Return the largest pairing, index of the value's element → index of the one wanted."""
     pairing: dict[int, int] = {}
     known: dict[tuple[int, int], bool] = {}
 
@@ -196,7 +196,7 @@ def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, in
 
 
 def _why_not(element: WantedElement, value: Sequence[Any]) -> Callable[[], str]:
-    """Returns the words for the element that comes nearest to the one wanted."""
+    """Return the words for the element that comes nearest to the one wanted."""
 
     def note() -> str:
         best: tuple[float, int, list[Miss]] | None = None

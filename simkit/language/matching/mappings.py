@@ -50,12 +50,12 @@ class Keyed(msgspec.Struct, frozen=True):
 
 
 def keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
-    """Returns the matcher that holds of mappings whose values match, key by key."""
+    """Return the matcher that holds of mappings whose values match, key by key."""
     return _partial(_keyed(plain, at, build))
 
 
 def exact(operand: Any, at: Path, build: Build) -> Misses:
-    """Returns the matcher that holds of mappings with these keys and no others."""
+    """Return the matcher that holds of mappings with these keys and no others."""
     if not isinstance(operand, Mapping):
         raise MatcherError(at, "`$exact` takes a mapping")
     for key in operand:
@@ -67,7 +67,7 @@ def exact(operand: Any, at: Path, build: Build) -> Misses:
 
 
 def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
-    """Returns the matcher of mappings with these plain keys and no others.
+    """Return the matcher of mappings with these plain keys and no others.
 
     ``build`` compiles what stands below.
     """
@@ -118,7 +118,7 @@ def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
 
 
 def _named(entry: KeyMatcher, value: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Returns the keys of a mapping that an entry speaks of."""
+    """Return the keys of a mapping that an entry speaks of."""
     if entry.key in value:
         return (entry.key,)
     if entry.role is not None and "role" in value and "content" in value:
@@ -145,7 +145,7 @@ def _first(key: str) -> str | int:
 
 
 def _roles(matcher: Any) -> Any:
-    """Returns a matcher of roles with other libraries' words for them translated."""
+    """Return a matcher of roles with other libraries' words for them translated."""
     if isinstance(matcher, str):
         return ROLE_ALIASES.get(matcher, matcher)
     if isinstance(matcher, list):

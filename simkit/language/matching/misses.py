@@ -42,7 +42,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
     note: str | Callable[[], str] = ""
 
     def rendered(self) -> Mismatch:
-        """Returns the mismatch in words."""
+        """Return the mismatch in words."""
         expected, actual = self._words()
         note = self.note if isinstance(self.note, str) else self.note()
         return Mismatch(self.path, expected, actual, note, self.at)
@@ -60,7 +60,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         return line(operand), line(value)
 
     def _place(self) -> str:
-        """Returns what was found; of a long text the place that the operator speaks of."""
+        """Return what was found; of a long text the place that the operator speaks of."""
         value = self.actual
         excerpt = line(value)
         is_cut = len(excerpt) == LINE_MAX and excerpt.endswith("…")
@@ -82,19 +82,19 @@ Build: TypeAlias = Callable[[Any, Path], Misses]
 
 
 def fits(misses: Misses, value: Any) -> bool:
-    """Says whether a compiled matcher holds."""
+    """Report whether a compiled matcher holds."""
     for _ in misses(value):
         return False
     return True
 
 
 def prefixed(key: Part, miss: Miss) -> Miss:
-    """Returns the miss of what stands under a key."""
+    """Return the miss of what stands under a key."""
     return Miss((key, *miss.path), miss.at, miss.operator, miss.operand, miss.actual, miss.note)
 
 
 def leaf(operator: str, operand: Any, at: Path, test: Callable[[Any], bool]) -> Misses:
-    """Returns the matcher that holds where a test does."""
+    """Return the matcher that holds where a test does."""
 
     def misses(value: Any) -> Iterable[Miss]:
         return () if test(value) else (Miss((), at, operator, operand, value),)

@@ -15,13 +15,13 @@ Compile: TypeAlias = Callable[[Any, Path, Build], Misses]
 
 
 def refused(at: Path, takes: str, operand: Any, advice: str = "") -> MatcherError:
-    """Returns the error that an operator takes something else."""
+    """Return the error that an operator takes something else."""
     operator = next(part for part in reversed(at) if isinstance(part, str))
     return MatcherError(at, f"`{operator}` takes {takes}, not {line(operand)}", "", (), advice)
 
 
 def only_true(operand: Any, at: Path) -> None:
-    """Raises MatcherError for any operand but ``true``."""
+    """Raise MatcherError for any operand but ``true``."""
     if operand is not True:
         other = "$any" if at[-1] == "$absent" else "$absent"
         advice = f"the opposite is `{{{other}: true}}`" if operand is False else ""
@@ -29,7 +29,7 @@ def only_true(operand: Any, at: Path) -> None:
 
 
 def number_operand(operand: Any, at: Path) -> int | float:
-    """Returns a number."""
+    """Return a number."""
     number = number_of(operand)
     if number is None:
         raise refused(at, "a number", operand)
@@ -45,7 +45,7 @@ class WantedElement(NamedTuple):
 
 
 def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[WantedElement]:
-    """Returns a list of at least ``least`` matchers, compiled."""
+    """Return a list of at least ``least`` matchers, compiled."""
     if not isinstance(operand, (list, tuple)):
         raise refused(at, "a list", operand)
     if len(operand) < least:
@@ -57,7 +57,7 @@ def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[Wante
 
 
 def text_operand(operand: Any, at: Path) -> str:
-    """Returns a scalar as the text that was written, which is not empty."""
+    """Return a scalar as the text that was written, which is not empty."""
     if operand is None or not isinstance(operand, (str, int, float)):
         raise refused(at, "a text", operand)
     text = source_text(operand)

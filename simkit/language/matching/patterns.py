@@ -12,7 +12,7 @@ _TEXTLESS: Final = frozenset({"$type", "$len", "$schema", "$keys", "$any", "$abs
 
 
 def patterns_of(matcher: Any) -> tuple[str, ...]:
-    """Returns the texts and numbers that a matcher looks for, each once, in their order.
+    """Return the texts and numbers that a matcher looks for, each once, in their order.
 
     A regular expression counts if it is plain text; any other has no text of its own to give.
     Booleans, null and keys are not among them.
@@ -21,7 +21,7 @@ def patterns_of(matcher: Any) -> tuple[str, ...]:
 
 
 def texts_in(matcher: Any) -> tuple[str, ...]:
-    """Returns the same with every regular expression as it is written: most of it is text."""
+    """Return the same with every regular expression as it is written: most of it is text."""
     return tuple(dict.fromkeys(_patterns(matcher, has_expressions=True)))
 
 

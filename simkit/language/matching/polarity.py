@@ -38,7 +38,7 @@ _AFFIRMS: Final = Polarity(True, ABSENT)
 
 
 def polarity_of(matcher: Any) -> Polarity:
-    """Returns what a matcher says; the denial holds wherever the whole matcher holds."""
+    """Return what a matcher says; the denial holds wherever the whole matcher holds."""
     return _polarity(matcher, negated=False, is_count=False)
 
 
@@ -58,7 +58,7 @@ def _polarity(matcher: Any, *, negated: bool, is_count: bool) -> Polarity:
 
 
 def _entry(key: str, operand: Any, *, negated: bool, is_count: bool) -> Polarity:
-    """What one key of a mapping says: an operator, or what stands under a plain key."""
+    """Return what one key of a mapping says: an operator, or what stands under a plain key."""
     if not is_operator(key):
         return _polarity(operand, negated=negated, is_count=False)
     match OPERATORS[key].stance:

@@ -35,12 +35,12 @@ NOTHING: Final = Phrase("nothing")
 
 
 def line(value: Any) -> str:
-    """Returns a value as one line of YAML's flow style, at most LINE_MAX characters."""
+    """Return a value as one line of YAML's flow style, at most LINE_MAX characters."""
     return _cut(_flow(value))
 
 
 def differing(left: str, right: str) -> tuple[str, str]:
-    """Returns two texts, quoted; long ones are cut around the first character that differs."""
+    """Return two texts, quoted; long ones are cut around the first character that differs."""
     if len(left) <= LINE_MAX and len(right) <= LINE_MAX:
         return _quoted(left), _quoted(right)
     start = max(0, parted_at(left, right) - _BEFORE)
@@ -48,7 +48,7 @@ def differing(left: str, right: str) -> tuple[str, str]:
 
 
 def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
-    """Returns a long text cut around the place nearest to one of those wanted; else nothing.
+    """Return a long text cut around the place nearest to one of those wanted; else nothing.
 
     The JSON of a value is shown as it is searched, without quotes of its own around it.
     """
@@ -61,12 +61,12 @@ def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
 
 
 def end_of(text: str) -> str:
-    """Returns the end of a text, quoted."""
+    """Return the end of a text, quoted."""
     return _window(text, max(0, len(text) - LINE_MAX + _BEFORE))
 
 
 def common_block(text: str, expected: str) -> tuple[int, int]:
-    """Returns where the longest part of another text occurs in a text, and its length."""
+    """Return where the longest part of another text occurs in a text, and its length."""
     matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], expected, autojunk=False)
     block = matcher.find_longest_match()
     return block.a, block.size
@@ -128,7 +128,7 @@ def _key(key: Any) -> str:
 
 
 def _fields_spoken(value: Message | Dropped) -> dict[str, Any]:
-    """Returns a message as the matcher that a scenario would hold against it."""
+    """Return a message as the matcher that a scenario would hold against it."""
     message = value.message if isinstance(value, Dropped) else value
     fields: dict[str, Any] = {message.role: message.content}
     if message.agent is not None:

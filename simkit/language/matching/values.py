@@ -34,7 +34,7 @@ TEXT_KINDS: Final = (Message, Dropped, Content, ToolCall)
 
 
 def source_text(scalar: Any) -> str:
-    """Returns a YAML scalar as it was written, for positions that hold text."""
+    """Return a YAML scalar as it was written, for positions that hold text."""
     if scalar is None:
         return ""
     if isinstance(scalar, bool):
@@ -43,7 +43,7 @@ def source_text(scalar: Any) -> str:
 
 
 def text_of(value: Any) -> str | None:
-    """Returns the text that text operators apply to, or None."""
+    """Return the text that text operators apply to, or None."""
     if isinstance(value, str):
         return value
     if isinstance(value, Content):
@@ -58,13 +58,13 @@ def text_of(value: Any) -> str | None:
 
 
 def searched_text(value: Any) -> str | None:
-    """Returns the text that ``$contains`` searches; None of what has none."""
+    """Return the text that ``$contains`` searches; None of what has none."""
     texts = texts_of(value)
     return "\n".join(texts) if texts else None
 
 
 def texts_of(value: Any) -> list[str]:
-    """Returns the text of a value, in the parts of which ``$regex`` searches each by itself.
+    """Return the text of a value, in the parts of which ``$regex`` searches each by itself.
 
     A text is itself, a message its content, then each call's name and arguments, then its thinking,
     since all of that is what a model reads; a call its name and then both; what is absent or null
@@ -84,14 +84,14 @@ def texts_of(value: Any) -> list[str]:
 
 
 def structure_of(value: Any) -> Any:
-    """Returns the list or mapping that a value is, a message's content read as its data."""
+    """Return the list or mapping that a value is, a message's content read as its data."""
     if isinstance(value, Null):
         return None
     return value.structure if isinstance(value, Content) else value
 
 
 def size_of(value: Any) -> int | None:
-    """Returns the length of a text, list or mapping without reading its elements."""
+    """Return the length of a text, list or mapping without reading its elements."""
     text = text_of(value)
     if text is not None:
         return len(text)
@@ -99,10 +99,10 @@ def size_of(value: Any) -> int | None:
 
 
 def is_list(value: Any) -> bool:
-    """Says whether a value is a list; what was said is none, whatever it says."""
+    """Report whether a value is a list; what was said is none, whatever it says."""
     return is_array(value) and not isinstance(value, Content)
 
 
 def number_of(value: Any) -> int | float | None:
-    """Returns a number, or None; ``true`` is none."""
+    """Return a number, or None; ``true`` is none."""
     return value if is_number(value) else None

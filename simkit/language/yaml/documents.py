@@ -88,7 +88,7 @@ class Document:
         self._turns: tuple[tuple[int, str], ...] = ()
 
     def with_turns(self, data: Any, turns: Iterable[tuple[int, str]]) -> Document:
-        """Returns the document with other values, and with more ``turns`` than are written.
+        """Return the document with other values, and with more ``turns`` than are written.
 
         Of each turn it is said at which place it is written, and which repetition it is, as
         messages say it.
@@ -98,40 +98,40 @@ class Document:
         return other
 
     def written_at(self, path: SourcePath) -> SourcePath:
-        """Returns the path at which the file writes what is at a path."""
+        """Return the path at which the file writes what is at a path."""
         turn = self._turn(path)
         return path if turn is None else ("turns", turn[0], *path[2:])
 
     def repetition(self, path: SourcePath) -> str:
-        """Returns which repetition a path lies in, `repetition 3 of 12`; else an empty text."""
+        """Return which repetition a path lies in, `repetition 3 of 12`; else an empty text."""
         turn = self._turn(path)
         return "" if turn is None else turn[1]
 
     def with_data(self, data: Any) -> Document:
-        """Returns the document with other values at the same places (references filled in)."""
+        """Return the document with other values at the same places (references filled in)."""
         other = Document(self.file, self.index, data, self._root_of, self._text, self._span)
         other._turns = self._turns
         return other
 
     def path_of(self, text: str) -> SourcePath | None:
-        """Returns the path of the first value that is exactly this text; None if there is none."""
+        """Return the path of the first value that is exactly this text; None if there is none."""
         return _path_of(self.data, text, ())
 
     def mentions(self, text: str) -> bool:
-        """Says whether a text stands anywhere in the document."""
+        """Report whether a text stands anywhere in the document."""
         return self._text.find(text, *self._span) >= 0
 
     def position(self, path: SourcePath, key: bool = False) -> str:
-        """Returns ``file:line:column``, from 1, of the value at ``path``, or of its key."""
+        """Return ``file:line:column``, from 1, of the value at ``path``, or of its key."""
         key_node, node = self._nodes(path)
         return where(self.file, (key_node if key and key_node else node).start_mark)
 
     def line(self, path: SourcePath) -> int:
-        """Returns the line, from 1, on which the value at ``path`` starts."""
+        """Return the line, from 1, on which the value at ``path`` starts."""
         return int(self._nodes(path)[1].start_mark.line) + 1
 
     def excerpt(self, path: SourcePath) -> str:
-        """Returns the lines of the value at ``path`` and of its key, dedented, ``…`` if many."""
+        """Return the lines of the value at ``path`` and of its key, dedented, ``…`` if many."""
         key_node, node = self._nodes(path)
         first = node
         # Below an alias the key stands far from the value, which is then shown alone.
@@ -156,7 +156,7 @@ class Document:
         advice: str = "",
         key: bool = False,
     ) -> SourceError:
-        """Returns the error that says ``what`` of the value at ``path``, or of its key.
+        """Return the error that says ``what`` of the value at ``path``, or of its key.
 
         ``word`` is what was found where one of ``known`` could stand. Where no advice is given
         and a comma has cut a text, the advice is to quote it.
@@ -173,14 +173,14 @@ class Document:
         )
 
     def _turn(self, path: SourcePath) -> tuple[int, str] | None:
-        """Returns where the turn of a path is written, if turns are repeated."""
+        """Return where the turn of a path is written, if turns are repeated."""
         if not self._turns or len(path) < 2 or path[0] != "turns":
             return None
         place = path[1]
         return self._turns[place] if isinstance(place, int) and place < len(self._turns) else None
 
     def _nodes(self, path: SourcePath) -> tuple[Node | None, Node]:
-        """Returns the key's node, if the value lies in a mapping, and the value's node."""
+        """Return the key's node, if the value lies in a mapping, and the value's node."""
         key_node: Node | None = None
         node = self._root_of()
         for step in self.written_at(path):
@@ -207,12 +207,12 @@ def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
 
 
 def load(path: str | Path) -> list[Document]:
-    """Returns the documents of the file at ``path``, without those that are entirely empty."""
+    """Return the documents of the file at ``path``, without those that are entirely empty."""
     return load_text(read(path), str(path))
 
 
 def load_text(text: str, file: str) -> list[Document]:
-    """Returns the documents of ``text``, which errors say comes from ``file``."""
+    """Return the documents of ``text``, which errors say comes from ``file``."""
     text = text.removeprefix("\ufeff")
     nodes = _Nodes(text, file)
     with gc_paused():
@@ -234,26 +234,26 @@ class _Nodes:
         self._roots: list[Node] = []
 
     def document(self, index: int, root: Node, data: Any) -> Document:
-        """Returns the document of a node."""
+        """Return the document of a node."""
         span = root.start_mark.index, root.end_mark.index
         return Document(self._file, index, data, partial(self.root, index), self._text, span)
 
     def root(self, index: int) -> Node:
-        """Returns the node of a document."""
+        """Return the node of a document."""
         if not self._roots:
             self._roots = list(roots(self._text, self._file))
         return self._roots[index]
 
 
 def heads(path: str | Path) -> list[Head]:
-    """Returns the head of each document; the rest is only held to be YAML."""
+    """Return the head of each document; the rest is only held to be YAML."""
     file = str(path)
     with gc_paused():
         return [_head(file, index, root) for index, root in enumerate(roots(read(path), file))]
 
 
 def heads_and_documents(path: str | Path) -> tuple[list[Head], list[Document]]:
-    """Returns the heads of a file, and its documents: none if anything in them is at fault."""
+    """Return the heads of a file, and its documents: none if anything in them is at fault."""
     file, text = str(path), read(path)
     nodes = _Nodes(text, file)
     heads: list[Head] = []
@@ -299,7 +299,7 @@ def _keys(root: Node) -> tuple[str, ...]:
 
 
 def flow_accident(document: Document, path: SourcePath) -> str:
-    """Returns advice if a comma has cut a text in the ``{…}`` or ``[…]`` at ``path``, else "".
+    """Return advice if a comma has cut a text in the ``{…}`` or ``[…]`` at ``path``, else "".
 
     ``{nutrition: Hello, you}`` is valid: ``you`` is a key without a value. ``[user: Hello, you]``
     is valid too: ``you`` is an item of its own.
@@ -338,7 +338,7 @@ class DocumentCache:
         self._documents: dict[str, list[Document]] = {}
 
     def heads(self, file: str) -> list[Head]:
-        """Returns the head of each document of a file; raises SourceError."""
+        """Return the head of each document of a file; raise SourceError."""
         if file not in self._heads:
             self._heads[file], documents = heads_and_documents(file)
             if documents:
@@ -346,7 +346,7 @@ class DocumentCache:
         return self._heads[file]
 
     def documents(self, file: str) -> list[Document]:
-        """Returns the documents of a file; raises SourceError."""
+        """Return the documents of a file; raise SourceError."""
         if file not in self._documents:
             self._documents[file] = load(file)
         return self._documents[file]

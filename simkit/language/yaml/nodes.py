@@ -29,7 +29,7 @@ class Fault(Exception):
 
 
 def built(file: str, root: Node, make: Callable[[Node], _MadeT]) -> _MadeT:
-    """Returns ``make(root)``, and raises its fault as an error that names file and path."""
+    """Return ``make(root)``, and raise its fault as an error that names file and path."""
     try:
         return make(root)
     except Fault as fault:
@@ -42,18 +42,18 @@ def built(file: str, root: Node, make: Callable[[Node], _MadeT]) -> _MadeT:
 
 
 def where(file: str, mark: Any) -> str:
-    """Returns ``file:line:column``, from 1, of a mark of libyaml's."""
+    """Return ``file:line:column``, from 1, of a mark of libyaml's."""
     return f"{file}:{mark.line + 1}:{mark.column + 1}"
 
 
 def where_after(file: str, before: str) -> str:
-    """Returns the position of what follows ``before``, the beginning of the file."""
+    """Return the position of what follows ``before``, the beginning of the file."""
     lines = LINE_END.split(before)
     return f"{file}:{len(lines)}:{len(lines[-1]) + 1}"
 
 
 def path_text(path: SourcePath) -> str:
-    """Returns ``path`` as messages show it: ``turns[0].replies."a b"``."""
+    """Return ``path`` as messages show it: ``turns[0].replies."a b"``."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -65,24 +65,24 @@ def path_text(path: SourcePath) -> str:
 
 
 def is_empty(node: Node) -> bool:
-    """Holds of a value that is not there at all; ``~``, ``null`` and ``""`` are there."""
+    """Hold of a value that is not there at all; ``~``, ``null`` and ``""`` are there."""
     return isinstance(node, ScalarNode) and not (node.style or node.value or node.tag)
 
 
 def is_flow(node: Node) -> bool:
-    """Holds of a list or mapping that is written with brackets or braces."""
+    """Hold of a list or mapping that is written with brackets or braces."""
     return isinstance(node, CollectionNode) and bool(node.flow_style)
 
 
 def children(node: Node) -> list[Node]:
-    """Returns the keys and values of a mapping, the items of a list."""
+    """Return the keys and values of a mapping, the items of a list."""
     if isinstance(node, MappingNode):
         return [child for pair in node.value for child in pair]
     return node.value if isinstance(node, SequenceNode) else []
 
 
 def child(node: Node, step: str | int) -> tuple[Node | None, Node] | None:
-    """Returns the key's node (None in a list) and the value's node under ``step``, or None."""
+    """Return the key's node (None in a list) and the value's node under ``step``, or None."""
     if isinstance(node, MappingNode):
         for key_node, value_node in node.value:
             if key_node.value == step:
@@ -93,7 +93,7 @@ def child(node: Node, step: str | int) -> tuple[Node | None, Node] | None:
 
 
 def last_line(node: Node) -> int:
-    """Returns the line, from 0, on which ``node`` ends; a block's own end mark comes too late."""
+    """Return the line, from 0, on which ``node`` ends; a block's own end mark comes too late."""
     start, end = node.start_mark, node.end_mark
     if isinstance(node, ScalarNode) or is_flow(node):
         return int(end.line) - (end.column == 0 and end.line > start.line)
@@ -101,7 +101,7 @@ def last_line(node: Node) -> int:
 
 
 def _path_to(node: Node, target: Node, visited: set[int]) -> SourcePath | None:
-    """Returns the first path from ``node`` to ``wanted``, a value or a key, or None."""
+    """Return the first path from ``node`` to ``wanted``, a value or a key, or None."""
     if node is target:
         return ()
     if id(node) in visited or isinstance(node, ScalarNode):

@@ -34,7 +34,7 @@ _SEPARATING_TAB: Final = re.compile(r"(?m)^[^#\r\n]*?\t")
 
 
 def read(path: str | Path) -> str:
-    """Returns the text of the file at ``path``, which is a regular one, not too long, and UTF-8."""
+    """Return the text of the file at ``path``, which is a regular one, not too long, and UTF-8."""
     file = str(path)
     try:
         status = Path(path).stat()
@@ -63,7 +63,7 @@ def read(path: str | Path) -> str:
 
 
 def roots(text: str, file: str) -> Iterator[Node]:
-    """Yields the root nodes of the documents that are not entirely empty; at least one.
+    """Yield the root nodes of the documents that are not entirely empty; at least one.
 
     They come one by one, so that a reader who does not keep them does not hold the whole file.
     """
@@ -103,12 +103,12 @@ class _Composer(CParser):
         self.descend_resolver, self.ascend_resolver = _guards(file)
 
     def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
-        """Returns an empty tag, so that every other tag is one that the author wrote."""
+        """Return an empty tag, so that every other tag is one that the author wrote."""
         return ""
 
 
 def _guards(file: str) -> tuple[Callable[[Node | None, Any], None], Callable[[], None]]:
-    """Returns what a composer calls before and after each node: it has no limit of its own.
+    """Return what a composer calls before and after each node: it has no limit of its own.
 
     They are closures because they stand for a fifth of the time that composing takes.
     """
@@ -141,7 +141,7 @@ def _unprintable(text: str, file: str) -> SourceError:
 
 
 def _refuse_between_tokens(text: str, file: str) -> None:
-    """Raises for what no node shows: tabs that separate or indent, and the tag ``!``."""
+    """Raise for what no node shows: tabs that separate or indent, and the tag ``!``."""
     scanner = _Composer(text, file)
     end = 0
     while scanner.check_token():
@@ -161,11 +161,11 @@ def _refuse_between_tokens(text: str, file: str) -> None:
 
 
 def _refuse_endless(root: Node) -> None:
-    """Raises a fault if aliases make the document below ``root`` endless, too large or too deep."""
+    """Raise a fault if aliases make the document below ``root`` endless, too large or too deep."""
     known: dict[int, tuple[int, int] | None] = {}
 
     def expansion(node: Node) -> tuple[int, int]:
-        """Returns how many nodes, and how many levels of them, ``node`` stands for."""
+        """Return how many nodes, and how many levels of them, ``node`` stands for."""
         if isinstance(node, ScalarNode):
             return 1, 0
         if id(node) in known:

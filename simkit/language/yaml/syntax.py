@@ -77,7 +77,7 @@ _Explanation: TypeAlias = tuple[Any, str, str]
 
 
 def refused_tag(tag: str) -> tuple[str, str]:
-    """Returns what is wrong with a tag, and the advice."""
+    """Return what is wrong with a tag, and the advice."""
     tag_name = tag.replace("tag:yaml.org,2002:", "!!")
     return (
         f"the tag `{tag_name}` is not supported",
@@ -86,7 +86,7 @@ def refused_tag(tag: str) -> tuple[str, str]:
 
 
 def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
-    """Returns what libyaml's ``error`` means in ``text``."""
+    """Return what libyaml's ``error`` means in ``text``."""
     mark: Any = error.problem_mark
     scene = _Scene(text, error.problem or "", error.context or "", mark, error.context_mark or mark)
     if "undefined alias" in scene.problem:
@@ -188,7 +188,7 @@ def _flow(scene: _Scene) -> _Explanation:
 
 
 def _innermost_open(text: str) -> Any:
-    """Returns the mark of the last bracket or brace that ``text`` leaves open, or None."""
+    """Return the mark of the last bracket or brace that ``text`` leaves open, or None."""
     starts: list[Any] = []
     scanner = CParser(text)
     while scanner.check_token():

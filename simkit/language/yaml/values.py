@@ -59,7 +59,7 @@ class SourceFloat(float):
 
 
 def text_of(value: Any) -> str | None:
-    """Returns a scalar as the file spells it; None for mappings, lists and null."""
+    """Return a scalar as the file spells it; None for mappings, lists and null."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -70,7 +70,7 @@ def text_of(value: Any) -> str | None:
 
 
 def construct(node: Node) -> Any:
-    """Returns the plain value of ``node``; every alias becomes a copy of its own."""
+    """Return the plain value of ``node``; every alias becomes a copy of its own."""
     if node.tag:
         raise Fault(node, *refused_tag(node.tag))
     if isinstance(node, ScalarNode):
@@ -81,7 +81,7 @@ def construct(node: Node) -> Any:
 
 
 def mapping_of(pairs: Iterable[tuple[Node, Node]]) -> dict[str, Any]:
-    """Returns the plain mapping of a mapping node's ``pairs``; keys are their source texts."""
+    """Return the plain mapping of a mapping node's ``pairs``; keys are their source texts."""
     data: dict[str, Any] = {}
     for key_node, value_node in pairs:
         key = key_node.value
@@ -108,7 +108,7 @@ def _check_key(node: Node, pairs: Iterable[tuple[Node, Node]]) -> None:
 
 
 def _plain(node: ScalarNode) -> Any:
-    """Returns what an unquoted scalar is."""
+    """Return what an unquoted scalar is."""
     text: str = node.value
     if text in _WORDS:
         return _WORDS[text]

@@ -22,7 +22,7 @@ Placed: TypeAlias = tuple[Record, str]
 
 
 def blocks_of(record: Record, at: str, key: str = "content") -> list[Placed]:
-    """Returns the blocks of a content; a text is one text block, a missing one none."""
+    """Return the blocks of a content; a text is one text block, a missing one none."""
     content = record.get(key)
     if isinstance(content, str):
         return [({"type": "text", "text": content}, under(at, key))]
@@ -30,12 +30,12 @@ def blocks_of(record: Record, at: str, key: str = "content") -> list[Placed]:
 
 
 def text_of(blocks: list[Placed], extras: extra.Extras) -> str:
-    """Returns the texts, and a placeholder for each block that is none, a line each."""
+    """Return the texts, and a placeholder for each block that is none, a line each."""
     return "\n".join(_text_of_block(block, at, extras) for block, at in blocks)
 
 
 def result_of(block: Record, at: str, tools: dict[str, str]) -> Message:
-    """Reads a tool's result; ``tools`` are the names by call id."""
+    """Read a tool's result; ``tools`` are the names by call id."""
     call = need(block, "tool_use_id", str, at)
     extras = extra.Extras()
     text = text_of(blocks_of(block, at), extras)
@@ -46,7 +46,7 @@ def result_of(block: Record, at: str, tools: dict[str, str]) -> Message:
 
 
 def assistant_of(blocks: list[Placed]) -> Message:
-    """Reads what a model said. Its text blocks are one text, which citations may have split."""
+    """Read what a model said. Its text blocks are one text, which citations may have split."""
     texts, calls, extras = list[str](), list[ToolCall](), extra.Extras()
     for block, at in blocks:
         kind = need(block, "type", str, at)
@@ -63,7 +63,7 @@ def assistant_of(blocks: list[Placed]) -> Message:
 
 
 def _call(block: Record, at: str) -> ToolCall:
-    """Reads a call; arguments that are no JSON stand as the text that they are."""
+    """Read a call; arguments that are no JSON stand as the text that they are."""
     args = block.get("input")
     if not isinstance(args, str):
         args = need(block, "input", dict, at)
@@ -71,7 +71,7 @@ def _call(block: Record, at: str) -> ToolCall:
 
 
 def _text_of_block(block: Record, at: str, extras: extra.Extras) -> str:
-    """Returns a block as text. A kind that is not known is kept as it is: there are ever more."""
+    """Return a block as text. A kind that is not known is kept as it is: there are ever more."""
     kind = need(block, "type", str, at)
     if kind == "text":
         return need(block, "text", str, at)
@@ -81,7 +81,7 @@ def _text_of_block(block: Record, at: str, extras: extra.Extras) -> str:
 
 
 def _reference(kind: str, block: Record, at: str) -> extra.Extras:
-    """Returns an attachment without its bytes; a text inside it is kept, as the model reads it."""
+    """Return an attachment without its bytes; a text inside it is kept, as the model reads it."""
     name = maybe(block, "title", "", at)
     source = block.get("source")
     if isinstance(source, str):
@@ -103,7 +103,7 @@ def _reference(kind: str, block: Record, at: str) -> extra.Extras:
 
 
 def blocks_said(message: Message, reply: OutgoingReply | None = None) -> list[dict[str, JsonValue]]:
-    """Returns the blocks that a message is, in the order in which the provider sends them.
+    """Return the blocks that a message is, in the order in which the provider sends them.
 
     ``said`` has what a script says beside.
     """
@@ -136,7 +136,7 @@ def _thought(thinking: Thinking, serial: str) -> dict[str, JsonValue]:
 
 
 def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str, JsonValue]]:
-    """Yields the search of the provider's own, and what it found."""
+    """Yield the search of the provider's own, and what it found."""
     for number, (query, pages) in enumerate(queries(citations).items()):
         call = f"srvtoolu_{serial}_{number}"
         sought = {"id": call, "name": "web_search", "input": {"query": query}}
@@ -155,7 +155,7 @@ def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str
 
 
 def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, JsonValue]]:
-    """Yields the text in blocks, of which each cites something, or nothing."""
+    """Yield the text in blocks, of which each cites something, or nothing."""
     done = 0
     for start, end, found_citations in spans_of(text, citations):
         if start > done:
@@ -177,6 +177,6 @@ def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, Jso
 
 
 def input_text(block: Record) -> str:
-    """Returns a call's arguments as a stream carries them: JSON, or a text that should be some."""
+    """Return a call's arguments as a stream carries them: JSON, or a text that should be some."""
     args = block.get("input")
     return args if isinstance(args, str) else json_text(args)

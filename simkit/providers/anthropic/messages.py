@@ -73,7 +73,7 @@ def _read(body: Record) -> ParsedRequest:
 
 
 def _previous(body: Record) -> str:
-    """Returns the response from which a thread goes on, whose context the provider keeps."""
+    """Return the response from which a thread goes on, whose context the provider keeps."""
     thread = maybe(body, "thread", dict[str, JsonValue]())
     if not thread:
         return ""
@@ -84,14 +84,14 @@ def _previous(body: Record) -> str:
 
 
 def _system(body: Record) -> list[Message]:
-    """Reads the instructions, which each request of a thread says anew; an empty text is none."""
+    """Read the instructions, which each request of a thread says anew; an empty text is none."""
     text = text_of(blocks_of(body, "", "system"), {})
     section = INSTRUCTIONS if body.get("thread") else ""
     return [Message("system", text, section=section)] if text else []
 
 
 def _messages(item: Record, at: str, tools: dict[str, str]) -> list[Message]:
-    """Reads one message; one of the user's that brings results is several."""
+    """Read one message; one of the user's that brings results is several."""
     role = need(item, "role", str, at)
     if role not in _ROLES:
         raise unknown("role", role, _ROLES, under(at, "role"))
@@ -106,7 +106,7 @@ def _messages(item: Record, at: str, tools: dict[str, str]) -> list[Message]:
 
 
 def _results(blocks: list[Placed], role: str, tools: dict[str, str]) -> list[Message]:
-    """Reads the tools' results as messages of their own, before what the user says with them."""
+    """Read the tools' results as messages of their own, before what the user says with them."""
     messages, rest = list[Message](), list[Placed]()
     for block, at in blocks:
         if need(block, "type", str, at) == "tool_result":
@@ -130,7 +130,7 @@ def _offer(tool: Record, at: str) -> Offer:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
-    """Reads which tools may be called, and whether only one at a time."""
+    """Read which tools may be called, and whether only one at a time."""
     if body.get("tool_choice") is None:
         return "auto", {}
     choice = need(body, "tool_choice", dict)
@@ -145,7 +145,7 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
 
 
 def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
-    """Reads the answer's schema; before ``output_config`` there was ``output_format``."""
+    """Read the answer's schema; before ``output_config`` there was ``output_format``."""
     config = dict(maybe(body, "output_config", dict[str, JsonValue]()))
     place, form = "output_config.format", config.pop("format", None)
     if form is None:

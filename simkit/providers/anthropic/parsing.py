@@ -44,7 +44,7 @@ _ERROR_KINDS: Final = {
 
 
 def parse_response(response: HttpResponse, _: ParsedRequest) -> ParsedResponse:
-    """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
+    """Read a response, streamed or not, whole or cut; raise WireInvalid if it is none."""
     try:
         return _parse_body(response)
     except RecursionError:
@@ -71,7 +71,7 @@ def _parse_body(response: HttpResponse) -> ParsedResponse:
 
 
 def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
-    """Reads a whole message, or as much of it as came."""
+    """Read a whole message, or as much of it as came."""
     message = assistant_of(blocks_of(record, ""))
     finish = maybe(record, "stop_reason", "")
     if finish == "refusal":
@@ -87,7 +87,7 @@ def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
 
 
 def _refusal(record: Record, message: Message) -> Message:
-    """Adds why the model refused; where it said nothing else, that is the content too."""
+    """Add why the model refused; where it said nothing else, that is the content too."""
     details = maybe(record, "stop_details", dict[str, Any]())
     why = maybe(details, "explanation", "", "stop_details")
     if not why or message.content:
@@ -96,7 +96,7 @@ def _refusal(record: Record, message: Message) -> Message:
 
 
 def _usage(usage: Record) -> Usage:
-    """Reads what was counted; ``input_tokens`` are only what no cache had to do with."""
+    """Read what was counted; ``input_tokens`` are only what no cache had to do with."""
     read = _tokens(usage, "cache_read_input_tokens") or 0
     cache_writes = _tokens(usage, "cache_creation_input_tokens") or 0
     input_tokens = _tokens(usage, "input_tokens")
@@ -115,7 +115,7 @@ def _tokens(usage: Record, key: str) -> int | None:
 
 
 def _refused(response: HttpResponse) -> Fails:
-    """Reads a response with an error status; a proxy's may hold anything."""
+    """Read a response with an error status; a proxy's may hold anything."""
     try:
         fails = _error(record_of(response.body), response.status)
     except WireInvalid:
@@ -150,7 +150,7 @@ class _Stream:
         self._inputs: dict[int, str] = {}
 
     def add(self, event: Record, at: str, status: int) -> None:
-        """Takes one event; kinds that are not known say nothing, as the API reference asks."""
+        """Take one event; kinds that are not known say nothing, as the API reference asks."""
         match need(event, "type", str, at):
             case "message_start":
                 self.message = {**need(event, "message", dict, at), "content": []}
@@ -196,7 +196,7 @@ class _Stream:
         self.message = {**self.message, **delta, "usage": {**usage, **known}}
 
     def blocks(self) -> list[dict[str, Any]]:
-        """Returns the blocks, those too that are still without an end."""
+        """Return the blocks, those too that are still without an end."""
         for index, text in self._inputs.items():
             if text:
                 self._blocks[index]["input"] = _input(text)
@@ -204,7 +204,7 @@ class _Stream:
 
 
 def _input(text: str) -> Any:
-    """Returns a call's arguments, as the text that they are where that is no JSON object."""
+    """Return a call's arguments, as the text that they are where that is no JSON object."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -71,7 +71,7 @@ class _Reply(msgspec.Struct, frozen=True):
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Renders an answer, as a body or as the full event stream."""
+    """Render an answer, as a body or as the full event stream."""
     reason = "tool_use" if reply.message.calls else "end_turn"
     if reply.finish == "length":
         reason = "max_tokens"
@@ -94,7 +94,7 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Renders a failure; one whose status is 200 is told by an ``error`` event in the stream."""
+    """Render a failure; one whose status is 200 is told by an ``error`` event in the stream."""
     if fails.kind in _BROKEN:
         return _broken(serial, fails, request)
     if (nothing := failing.unanswered(fails)) is not None:
@@ -131,7 +131,7 @@ _REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="r
 
 
 def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
-    """Renders a reply that is none."""
+    """Render a reply that is none."""
     if fails.kind == "malformed_json":
         reply = _malformed(serial, request)
     else:
@@ -142,7 +142,7 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:
-    """Breaks a call's arguments where a stream can carry that, else the text."""
+    """Break a call's arguments where a stream can carry that, else the text."""
     own = [offer.name for offer in request.offers if offer.schema is not None]
     if request.is_streamed and request.output is None and own:
         name = request.choice if request.choice in own else own[0]
@@ -172,7 +172,7 @@ def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
 
 
 def _usage(reply: _Reply) -> Event:
-    """Returns what is counted: tokens of the cache are none of the input's here."""
+    """Return what is counted: tokens of the cache are none of the input's here."""
     usage = reply.usage
     read, cache_writes = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     fields: Event = {
@@ -223,7 +223,7 @@ def _events(body: Event, chunks: tuple[int, ...] | int | None) -> Iterator[Event
 def _started(
     block: dict[str, JsonValue], chunks: tuple[int, ...] | int | None
 ) -> tuple[Event, list[Event]]:
-    """Returns a block as its stream begins it, and the deltas that make it whole."""
+    """Return a block as its stream begins it, and the deltas that make it whole."""
     match block["type"]:
         case "text":
             events_out = [

@@ -21,7 +21,7 @@ _CHOICES: Final = {"none": "none", "required": "any", "auto": "auto"}
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Returns the request; what is read from it is what it was made of.
+    """Return the request; what is read from it is what it was made of.
 
     The system messages at the front are the request's instructions, a text block each; others stand
     where they stand. Results of tools that come one after the other are one message of the user's,

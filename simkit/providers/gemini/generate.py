@@ -105,7 +105,7 @@ def _system(body: Record) -> list[Message]:
 
 
 def _messages(content: Record, at: str, calls: Numbered) -> list[Message]:
-    """Reads one content; one that brings results is several messages, they first."""
+    """Read one content; one that brings results is several messages, they first."""
     role = maybe(content, "role", "user", at) or "user"
     if role not in _ROLES:
         raise unknown("role", role, _ROLES, under(at, "role"))
@@ -135,7 +135,7 @@ def _offers(tool: Record, at: str) -> list[Offer]:
 
 
 def _offer(declared: Record, at: str) -> Offer:
-    """Reads one function; one without parameters takes an empty object."""
+    """Read one function; one without parameters takes an empty object."""
     schema: JsonValue = {"type": "object", "properties": {}}
     if declared.get("parametersJsonSchema") is not None:
         schema = need(declared, "parametersJsonSchema", dict, at)
@@ -170,7 +170,7 @@ def _choice(body: Record) -> tuple[str, dict[str, Any]]:
 
 
 def _output(generation: Record) -> JsonValue:
-    """Reads the answer's schema; for JSON without a schema, one that takes any."""
+    """Read the answer's schema; for JSON without a schema, one that takes any."""
     at = "generationConfig"
     if generation.get("responseJsonSchema") is not None:
         return need(generation, "responseJsonSchema", dict, at)

@@ -10,7 +10,7 @@ from simkit.providers.values import OutgoingReply, ParsedRequest
 
 
 def grounded(reply: OutgoingReply) -> dict[str, Any]:
-    """Returns the pages found and the places in the text that cite them, in bytes."""
+    """Return the pages found and the places in the text that cite them, in bytes."""
     citations, text = reply.extras.citations, reply.message.content
     if not citations:
         return {}
@@ -36,7 +36,7 @@ def grounded(reply: OutgoingReply) -> dict[str, Any]:
 
 
 def probable(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
-    """Returns how probable each token is, where a request asks for that."""
+    """Return how probable each token is, where a request asks for that."""
     is_asked = request.settings.get("responseLogprobs") is True
     if not expect_asked(reply, is_asked, "`responseLogprobs: true`"):
         return {}

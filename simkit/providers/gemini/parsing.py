@@ -47,7 +47,7 @@ _ERROR_KINDS: Final[Mapping[str, str]] = {
 
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
-    """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
+    """Read a response, streamed or not, whole or cut; raise WireInvalid if it is none."""
     try:
         if response.status >= 400:
             return ParsedResponse(Message("assistant"), error=_refused(response))
@@ -84,7 +84,7 @@ def _parse_body(response: HttpResponse, calls: Numbered) -> ParsedResponse:
 
 
 def _listed(body: bytes) -> tuple[list[Record], bool]:
-    """Returns the responses in a list, and whether the list has its end."""
+    """Return the responses in a list, and whether the list has its end."""
     text, records = body.decode("utf-8", "replace").strip(), list[Record]()
     place, decode = 1, json.JSONDecoder().raw_decode
     while True:
@@ -114,7 +114,7 @@ class _Stream:
         return bool(self._reason) or self._is_blocked
 
     def add(self, body: Record, at: str, status: int) -> None:
-        """Takes one response."""
+        """Take one response."""
         if "error" in body:
             self._error = _error(body, status)
             return
@@ -131,7 +131,7 @@ class _Stream:
             self._why = maybe(candidate, "finishMessage", "", place) or self._why
 
     def parse(self, ends: str, is_whole: bool, calls: Numbered) -> ParsedResponse:
-        """Returns what they say."""
+        """Return what they say."""
         error = self._error or failing.broken(ends, is_whole)
         if self._reason == "MALFORMED_FUNCTION_CALL" and error is None:
             error = failing.malformed(self._why)
@@ -145,7 +145,7 @@ class _Stream:
 
 
 def _explained(message: Message, finish: str, why: str) -> Message:
-    """Adds why the model refused; where it said nothing else, that is the content too."""
+    """Add why the model refused; where it said nothing else, that is the content too."""
     if not why or message.content or finish not in ("refusal", "content_filter"):
         return message
     return msgspec.structs.replace(message, content=why, data={extra.REFUSAL: why})
@@ -163,7 +163,7 @@ def _usage(body: Record, at: str) -> Usage | None:
 
 
 def _refused(response: HttpResponse) -> Fails:
-    """Reads a response with an error status; a stream's stands in a list, a proxy's is anything."""
+    """Read a response with an error status; a stream's stands in a list, a proxy's is anything."""
     body = response.body.strip()
     if body.startswith(b"["):
         body = body[1:].removesuffix(b"]")
@@ -189,7 +189,7 @@ def _error(body: Record, status: int) -> Fails:
 
 
 def _delay(error: Record) -> float | None:
-    """Returns the seconds after which the error's details ask for another try."""
+    """Return the seconds after which the error's details ask for another try."""
     for detail, at in records(error, "details", "error"):
         if maybe(detail, "@type", "", at).endswith("RetryInfo"):
             return failing.seconds_of(maybe(detail, "retryDelay", "", at))

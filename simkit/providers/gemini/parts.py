@@ -35,14 +35,14 @@ class Numbered:
         self._waiting: dict[str, str] = {}
 
     def called(self, call_id: str, name: str) -> str:
-        """Returns the id of a call, which is from now on waiting for its result."""
+        """Return the id of a call, which is from now on waiting for its result."""
         self._count += 1
         call = call_id or f"call_{self._count}"
         self._waiting[call] = name
         return call
 
     def answered(self, call_id: str, name: str) -> str:
-        """Returns the call that a result answers: by its id, else the first of that name."""
+        """Return the call that a result answers: by its id, else the first of that name."""
         if not call_id:
             call_id = next((call for call, tool in self._waiting.items() if tool == name), "")
         self._waiting.pop(call_id, None)
@@ -50,7 +50,7 @@ class Numbered:
 
 
 def camel_keys(record: Record) -> dict[str, Any]:
-    """Returns a record with its own keys in camel case; of one in both spellings what is said."""
+    """Return a record with its own keys in camel case; of one in both spellings what is said."""
     fields: dict[str, Any] = {}
     for key, value in record.items():
         name = camel(key)
@@ -62,7 +62,7 @@ def camel_keys(record: Record) -> dict[str, Any]:
 
 
 def parts_of(content: Record, at: str) -> list[Placed]:
-    """Returns the parts of a content, none if it has none."""
+    """Return the parts of a content, none if it has none."""
     parts = maybe(content, "parts", list[JsonValue](), at)
     places = [f"{under(at, 'parts')}[{number}]" for number in range(len(parts))]
     return [
@@ -72,12 +72,12 @@ def parts_of(content: Record, at: str) -> list[Placed]:
 
 
 def text_of(parts: Iterable[Placed], extras: extra.Extras) -> str:
-    """Returns the texts, and a placeholder for each part that is none, a line each."""
+    """Return the texts, and a placeholder for each part that is none, a line each."""
     return "\n".join(_text_of_part(part, at, extras) for part, at in parts)
 
 
 def model_of(parts: Iterable[Placed], calls: Numbered) -> Message:
-    """Reads what a model said. Its text parts are one text, in the pieces of its stream."""
+    """Read what a model said. Its text parts are one text, in the pieces of its stream."""
     texts, calls_, extras = list[str](), list[ToolCall](), extra.Extras()
     for part, at in parts:
         if maybe(part, "thought", False, at):
@@ -100,7 +100,7 @@ def model_of(parts: Iterable[Placed], calls: Numbered) -> Message:
 
 
 def _think(part: Record, extras: extra.Extras) -> None:
-    """Adds a thought; a stream brings one in pieces, the last of them signed."""
+    """Add a thought; a stream brings one in pieces, the last of them signed."""
     thoughts = extras.setdefault(extra.REASONING, [])
     if thoughts and thoughts[-1].get("thought") and "thoughtSignature" not in thoughts[-1]:
         before = thoughts.pop()
@@ -121,7 +121,7 @@ def _call(part: Record, at: str, calls: Numbered) -> ToolCall:
 
 
 def result_of(part: Record, at: str, calls: Numbered) -> Message:
-    """Reads a function's result."""
+    """Read a function's result."""
     function_response, place = (
         need(part, "functionResponse", dict, at),
         under(at, "functionResponse"),
@@ -148,7 +148,7 @@ def result_of(part: Record, at: str, calls: Numbered) -> Message:
 
 
 def _text_of_part(part: Record, at: str, extras: extra.Extras) -> str:
-    """Returns a part as text. A kind that is not known is kept as it is: there are ever more."""
+    """Return a part as text. A kind that is not known is kept as it is: there are ever more."""
     if isinstance(part.get("text"), str):
         return str(part["text"])
     for key in ("inlineData", "fileData"):
@@ -175,7 +175,7 @@ def _reference(data: Record, at: str) -> extra.Extras:
 
 
 def parts_said(message: Message, thinking: Thinking | None = None) -> list[dict[str, Any]]:
-    """Returns the parts that a message is, in the order in which the provider sends them."""
+    """Return the parts that a message is, in the order in which the provider sends them."""
     reasoning = [*extra.parts_in(message, extra.REASONING), *_thoughts(message, thinking)]
     signatures = {
         item.get("call"): item["thoughtSignature"]
@@ -193,7 +193,7 @@ def parts_said(message: Message, thinking: Thinking | None = None) -> list[dict[
 
 
 def _thoughts(message: Message, thinking: Thinking | None) -> Iterator[dict[str, Any]]:
-    """Yields a thought; its signature stands at the first call, or at the text."""
+    """Yield a thought; its signature stands at the first call, or at the text."""
     if thinking is None:
         return
     if thinking.text is not None:

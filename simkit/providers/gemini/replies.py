@@ -85,7 +85,7 @@ class _Reply(msgspec.Struct, frozen=True):
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Renders an answer, as a body or as the full stream."""
+    """Render an answer, as a body or as the full stream."""
     reason = {"": "STOP", "length": "MAX_TOKENS"}.get(reply.finish, reply.finish.upper())
     parts = parts_said(reply.message, reply.extras.thinking)
     own = {**grounded(reply), **probable(reply, request)}
@@ -98,7 +98,7 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Renders a failure; one whose status is 200 is told inside the stream."""
+    """Render a failure; one whose status is 200 is told inside the stream."""
     if fails.kind == "empty_choices":
         return _framed([{**_body(_Reply(serial, [], ""), request), "candidates": []}], request)
     if fails.kind in _BROKEN:
@@ -139,7 +139,7 @@ _REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFET
 
 
 def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
-    """Renders a reply that is none."""
+    """Render a reply that is none."""
     if fails.kind == "malformed_json":
         reply = _malformed(serial, request)
     else:
@@ -149,7 +149,7 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:
-    """Breaks the text; a call that is no JSON never leaves the provider, which says so instead."""
+    """Break the text; a call that is no JSON never leaves the provider, which says so instead."""
     own = [offer.name for offer in request.offers if offer.schema is not None]
     if request.output is None and own:
         name = request.choice if request.choice in own else own[0]
@@ -182,7 +182,7 @@ def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
 def _first_usage(
     body: Mapping[str, Any], candidate: Mapping[str, Any], part: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns a response of a stream that goes on: it has counted only what was sent."""
+    """Return a response of a stream that goes on: it has counted only what was sent."""
     counted = body["usageMetadata"]
     usage_fields = {"candidatesTokenCount": 0, "totalTokenCount": counted["promptTokenCount"]}
     usage = {key: value for key, value in counted.items() if key != "thoughtsTokenCount"}
@@ -197,7 +197,7 @@ def _first_usage(
 def _pieces(
     part: Mapping[str, Any], chunks: tuple[int, ...] | int | None
 ) -> list[Mapping[str, Any]]:
-    """Cuts a text; what stands beside it in the part goes with the last piece, or with each."""
+    """Cut a text; what stands beside it in the part goes with the last piece, or with each."""
     if not part.get("text"):
         return [part]
     each = {"thought": True} if part.get("thought") else {}
@@ -225,7 +225,7 @@ def _body(reply: _Reply, request: ParsedRequest) -> dict[str, Any]:
 
 
 def _counted(usage: Usage) -> dict[str, Any]:
-    """Returns what is counted: thoughts are none of the candidates' tokens here."""
+    """Return what is counted: thoughts are none of the candidates' tokens here."""
     input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
     thought = usage.reasoning_tokens or 0
     if usage.cache_write_tokens:
@@ -240,7 +240,7 @@ def _counted(usage: Usage) -> dict[str, Any]:
 
 
 def _framed(bodies: Sequence[Mapping[str, Any]], request: ParsedRequest) -> HttpResponse:
-    """Puts responses into a body, into server-sent events, or into one list in pieces."""
+    """Put responses into a body, into server-sent events, or into one list in pieces."""
     if not request.is_streamed:
         return HttpResponse(200, (("content-type", _JSON),), (json_bytes(bodies[0]),))
     if request.settings.get("alt") != "json":

@@ -20,7 +20,7 @@ _MODES: Final = {"none": "NONE", "required": "ANY"}
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Returns the request; what is read from it is what it was made of.
+    """Return the request; what is read from it is what it was made of.
 
     The system messages at the front are the request's instructions, a part each. The protocol knows
     no others: what the system says later is said to the model as the user's. Results of tools that

@@ -25,12 +25,12 @@ _HUMP: Final = re.compile(r"_([a-z0-9])")
 
 
 def camel(key: str) -> str:
-    """Returns ``maxItems`` for ``max_items``."""
+    """Return ``maxItems`` for ``max_items``."""
     return _HUMP.sub(lambda match: match[1].upper(), key)
 
 
 def spelled(record: Record, key: str) -> str:
-    """Returns how a record spells a key, of which the camel case is given."""
+    """Return how a record spells a key, of which the camel case is given."""
     if key in record:
         return key
     snake = re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
@@ -38,7 +38,7 @@ def spelled(record: Record, key: str) -> str:
 
 
 def json_schema(schema: Record, at: str) -> JsonValue:
-    """Returns a schema as JSON Schema; raises WireInvalid for what is none."""
+    """Return a schema as JSON Schema; raise WireInvalid for what is none."""
     schema_out: dict[str, Any] = {}
     for key_, value in schema.items():
         key, place = camel(key_), under(at, key_)
@@ -73,7 +73,7 @@ def _keyword(key: str, value: JsonValue, at: str) -> JsonValue:
 
 
 def _count(value: JsonValue, at: str) -> int:
-    """Reads a count; 64-bit integers are texts in Google's JSON."""
+    """Read a count; 64-bit integers are texts in Google's JSON."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19:
         return int(value)
     if type(value) is int:

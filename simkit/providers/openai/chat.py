@@ -178,7 +178,7 @@ def _offer(function: Record, at: str) -> Offer:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
-    """Reads which tools may be called; a list of those allowed stays a setting."""
+    """Read which tools may be called; a list of those allowed stays a setting."""
     key = "tool_choice" if body.get("tool_choice") is not None else "function_call"
     choice = body.get(key)
     if choice is None:

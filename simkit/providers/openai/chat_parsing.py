@@ -18,7 +18,7 @@ _NATURAL: Final = frozenset({"stop", "tool_calls", "function_call"})
 
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
-    """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
+    """Read a response, streamed or not, whole or cut; raise WireInvalid if it is none."""
     if response.status >= 400:
         return ParsedResponse(Message("assistant"), error=fails_of(response))
     reply = _Reply(f"function_call_{len(request.messages)}")
@@ -54,7 +54,7 @@ def _heard_stream(response: HttpResponse, reply: _Reply) -> ParsedResponse:
 
 
 def reasoning_in(record: Record, at: str) -> str:
-    """Returns the reasoning, which compatible servers have under one of two names."""
+    """Return the reasoning, which compatible servers have under one of two names."""
     return maybe(record, "reasoning_content", "", at) or maybe(record, "reasoning", "", at)
 
 
@@ -89,7 +89,7 @@ class _Reply:
         return self._usage is not None
 
     def add(self, body: Record, key: str, at: str = "") -> None:
-        """Takes a body; ``key`` is what it calls the message."""
+        """Take a body; ``key`` is what it calls the message."""
         self._id = self._id or maybe(body, "id", "", at)
         if usage := maybe(body, "usage", dict[str, JsonValue](), at):
             self._usage = _usage(usage, under(at, "usage"))
@@ -122,7 +122,7 @@ class _Reply:
         open_call.arguments.append(maybe(inner, key, "", inside))
 
     def parse(self, error: Fails | None = None) -> ParsedResponse:
-        """Returns what has arrived."""
+        """Return what has arrived."""
         extras = Extras()
         if reasoning := "".join(self._reasoning):
             extras[REASONING] = [{"type": "reasoning_text", "text": reasoning}]

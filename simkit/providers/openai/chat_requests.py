@@ -14,7 +14,7 @@ URL: Final = "https://api.openai.com/v1/chat/completions"
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Returns the request; what is read from it is what it was made of."""
+    """Return the request; what is read from it is what it was made of."""
     body: dict[str, Any] = {
         "model": request.model,
         "messages": [_message(message) for message in request.messages],

@@ -31,7 +31,7 @@ _CHOICE: Final = ("index", "message", "logprobs", "finish_reason")
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Renders an answer, as a body or as the full event stream."""
+    """Render an answer, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{reply.serial}")
     body = with_raw(_body(reply, request), reply)
     if request.is_streamed:
@@ -64,26 +64,26 @@ def _body(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
 
 
 def _number(request: ParsedRequest) -> int:
-    """Returns how many choices are asked for; a reply line is the answer in each of them."""
+    """Return how many choices are asked for; a reply line is the answer in each of them."""
     number = request.settings.get("n")
     return number if isinstance(number, int) and number > 0 else 1
 
 
 def _tier(request: ParsedRequest) -> dict[str, JsonValue]:
-    """Returns the tier that serves, where a request names one: `auto` is `default`."""
+    """Return the tier that serves, where a request names one: `auto` is `default`."""
     tier = request.settings.get("service_tier")
     return {"service_tier": "default" if tier == "auto" else tier} if tier else {}
 
 
 def _logprobs(reply: OutgoingReply, request: ParsedRequest) -> JsonValue:
-    """Returns how probable each token is, where a request asks for that."""
+    """Return how probable each token is, where a request asks for that."""
     if not expect_asked(reply, request.settings.get("logprobs") is True, "`logprobs: true`"):
         return None
     return {"content": probabilities(reply, request.settings.get("top_logprobs")), "refusal": None}
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Renders a failure as OpenAI fails: an error, or a reply that is broken."""
+    """Render a failure as OpenAI fails: an error, or a reply that is broken."""
     if (nothing := unanswered(fails)) is not None:
         return nothing
     if (broken := broken_reply(serial, fails, request)) is not None:
@@ -98,7 +98,7 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
 
 
 def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Renders what servers are seen to send that have nothing to say, as Azure's do of filters."""
+    """Render what servers are seen to send that have nothing to say, as Azure's do of filters."""
     whole = served(reply, request)
     if not request.is_streamed:
         body = {**record_of(whole.body), "choices": []}
@@ -109,7 +109,7 @@ def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpRespon
 
 
 def _fields(reply: OutgoingReply) -> dict[str, JsonValue]:
-    """Returns what a message says beside its calls: content, refusal, reasoning, citations."""
+    """Return what a message says beside its calls: content, refusal, reasoning, citations."""
     message = reply.message
     refusal = refusal_in(message)
     is_silent = refusal is not None or (message.calls and not message.content)
@@ -198,7 +198,7 @@ def _stream(body: dict[str, Any], reply: OutgoingReply, request: ParsedRequest) 
 
 
 def _steps(choice: dict[str, Any], reply: OutgoingReply) -> Iterator[dict[str, JsonValue]]:
-    """Yields one choice, delta by delta; clients take fields of its own from the first."""
+    """Yield one choice, delta by delta; clients take fields of its own from the first."""
     message, logprobs = choice["message"], choice["logprobs"]
 
     def step(delta: JsonValue, finish: str | None = None, tokens: JsonValue = None) -> Any:
@@ -237,7 +237,7 @@ def _cut(
 
 
 def _call_deltas(message: dict[str, Any], reply: OutgoingReply) -> Iterator[dict[str, JsonValue]]:
-    """Yields each call as its id and name, then its arguments piece by piece."""
+    """Yield each call as its id and name, then its arguments piece by piece."""
     if call := message.get("function_call"):
         yield {"function_call": {**call, "arguments": ""}}
         for piece in pieces(call["arguments"], reply.chunks):

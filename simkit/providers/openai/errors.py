@@ -90,7 +90,7 @@ _KINDS_BY_STATUS: Final[Mapping[int, str]] = {
 def error_body(
     fails: Fails, request: ParsedRequest, context_field: str
 ) -> tuple[int, dict[str, JsonValue]]:
-    """Returns a failure's status and what OpenAI says of it."""
+    """Return a failure's status and what OpenAI says of it."""
     words = worded(fails, OWN, request.model)
     param = context_field if fails.kind == "context_overflow" else None
     code = _CODES.get(fails.kind, fails.kind)
@@ -103,7 +103,7 @@ def error_body(
 
 
 def refused(serial: str, fails: Fails, request: ParsedRequest, context_field: str) -> HttpResponse:
-    """Renders a failure before there is a reply; ``context_field`` is where the context stands.
+    """Render a failure before there is a reply; ``context_field`` is where the context stands.
 
     OpenAI's clients do not try again unless the script says when.
     """
@@ -116,7 +116,7 @@ def refused(serial: str, fails: Fails, request: ParsedRequest, context_field: st
 
 
 def broken_reply(serial: str, fails: Fails, request: ParsedRequest) -> OutgoingReply | None:
-    """Returns what a model says that fails in this way; None for a failure without a reply.
+    """Return what a model says that fails in this way; None for a failure without a reply.
 
     Its words are the failure's message. A reply that is damaged on the way is still whole.
     """
@@ -136,7 +136,7 @@ def broken_reply(serial: str, fails: Fails, request: ParsedRequest) -> OutgoingR
 
 
 def _malformed(serial: str, request: ParsedRequest) -> Message:
-    """Breaks the output where the request asks for one, else a call's arguments, else the text."""
+    """Break the output where the request asks for one, else a call's arguments, else the text."""
     functions = [offer.name for offer in request.offers if offer.schema is not None]
     if request.output is not None or not functions or request.choice == "none":
         return Message("assistant", MALFORMED)
@@ -145,7 +145,7 @@ def _malformed(serial: str, request: ParsedRequest) -> Message:
 
 
 def fails_of(response: HttpResponse) -> Fails:
-    """Reads a response with an error status; its body may be anything."""
+    """Read a response with an error status; its body may be anything."""
     try:
         body = record_of(response.body)
     except WireInvalid:
@@ -157,7 +157,7 @@ def fails_of(response: HttpResponse) -> Fails:
 
 
 def fails_in(error: JsonValue, status: int, retry_after: float | None = None) -> Fails:
-    """Reads what an error body, or an error inside a stream, says."""
+    """Read what an error body, or an error inside a stream, says."""
     record: Record = error if isinstance(error, dict) else {"message": error}
     message = record.get("message") or record.get("detail")
     text = message if isinstance(message, str) else json_text(message or record)

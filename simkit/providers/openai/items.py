@@ -27,7 +27,7 @@ _UNSAID: Final = frozenset({"additional_tools", "compaction_trigger", "configura
 
 
 def messages_of(items: Sequence[Placed]) -> list[Message]:
-    """Reads an input. Items of one reply are one message: reasoning, then text, then calls."""
+    """Read an input. Items of one reply are one message: reasoning, then text, then calls."""
     messages, tools = list[Message](), dict[str, str]()
     group = _Group(tools)
 
@@ -57,7 +57,7 @@ def messages_of(items: Sequence[Placed]) -> list[Message]:
 
 
 def reply_of(items: Sequence[Placed]) -> Message:
-    """Reads an output, which is one message."""
+    """Read an output, which is one message."""
     group = _Group({})
     for item, at in items:
         group.add(item, need(item, "type", str, at), at)
@@ -80,7 +80,7 @@ def _result(item: Record, at: str, tools: dict[str, str]) -> Message:
 
 
 def _output(output: JsonValue, at: str) -> tuple[str, extra.Extras]:
-    """Reads a tool's output: a text, content parts, or what a tool of OpenAI's own gives."""
+    """Read a tool's output: a text, content parts, or what a tool of OpenAI's own gives."""
     if type(output) is str:
         return output, {}
     if type(output) is dict and output.get("type") in PART_KINDS:
@@ -111,7 +111,7 @@ class _Group:
         return not self.has_said and not self._extras
 
     def add(self, item: Record, kind: str, at: str) -> None:
-        """Takes one item; raises WireInvalid for one that no reply has."""
+        """Take one item; raise WireInvalid for one that no reply has."""
         if kind == "message":
             text, extras = content_of(item, at, glue="")
             self._texts.append(text)
@@ -143,7 +143,7 @@ class _Group:
         self._calls.append(ToolCall(call_id, name, args))
 
     def message(self) -> Message:
-        """Returns the message that the items are."""
+        """Return the message that the items are."""
         text = "".join(self._texts)
         data = extra.data_of(text, self._extras)
         return Message("assistant", text, calls=tuple(self._calls), data=data)

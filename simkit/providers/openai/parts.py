@@ -20,7 +20,7 @@ FREE_TEXT: Final[JsonValue] = {"type": "string"}
 
 
 def content_of(record: Record, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
-    """Reads ``content``: a text, null or a list of parts, whose texts are joined by ``glue``."""
+    """Read ``content``: a text, null or a list of parts, whose texts are joined by ``glue``."""
     content = record.get("content")
     if type(content) is str:
         return content, {}
@@ -30,7 +30,7 @@ def content_of(record: Record, at: str, glue: str = "\n") -> tuple[str, extra.Ex
 
 
 def parts_of(value: JsonValue, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
-    """Reads a list of content parts; each that is no text is shown as a placeholder."""
+    """Read a list of content parts; each that is no text is shown as a placeholder."""
     texts, extras = list[str](), extra.Extras()
     for number, item in enumerate(typed(value, list, at)):
         place = f"{at}[{number}]"
@@ -113,7 +113,7 @@ PART_KINDS: Final = frozenset(_PARTS)
 
 
 def kind_of_call(call: Record) -> str:
-    """Returns ``custom`` or ``function``; some servers send the other one too, empty."""
+    """Return ``custom`` or ``function``; some servers send the other one too, empty."""
     declared = call.get("type")
     if declared in ("custom", "function") and call.get(declared):
         return str(declared)
@@ -121,7 +121,7 @@ def kind_of_call(call: Record) -> str:
 
 
 def arguments_of(text: str) -> JsonValue:
-    """Returns a call's arguments: the object that the text is, else the text as it stands."""
+    """Return a call's arguments: the object that the text is, else the text as it stands."""
     stripped = text.strip()
     if not stripped:
         return {}
@@ -130,12 +130,12 @@ def arguments_of(text: str) -> JsonValue:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Returns the opposite of ``arguments_of``."""
+    """Return the opposite of ``arguments_of``."""
     return call.args if isinstance(call.args, str) else json_text(call.args)
 
 
 def refusal_in(message: Message) -> str | None:
-    """Returns the text in which an assistant's message refuses, or None.
+    """Return the text in which an assistant's message refuses, or None.
 
     A structured reply may itself have a field ``refusal``; its text tells.
     """
@@ -147,12 +147,12 @@ def refusal_in(message: Message) -> str | None:
 
 
 def is_custom(name: str, request: ParsedRequest) -> bool:
-    """Whether a tool takes a text instead of an object."""
+    """Return whether a tool takes a text instead of an object."""
     return any(offer.name == name and offer.schema == FREE_TEXT for offer in request.offers)
 
 
 def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:
-    """Returns what was heard, as a failure if arguments or an output are there but are no JSON."""
+    """Return what was heard, as a failure if arguments or an output are there but are no JSON."""
     message = parsed.message
     for call in message.calls:
         if isinstance(call.args, str) and not is_custom(call.name, request):
@@ -168,7 +168,7 @@ def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:
 
 
 def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValue]]:
-    """Returns citations as both interfaces write them, with the places in the text."""
+    """Return citations as both interfaces write them, with the places in the text."""
     return [
         {"start_index": start, "end_index": end, "url": citation.url, "title": citation.title}
         for start, end, citations_found in spans_of(text, citations)
@@ -177,7 +177,7 @@ def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValu
 
 
 def probabilities(reply: OutgoingReply, top: JsonValue) -> list[dict[str, JsonValue]]:
-    """Returns the tokens of a text as both interfaces write them, with ``top`` alternatives."""
+    """Return the tokens of a text as both interfaces write them, with ``top`` alternatives."""
     rows: list[dict[str, JsonValue]] = []
     for token in tokens_of(reply):
         said_itself = _probability(token.text, token.logprob)
@@ -192,7 +192,7 @@ def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
 
 
 def usage_of(usage: Record, at: str, input_word: str, output_word: str) -> Usage:
-    """Reads what was counted; ``sent`` and ``made`` are an interface's words for both sides."""
+    """Read what was counted; ``sent`` and ``made`` are an interface's words for both sides."""
     read = maybe(usage, f"{input_word}_tokens_details", dict[str, JsonValue](), at)
     details = maybe(usage, f"{output_word}_tokens_details", dict[str, JsonValue](), at)
     keys = f"{input_word}_tokens", f"{output_word}_tokens"

@@ -50,13 +50,13 @@ def _parse_request(request: HttpRequest) -> ParsedRequest:
 
 
 def _stored(body: Record) -> str:
-    """Returns the stored prompt whose messages the provider puts before the input."""
+    """Return the stored prompt whose messages the provider puts before the input."""
     prompt = maybe(body, "prompt", dict[str, JsonValue]())
     return f"prompt {need(prompt, 'id', str, 'prompt')}" if prompt else ""
 
 
 def _conversation(body: Record) -> str:
-    """Returns the conversation that the provider keeps, which is a chain of responses too."""
+    """Return the conversation that the provider keeps, which is a chain of responses too."""
     conversation_id = body.get("conversation")
     if isinstance(conversation_id, dict):
         return need(conversation_id, "id", str, "conversation")
@@ -94,7 +94,7 @@ def _offers(tool: Record, at: str) -> list[Offer]:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
-    """Reads which tools may be called; a list of those allowed stays a setting."""
+    """Read which tools may be called; a list of those allowed stays a setting."""
     key = "tool_choice"
     choice = body.get(key)
     if choice is None:
@@ -111,7 +111,7 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
 
 
 def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
-    """Reads the answer's schema, and what else ``text`` says."""
+    """Read the answer's schema, and what else ``text`` says."""
     text = maybe(body, "text", dict[str, JsonValue]())
     rest = {key: value for key, value in text.items() if key != "format"}
     left: dict[str, JsonValue] = {"text": rest} if rest else {}

@@ -17,7 +17,7 @@ URL: Final = "https://api.openai.com/v1/responses"
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Returns the request; what is read from it is what it was made of.
+    """Return the request; what is read from it is what it was made of.
 
     A reply's calls stand behind its text as items of their own: a message of calls alone behind one
     that says something becomes part of it.

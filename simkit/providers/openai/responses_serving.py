@@ -43,7 +43,7 @@ _ECHOED: Final = {
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Renders an answer, as a body or as the full event stream."""
+    """Render an answer, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{reply.serial}")
     if request.is_streamed:
         chunks = tuple(_stream(reply, request))
@@ -53,7 +53,7 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Renders a failure as OpenAI fails: an error, or a reply that is broken."""
+    """Render a failure as OpenAI fails: an error, or a reply that is broken."""
     if (nothing := unanswered(fails)) is not None:
         return nothing
     if (broken := broken_reply(serial, fails, request)) is not None:
@@ -125,7 +125,7 @@ def _usage(usage: Usage) -> _OutputItem:
 
 
 def _items(reply: OutgoingReply, request: ParsedRequest) -> list[_OutputItem]:
-    """Returns the output: reasoning, what hosted tools did, the text, the calls."""
+    """Return the output: reasoning, what hosted tools did, the text, the calls."""
     message = reply.message
     items = [
         item
@@ -151,7 +151,7 @@ def _items(reply: OutgoingReply, request: ParsedRequest) -> list[_OutputItem]:
 
 
 def _reasoning(part: _OutputItem, item_id: str) -> _OutputItem:
-    """Returns a reasoning item; the text that chat completions have becomes a summary."""
+    """Return a reasoning item; the text that chat completions have becomes a summary."""
     if part.get("type") == "reasoning":
         return {"id": item_id, "summary": [], **part}
     if isinstance(text := part.get("text"), str):
@@ -163,7 +163,7 @@ def _reasoning(part: _OutputItem, item_id: str) -> _OutputItem:
 def _thought(
     thinking: Thinking, reply: OutgoingReply, request: ParsedRequest, item_id: str
 ) -> _OutputItem:
-    """Returns what is thought: its text is a summary, its signature the encrypted content."""
+    """Return what is thought: its text is a summary, its signature the encrypted content."""
     text = thinking.text
     item: _OutputItem = {
         "id": item_id,
@@ -176,7 +176,7 @@ def _thought(
 
 
 def _included(request: ParsedRequest) -> list[JsonValue]:
-    """Returns what a request wants in its response that is else left out."""
+    """Return what a request wants in its response that is else left out."""
     include = request.settings.get("include")
     return include if isinstance(include, list) else []
 
@@ -241,7 +241,7 @@ class _Numbered:
         self._next = 0
 
     def frame(self, kind: str, **fields: JsonValue) -> bytes:
-        """Returns the next event."""
+        """Return the next event."""
         number, self._next = self._next, self._next + 1
         return sse.frame({"type": kind, "sequence_number": number, **fields}, kind)
 
@@ -315,7 +315,7 @@ def _streamed_part(
 def _streamed_summary(
     numbered: _Numbered, where: _OutputItem, summary: JsonValue, reply: OutgoingReply
 ) -> Iterator[bytes]:
-    """Yields the parts of a summary; one that the script made of something else has none."""
+    """Yield the parts of a summary; one that the script made of something else has none."""
     parts = summary if isinstance(summary, list) else []
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, dict) else None

@@ -24,10 +24,10 @@ class Sources(Protocol):
     """Where history comes from."""
 
     def history(self, place: int, omit: str) -> Slice | None:
-        """What the recipe's history section at ``place`` shows; None if nothing travels."""
+        """Return what the recipe's history section at ``place`` shows; None if nothing travels."""
 
     def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
-        """What a summarising agent made of what the window left out."""
+        """Return what a summarising agent made of what the window left out."""
 
     def current(self) -> tuple[Message, int]:
         """The message that the run answers, and its number in the log (0 if it is a query)."""
@@ -83,7 +83,7 @@ class Section:
         return SectionText(self.framed(content, root), section_text.left_out)
 
     def framed(self, content: str, root: Root) -> str:
-        """Puts the section's title above a content, and its closing words below."""
+        """Put the section's title above a content, and its closing words below."""
         if self.title is not None:
             content = f"{rendering.text_form(self.title.resolve(root))}\n{content}"
         if self.after is not None:
@@ -140,7 +140,7 @@ class Assembly:
         return section
 
     def build(self, root: Root, sources: Sources) -> Assembled:
-        """Returns the context's parts, its tokens, and what its sections left out."""
+        """Return the context's parts, its tokens, and what its sections left out."""
         parts: list[Part] = []
         left_out: list[Unshown] = []
         tokens = 0
@@ -166,7 +166,7 @@ class _SectionEntry(Protocol):
     section: Section
 
     def make(self, root: Root, sources: Sources, omits: str) -> Put:
-        """Returns the part, if it makes one, and what it left out."""
+        """Return the part, if it makes one, and what it left out."""
 
 
 class _TextEntry:

@@ -21,22 +21,22 @@ TECHNICAL: Final[tuple[str, ...]] = ("tool_messages", "tool_calls", "intermediat
 
 
 def tool_messages(message: Message, _committed: Container[str]) -> Filtered:
-    """Drops tools' results."""
+    """Drop tools' results."""
     return None if message.role == "tool" else message
 
 
 def tool_calls(message: Message, _committed: Container[str]) -> Filtered:
-    """Cuts the calls out of assistant messages."""
+    """Cut the calls out of assistant messages."""
     return replace(message, calls=()) if message.calls else message
 
 
 def intermediate_ai(message: Message, committed: Container[str]) -> Filtered:
-    """Drops assistant messages that are not in the conversation."""
+    """Drop assistant messages that are not in the conversation."""
     return None if message.role == "assistant" and message.id not in committed else message
 
 
 def handoffs(message: Message, _committed: Container[str]) -> Filtered:
-    """Cuts transfer calls, and drops their results."""
+    """Cut transfer calls, and drop their results."""
     if message.role == "tool":
         return None if message.tool.startswith(HANDOFF_PREFIX) else message
     if any(call.is_handoff for call in message.calls):
@@ -53,7 +53,7 @@ _NAMED: Final[dict[str, FilterFunction]] = {
 
 
 def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
-    """Returns a filter's name and function.
+    """Return a filter's name and function.
 
     A ``module:function`` and ``older_than`` look at a whole history, and are none of these.
     """
@@ -65,7 +65,7 @@ def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
 
 
 def of_older(options: OlderThan) -> list[tuple[str, FilterFunction]]:
-    """Returns what is done to what is older: without filters of its own, all of it is dropped."""
+    """Return what is done to what is older: without filters of its own, all of it is dropped."""
     if options.filters is None:
         return [("older_than", lambda _message, _committed: None)]
     return [filter_named(filter) for filter in options.filters]

@@ -59,13 +59,13 @@ class Stream:
         """An older stream of this name has been told, and is to be forgotten."""
 
     def to_log(self) -> None:
-        """Notes that an event has told all that is settled."""
+        """Record that an event has told all that is settled."""
         if self.numbers_kept or self.cuts:
             self.numbers_kept, self.cuts = [], []
         self.restarts = False
 
     def extend(self, entries: Entries) -> None:
-        """Takes the next settled messages."""
+        """Take the next settled messages."""
         messages, sums = self.messages, self.sums
         total = sums[-1]
         for message, tokens in entries:
@@ -138,7 +138,7 @@ class HistoryReader:
         committed: Container[str],
         sizes: Sizes,
     ) -> Slice:
-        """Returns what is shown of ``source``; its first ``settled`` messages will not change.
+        """Return what is shown of ``source``; its first ``settled`` messages will not change.
 
         ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the
         ids of the conversation's messages; ``sizes`` has every logged message's number and tokens.
@@ -193,7 +193,7 @@ class HistoryReader:
         numbers: list[int],
         cuts: list[Cut],
     ) -> Entries:
-        """Filters logged messages: returns those that are kept, with their sizes."""
+        """Filter logged messages: returns those that are kept, with their sizes."""
         entries = [(message, sizes[message.id][1]) for message in messages]
         return self._filtered(self._filters, entries, committed, sizes, numbers, cuts)
 
@@ -206,7 +206,7 @@ class HistoryReader:
         numbers: list[int],
         cuts: list[Cut],
     ) -> Entries:
-        """Returns what filters leave; notes the numbers of what is kept, and what is cut."""
+        """Return what filters leave; record the numbers of what is kept, and what is cut."""
         if not filters:
             numbers += [sizes[message.id][0] for message, _ in candidates]
             return candidates
@@ -292,7 +292,7 @@ def _token_start(stream: Stream, tail: Entries, budget: int) -> int:
 def _filtered_by_user(
     users: _UsersFilter, tail: Entries, cuts: list[Cut], count: Counter
 ) -> Entries:
-    """Applies the user's filter: a function of the list of messages that returns those to keep."""
+    """Apply the user's filter: a function of the list of messages that returns those to keep."""
     name, function = users
     messages_in = [message for message, _ in tail]
     returned = _kept_by_user(function(list(messages_in)), name, messages_in)
@@ -312,7 +312,7 @@ def _filtered_by_user(
 
 
 def _kept_by_user(returned: Any, name: str, messages_in: Sequence[Message]) -> dict[str, Message]:
-    """Returns a user filter's messages by id; raises FunctionFailed if it is no filter."""
+    """Return a user filter's messages by id; raise FunctionFailed if it is no filter."""
     messages_back = list(returned) if isinstance(returned, Iterable) else [returned]
     ids = {message.id for message in messages_in}
     for item in messages_back:

@@ -42,19 +42,19 @@ class ContextItem:
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
-    """Returns an item as a mapping: a message or a text is one too."""
+    """Return an item as a mapping: a message or a text is one too."""
     if isinstance(value, Message):
         return {"text": value.content, "agent": value.agent}
     return value if isinstance(value, Mapping) else {"text": text_form(value)}
 
 
 def is_judged(score: Any) -> bool:
-    """Says whether a score is rules, hence another for every query."""
+    """Report whether a score is rules, hence another for every query."""
     return isinstance(score, Sequence) and not isinstance(score, str)
 
 
 def score_for(score: Any, query: str) -> float | None:
-    """Returns a score: the number, or the first rule's that holds of the query; None if none."""
+    """Return a score: the number, or the first rule's that holds of the query; None if none."""
     if not is_judged(score):
         return None if score is None else _number(score)
     for rule in score:
@@ -70,7 +70,7 @@ def score_for(score: Any, query: str) -> float | None:
 
 
 def _number(score: Any) -> float:
-    """Returns a score that is a number; what an agent has written may be anything."""
+    """Return a score that is a number; what an agent has written may be anything."""
     if not is_number(score):
         raise _no_score(score)
     return float(score)
@@ -95,7 +95,7 @@ class Times:
         """Whether later places have later times, as in a channel that is written day by day."""
 
     def add(self, at: float, place: int) -> None:
-        """Adds an item behind all others of its list."""
+        """Add an item behind all others of its list."""
         dated = self._dated
         if at == UNDATED:
             self._undated.add(place)
@@ -106,7 +106,7 @@ class Times:
             self._in_order = False
 
     def within(self, spans: Spans) -> Ranges:
-        """Returns the places of what lies in one of the spans."""
+        """Return the places of what lies in one of the spans."""
         dated = self._dated
         if not self._in_order:
             return ranges_of(place for row in self._rows(spans) for place in self._places(row))
@@ -114,12 +114,12 @@ class Times:
         return without(spans_found, self._undated.ranges)
 
     def oldest_first(self, spans: Spans | None) -> Iterator[int]:
-        """Yields places by time and place, of these spans only; what has no time comes first."""
+        """Yield places by time and place, of these spans only; what has no time comes first."""
         rows = chain.from_iterable(map(self._places, self._rows(spans)))
         return rows if spans is not None else chain(self._timeless(), rows)
 
     def newest_first(self, spans: Spans | None) -> Iterator[int]:
-        """Yields the same places the other way round."""
+        """Yield the same places the other way round."""
         rows = chain.from_iterable(
             (self._dated[at][1] for at in range(hi - 1, lo - 1, -1))
             for lo, hi in reversed(self._rows(spans))
@@ -127,7 +127,7 @@ class Times:
         return rows if spans is not None else chain(rows, self._timeless(-1))
 
     def _rows(self, spans: Spans | None) -> list[Range]:
-        """Returns where the spans lie in the list of times; those that hold nothing left out."""
+        """Return where the spans lie in the list of times; those that hold nothing left out."""
         dated = self._dated
         if spans is None:
             return [(0, len(dated))]
@@ -185,7 +185,7 @@ class Index:
         return self.base + len(self.items)
 
     def add(self, value: Any) -> None:
-        """Adds the next item."""
+        """Add the next item."""
         item, place = ContextItem(value), self.end
         self.items.append(item)
         self.times.add(item.at, place)

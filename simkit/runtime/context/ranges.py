@@ -21,7 +21,7 @@ class Growing:
         self.ranges: list[Range] = []
 
     def add(self, place: int) -> None:
-        """Adds a place behind all others."""
+        """Add a place behind all others."""
         ranges = self.ranges
         if ranges and ranges[-1][1] == place:
             ranges[-1] = ranges[-1][0], place + 1
@@ -30,7 +30,7 @@ class Growing:
 
 
 def ranges_of(places: Iterable[int]) -> Ranges:
-    """Returns the ranges of some places."""
+    """Return the ranges of some places."""
     growing = Growing()
     for place in sorted(places):
         growing.add(place)
@@ -38,7 +38,7 @@ def ranges_of(places: Iterable[int]) -> Ranges:
 
 
 def clipped(ranges: Ranges, lo: int, hi: int) -> Ranges:
-    """Returns what of some ranges lies from ``lo`` to before ``hi``; others are not looked at."""
+    """Return what of some ranges lies from ``lo`` to before ``hi``; others are not looked at."""
     ranges_kept = []
     for at in range(bisect_right(ranges, lo, key=_end), len(ranges)):
         first, end = ranges[at]
@@ -53,12 +53,12 @@ def _end(range: Range) -> int:
 
 
 def common(some: Ranges, others: Ranges) -> Ranges:
-    """Returns what is in both."""
+    """Return what is in both."""
     return [both for lo, hi in some for both in clipped(others, lo, hi)]
 
 
 def without(some: Ranges, others: Ranges) -> Ranges:
-    """Returns what is in ``some`` and not in ``others``."""
+    """Return what is in ``some`` and not in ``others``."""
     left = []
     for lo, hi in some:
         for first, end in clipped(others, lo, hi):
@@ -71,5 +71,5 @@ def without(some: Ranges, others: Ranges) -> Ranges:
 
 
 def size(ranges: Ranges) -> int:
-    """Returns the number of places."""
+    """Return the number of places."""
     return sum(hi - lo for lo, hi in ranges)

@@ -54,7 +54,7 @@ class Recaller:
         self._indexes: dict[tuple[str, int], Index] = {}
 
     def recall(self, root: Root, time_ranges: Any) -> RecallResult:
-        """Returns what a call shows; ``time_ranges`` are the option's, with references resolved."""
+        """Return what a call shows; ``time_ranges`` are the option's, with references resolved."""
         options = self._options
         spans = _Spans(options.since_days, time_ranges, root["now"])
         query = _query(root)
@@ -76,7 +76,7 @@ class Recaller:
         return RecallResult(items, left_out)
 
     def _indexed(self, channel: str, items: Sequence[Any]) -> tuple[Index, int, int]:
-        """Returns the channel's index, and where in it the items begin and end."""
+        """Return the channel's index, and where in it the items begin and end."""
         known = items if isinstance(items, Appended) else None
         start = 0 if known is None else known.start
         key = channel, id(items) if known is None else known.family
@@ -92,7 +92,7 @@ class Recaller:
         return index, start, end
 
     def _chosen(self, pools: Sequence[_Pool]) -> Sequence[tuple[str, int, Mapping[str, Any]]]:
-        """Walks the items in order until the most are found or the budget is used up."""
+        """Walk the items in order until the most are found or the budget is used up."""
         options = self._options
         order = options.order or ("score" if options.top is not None else "newest_first")
         walk: Iterator[Ranked]
@@ -156,7 +156,7 @@ class _Pool:
         self._passing_ranges: list[int] = []
 
     def keep(self, by: str, ranges: Ranges) -> None:
-        """Leaves all others out, for the reason ``by``."""
+        """Leave all others out, for the reason ``by``."""
         refused = without(self.open, ranges)
         if refused:
             start = self._start
@@ -164,7 +164,7 @@ class _Pool:
             self.open = ranges
 
     def ask(self, options: Recall, spans: _Spans, query: str) -> None:
-        """Holds the items against everything but the most and the budget."""
+        """Hold the items against everything but the most and the budget."""
         index = self._index
         self._spans = spans.all
         # What is too old goes first: told as one range, whatever its tags are.
@@ -189,7 +189,7 @@ class _Pool:
             self.keep("threshold", passing_ranges)
 
     def walked(self, order: str) -> Iterator[Ranked]:
-        """Yields what is open, in order, looking no further than it is asked to."""
+        """Yield what is open, in order, looking no further than it is asked to."""
         if not self.open:
             return iter(())
         places: Iterable[int]
@@ -206,7 +206,7 @@ class _Pool:
         return merge(fixed, sorted(self.ranked(order, place) for place in self._passing_ranges))
 
     def ranked(self, order: str, place: int) -> Ranked:
-        """Returns what an item is ordered by."""
+        """Return what an item is ordered by."""
         item = self._index[place]
         if order == "newest_first":
             return -item.at, self._number, -place
@@ -215,11 +215,11 @@ class _Pool:
         return -self._scores.get(place, item.score or 0.0), self._number, place
 
     def item(self, place: int) -> ContextItem:
-        """Returns the item at a place of the index."""
+        """Return the item at a place of the index."""
         return self._index[place]
 
     def entry_at(self, place: int) -> tuple[str, int, Mapping[str, Any]]:
-        """Returns channel, place in it, and item."""
+        """Return channel, place in it, and item."""
         return self.channel, place - self._start, self._index[place].fields
 
 
@@ -256,7 +256,7 @@ def _joined(spans: Iterable[tuple[float, float]]) -> Spans:
 
 
 def _days_before(at: datetime, days: float) -> float:
-    """Returns a moment some days before another; before the first year, the beginning of time."""
+    """Return a moment some days before another; before the first year, the beginning of time."""
     try:
         return (at - days * DAY).timestamp()
     except OverflowError:

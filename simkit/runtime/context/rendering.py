@@ -27,18 +27,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_text(value: Any, indent: int = 0) -> str:
-    """Returns a value as JSON text, in the order of its keys."""
+    """Return a value as JSON text, in the order of its keys."""
     encoded = _encode(plain(value))
     return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
 
 
 def fenced(value: Any) -> str:
-    """Returns a value as an indented block of JSON, as reference system 3 shows its context."""
+    """Return a value as an indented block of JSON, as reference system 3 shows its context."""
     return f"```json\n{json_text(value, indent=2)}\n```"
 
 
 def plain(value: Any) -> JsonValue:
-    """Returns a value with messages as ``{role, content}``."""
+    """Return a value with messages as ``{role, content}``."""
     if isinstance(value, Message):
         return {"role": value.role, "content": value.content}
     if isinstance(value, Mapping):
@@ -49,7 +49,7 @@ def plain(value: Any) -> JsonValue:
 
 
 def text_form(value: Any) -> str:
-    """Returns a text as it is, a message's content, and anything else as JSON."""
+    """Return a text as it is, a message's content, and anything else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, Message):
@@ -72,7 +72,7 @@ class Loss(NamedTuple):
 def shortened(
     value: Any, preview: Mapping[str, int] | None, paths_kept: Iterable[str] | None = None
 ) -> tuple[Any, list[Loss]]:
-    """Returns a value in which the text at each path is cut to its number of characters.
+    """Return a value in which the text at each path is cut to its number of characters.
 
     What was cut is told where it is at one of the paths ``shown``; without them, everywhere.
     """
@@ -96,12 +96,12 @@ def _parts(value: Any, path: str) -> Sequence[Part]:
 
 
 def joined(head: str, path: str) -> str:
-    """Returns a path that goes on where another ends."""
+    """Return a path that goes on where another ends."""
     return head + path if path.startswith("[") else f"{head}.{path}"
 
 
 def _meets(path: str, other: str) -> bool:
-    """Says whether one of two paths leads through the other."""
+    """Report whether one of two paths leads through the other."""
     return all(a == b for a, b in zip(_read(path), _read(other), strict=False))
 
 
@@ -113,7 +113,7 @@ def _read(path: str) -> Sequence[Part]:
 
 
 def _with(value: Any, parts: Sequence[Part], new: str) -> Any:
-    """Returns a copy of the value in which ``new`` stands at a path that is there."""
+    """Return a copy of the value in which ``new`` stands at a path that is there."""
     if isinstance(value, Message):
         value = plain(value)
     head, *rest = parts
@@ -182,7 +182,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def moment(value: Any) -> datetime | None:
-    """Returns an ISO 8601 text as a time in UTC if it names no zone; None if it is none."""
+    """Return an ISO 8601 text as a time in UTC if it names no zone; None if it is none."""
     return _moment(value) if isinstance(value, str) else None
 
 
@@ -200,7 +200,7 @@ def item_line(item: Mapping[str, Any]) -> str:
 
 
 def grouped(lines: Sequence[tuple[str, str]], channels: Sequence[str]) -> list[str]:
-    """Returns the lines of each channel below its name; the lines alone if there is one channel."""
+    """Return the lines of each channel below its name; the lines alone if there is one channel."""
     if len(channels) == 1:
         return [line for _, line in lines]
     names_found: list[str] = []

@@ -50,7 +50,7 @@ class SectionTexts:
         self._scopes = scopes
 
     def of(self, item: r.Item) -> Say:
-        """Returns root → text for one section."""
+        """Return root → text for one section."""
         match item.options:
             case r.Instructions():
                 return self._instructed()
@@ -188,7 +188,7 @@ def _lines(
     section: str,
     line: Callable[[Mapping[str, Any]], str],
 ) -> tuple[list[tuple[str, str]], list[Unshown]]:
-    """Returns channel and line of every item chosen, and what of the channels is not shown."""
+    """Return channel and line of every item chosen, and what of the channels is not shown."""
     left_out: list[Unshown] = list(result.left_out)
     lines = []
     for channel, place, fields in result.items:
@@ -207,7 +207,7 @@ def _shortened(losses: Sequence[Loss], section: str, channel: str = "") -> list[
 
 
 def _fields_of(value: Any, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the fields that are there, by their labels."""
+    """Return the fields that are there, by their labels."""
     values_found = {label: lookup(value, path) for label, path in fields.items()}
     return {
         label: value_found

@@ -23,12 +23,12 @@ _LENGTH_MAX: Final = 1_000_000
 
 
 def chars_over_four(text: str) -> int:
-    """Counts a token for every four characters begun."""
+    """Count a token for every four characters begun."""
     return (len(text) + 3) >> 2
 
 
 def counter_named(name: str) -> Counter:
-    """Returns the counter; raises Unsupported if it is unknown or its extra is not installed."""
+    """Return the counter; raise Unsupported if it is unknown or its extra is not installed."""
     if name == BUILT_IN_COUNTER:
         return chars_over_four
     if name not in _BPE:
@@ -39,7 +39,7 @@ def counter_named(name: str) -> Counter:
 
 @lru_cache(maxsize=len(_BPE))
 def _exact(name: str) -> Counter:
-    """Loads a vocabulary, once: it takes a tenth of a second."""
+    """Load a vocabulary, once: it takes a tenth of a second."""
     try:
         package = importlib.import_module("bpe_openai")
     except ImportError:
@@ -67,7 +67,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def texts_of(message: Message) -> Iterator[str]:
-    """Yields every text of a message that costs tokens: content, call names and arguments."""
+    """Yield every text of a message that costs tokens: content, call names and arguments."""
     yield message.content
     for call in message.calls:
         yield call.name
@@ -75,7 +75,7 @@ def texts_of(message: Message) -> Iterator[str]:
 
 
 def tokens_of(message: Message, count: Counter) -> int:
-    """Returns a message's size in tokens."""
+    """Return a message's size in tokens."""
     if not message.calls:
         return count(message.content)
     return sum(count(text) for text in texts_of(message))

@@ -14,7 +14,7 @@ CHARACTERS_PER_ITEM: Final = 16
 
 
 def fitted(value: JsonValue, fits: Callable[[JsonValue], bool]) -> tuple[Any, list[Loss]]:
-    """Returns the most of a value that fits, and what was cut from it; ABSENT if nothing does.
+    """Return the most of a value that fits, and what was cut from it; ABSENT if nothing does.
 
     Every list is cut to its first n items and every text to its first 16·n characters, with the
     greatest n that fits; mappings keep all their keys, so what is shown has the value's shape.
@@ -35,7 +35,7 @@ def fitted(value: JsonValue, fits: Callable[[JsonValue], bool]) -> tuple[Any, li
 
 
 def _longest(value: JsonValue) -> int:
-    """Returns the number of items at which nothing is cut."""
+    """Return the number of items at which nothing is cut."""
     if isinstance(value, str):
         return -(-len(value) // CHARACTERS_PER_ITEM)
     if isinstance(value, dict):
@@ -46,7 +46,7 @@ def _longest(value: JsonValue) -> int:
 
 
 def _cut(value: JsonValue, most: int, at: SourcePath, losses: list[Loss]) -> JsonValue:
-    """Returns the value with every list cut to ``most`` items; ``losses`` gets what was cut."""
+    """Return the value with every list cut to ``most`` items; ``losses`` gets what was cut."""
     if isinstance(value, str):
         cut = len(value) - most * CHARACTERS_PER_ITEM
         if cut <= 0:

@@ -43,11 +43,11 @@ class FaultPlan:
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
-        """Takes what belongs to the turn at this place (from 0)."""
+        """Take what belongs to the turn at this place (from 0)."""
         self._place, self._calls = place, {}
 
     def due(self, agent: str) -> Planned | None:
-        """Counts a model call of an agent; returns how it fails, or None. The first fault wins."""
+        """Count a model call of an agent; return how it fails, or None. The first fault wins."""
         number = self._calls[agent] = self._calls.get(agent, 0) + 1
         own = self._turns[self._place] if self._place < len(self._turns) else ()
         for which, fault in enumerate((*own, *self._always)):
@@ -69,7 +69,7 @@ class FaultyModel:
         self._model, self._plan = model, plan
 
     def begin_turn(self, place: int) -> None:
-        """Takes what belongs to the turn at this place (from 0)."""
+        """Take what belongs to the turn at this place (from 0)."""
         self._plan.begin_turn(place)
         self._model.begin_turn(place)
 
@@ -78,12 +78,12 @@ class FaultyModel:
         self._model.begin_group(agents)
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Returns the planned failure, or what the model answers."""
+        """Return the planned failure, or what the model answers."""
         planned = self._plan.due(request.agent)
         if planned is None:
             return self._model.answer(request)
         return Answer(planned.fails, fault=planned.words)
 
     def unused(self) -> tuple[UnusedLines, ...]:
-        """Returns the turn's answers that nobody asked for."""
+        """Return the turn's answers that nobody asked for."""
         return self._model.unused()

@@ -41,7 +41,7 @@ _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def spoken_name(name: str) -> str:
-    """Returns the name of a tool as providers take it: letters, digits, `_` and `-`."""
+    """Return the name of a tool as providers take it: letters, digits, `_` and `-`."""
     return _FOREIGN.sub("_", name)
 
 
@@ -69,7 +69,7 @@ class Provider(Protocol):
     """Who answers requests: a recording, or the provider itself."""
 
     def answer(self, call: Outgoing) -> HttpAnswer:
-        """Returns the answer; raises CassetteMissed where there is none."""
+        """Return the answer; raise CassetteMissed where there is none."""
 
 
 class RecordedModel:
@@ -90,7 +90,7 @@ class RecordedModel:
         """By run: what its model thought before each of its replies."""
 
     def begin_turn(self, place: int) -> None:
-        """Takes what belongs to the turn at this place (from 0)."""
+        """Take what belongs to the turn at this place (from 0)."""
         self._place = place
         self._script.begin_turn(place)
 
@@ -99,11 +99,11 @@ class RecordedModel:
         self._script.begin_group(agents)
 
     def unused(self) -> tuple[UnusedLines, ...]:
-        """Returns the turn's reply lines that nobody asked for."""
+        """Return the turn's reply lines that nobody asked for."""
         return self._script.unused()
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Returns what the agent's line says, or its provider."""
+        """Return what the agent's line says, or its provider."""
         if self._has_lines(self._place, request.agent):
             return self._script.answer(request)
         speaker = self._speakers.get(request.agent)
@@ -138,7 +138,7 @@ class RecordedModel:
 
 
 def _with_thoughts(messages: Sequence[Message], thoughts: Sequence[Thoughts]) -> list[Message]:
-    """Returns messages as they are sent.
+    """Return messages as they are sent.
 
     What a model thought before it called a tool goes back to it with the call, in the same run:
     some providers refuse the call without it.
@@ -153,7 +153,7 @@ def _with_thoughts(messages: Sequence[Message], thoughts: Sequence[Thoughts]) ->
 
 
 def _with_call_ids(message: Message, thought: Thoughts) -> Message:
-    """Returns a message with nothing but what a provider is told of it."""
+    """Return a message with nothing but what a provider is told of it."""
     return Message(
         message.role,
         message.content,
@@ -165,7 +165,7 @@ def _with_call_ids(message: Message, thought: Thoughts) -> Message:
 
 
 def _parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse | Fails:
-    """Reads what came; a failure is one of those that a reply line may say."""
+    """Read what came; a failure is one of those that a reply line may say."""
     if isinstance(answer, NoResponse):
         return Fails(answer.kind, FAILURES[answer.kind].status, answer.message)
     try:
@@ -187,7 +187,7 @@ def _parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse 
 
 
 def _reply(parsed: ParsedResponse, speaker: Speaker, request: ModelRequest) -> Reply:
-    """Returns what a model said as a reply line would say it."""
+    """Return what a model said as a reply line would say it."""
     message = parsed.message
     if not message.calls:
         return Text(message.content)
@@ -220,7 +220,7 @@ def _reply(parsed: ParsedResponse, speaker: Speaker, request: ModelRequest) -> R
 
 
 def _handoff(call: ToolCall, target: str, offer: Offer, text: str) -> Handoff:
-    """Reads a call that passes control; of one that says other things they are the payload."""
+    """Read a call that passes control; of one that says other things they are the payload."""
     args = call.args if isinstance(call.args, Mapping) else {}
     if not {*args} <= _PARTS:
         args = {"payload": args}

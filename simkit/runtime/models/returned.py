@@ -26,7 +26,7 @@ _SHOWN_MAX: Final = 200
 
 
 def returned_by(function: Callable[..., Any] | None) -> Any:
-    """Returns the annotation of what a function returns; None where it says nothing.
+    """Return the annotation of what a function returns; None where it says nothing.
 
     Read is that annotation alone: a parameter may name what only type checkers know.
     """
@@ -48,7 +48,7 @@ def returned_by(function: Callable[..., Any] | None) -> Any:
 def refuse_unwrapped(
     tool: str, answer: ToolReply, returns: Any, schemas: Mapping[str, Any] | None = None
 ) -> None:
-    """Raises ScriptBroken for one of several results where the tool returns a list each time.
+    """Raise ScriptBroken for one of several results where the tool returns a list each time.
 
     ``returns`` is the annotation of its function or a JSON Schema; None where neither is known.
     """
@@ -75,7 +75,7 @@ def _kinds_in(returns: Any, schemas: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _kinds_of(annotation: Any) -> Iterator[str]:
-    """Yields what values of an annotated type are as JSON: lists, null, or something else."""
+    """Yield what values of an annotated type are as JSON: lists, null, or something else."""
     origin = get_origin(annotation)
     if isinstance(annotation, UnionType) or origin is Union:
         for arg in get_args(annotation):

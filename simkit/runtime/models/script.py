@@ -58,7 +58,7 @@ class _Line:
 def agents_in(
     turns: Iterable[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
 ) -> Iterator[str]:
-    """Yields the agents that reply lines are for, or hand over to."""
+    """Yield the agents that reply lines are for, or hand over to."""
     for turn in turns:
         for agent, lines in turn.items():
             yield agent
@@ -83,7 +83,7 @@ class ScriptedModel:
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
-        """Takes the lines of a turn; what the last turn left is gone."""
+        """Take the lines of a turn; what the last turn left is gone."""
         self._place = place
         self._lines = {
             agent: [_Line(number, line) for number, line in enumerate(lines_of(lines))]
@@ -92,7 +92,7 @@ class ScriptedModel:
         self._calls = {}
 
     def begin_group(self, agents: Sequence[str]) -> None:
-        """Refuses lines without ``when`` for an agent that runs twice at once."""
+        """Reject lines without ``when`` for an agent that runs twice at once."""
         for agent in dict.fromkeys(agents):
             times = list(agents).count(agent)
             if times > 1 and any(line.when is None for line in self._lines.get(agent, ())):
@@ -104,7 +104,7 @@ class ScriptedModel:
                 )
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Serves the first unused line whose ``when`` holds for the context."""
+        """Serve the first unused line whose ``when`` holds for the context."""
         agent = request.agent
         number = self._calls[agent] = self._calls.get(agent, 0) + 1
         lines = self._lines.get(agent, [])
@@ -121,7 +121,7 @@ class ScriptedModel:
         raise ReplyMissing(self._missing(request, number, lines))
 
     def unused(self) -> tuple[UnusedLines, ...]:
-        """Returns the lines of the turn that were not served."""
+        """Return the lines of the turn that were not served."""
         left = []
         for agent, lines in self._lines.items():
             places = tuple(line.place for line in lines if not line.is_used)
@@ -176,7 +176,7 @@ class ScriptedModel:
     def _computed(
         self, answer: Answer, reply: Computes, request: ModelRequest, where: SourcePath
     ) -> Answer:
-        """Asks the user's function for the line; it gets the messages as ``{role, content}``."""
+        """Ask the user's function for the line; it gets the messages as ``{role, content}``."""
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
         try:
             with collected_meanwhile():
@@ -247,7 +247,8 @@ def _located(path: SourcePath, text: str) -> str:
 
 
 def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
-    """What to do about arguments that a schema refuses, which code has sent or a file declares."""
+    """Return what to do about arguments that a schema refuses, which code has sent or a file
+    declares."""
     value_there = follow(args, path)
     if isinstance(value_there, (dict, list)) and text.endswith("is not of type 'string'"):
         quoted = msgspec.json.encode(value_there).decode().replace("'", "''")
@@ -258,7 +259,7 @@ def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
 
 
 def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
-    """Returns what each line's ``when`` wanted and found, a line of text each."""
+    """Return what each line's ``when`` wanted and found, a line of text each."""
     note = ""
     for line in lines:
         miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
@@ -270,7 +271,8 @@ def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
 
 
 def _root_of(request: ModelRequest) -> dict[str, Any]:
-    """What a reply line's ``when`` matches: the context, section by section and as a whole."""
+    """Return what a reply line's ``when`` matches: the context, section by section and as a
+    whole."""
     sections: Mapping[str, Sequence[Message]] = request.sections()
     return {
         **sections,
@@ -299,11 +301,11 @@ class ScriptedTools:
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
-        """Takes the results of a turn."""
+        """Take the results of a turn."""
         self._place, self._used, self._calls = place, {}, {}
 
     def unused(self) -> tuple[UnusedResults, ...]:
-        """Returns the turn's own results that no call had; those of all turns may wait."""
+        """Return the turn's own results that no call had; those of all turns may wait."""
         lines_unused = []
         for tool, scripted in self._turns[self._place].items():
             if scripted.may_wait:
@@ -316,7 +318,7 @@ class ScriptedTools:
         return tuple(lines_unused)
 
     def scripts(self, tool: str) -> bool:
-        """Says whether the scenario answers a tool in this turn."""
+        """Report whether the scenario answers a tool in this turn."""
         return self._answers(tool) is not None
 
     def _answers(self, tool: str) -> ToolAnswers | None:
@@ -324,7 +326,7 @@ class ScriptedTools:
         return own if own is not None else self._shared.get(tool)
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
-        """Returns the scripted answer, or what the real function returns."""
+        """Return the scripted answer, or what the real function returns."""
         scripted = self._answers(tool)
         if scripted is not None:
             return self._scripted(agent, tool, args, scripted)
@@ -382,7 +384,7 @@ class ScriptedTools:
 
 
 def _called_with(args: JsonValue) -> str:
-    """Returns a line that says with which arguments a tool was called; of long ones the head."""
+    """Return a line that says with which arguments a tool was called; of long ones the head."""
     args_text = short(as_text(canonical(args)), ARGUMENTS_MAX) if args else ""
     return (
         f"It was called with {args_text}.\n" if args_text else "It was called without arguments.\n"
@@ -390,7 +392,7 @@ def _called_with(args: JsonValue) -> str:
 
 
 def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
-    """Calls a tool's function with its arguments by name, or as one mapping if it takes one."""
+    """Call a tool's function with its arguments by name, or as one mapping if it takes one."""
     try:
         inspect.signature(function).bind(**args)
     except (TypeError, ValueError):

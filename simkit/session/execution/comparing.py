@@ -15,12 +15,12 @@ from simkit.trace.store import Trace
 
 
 def unbroken(prepared: Prepared) -> Trace:
-    """Returns what comes of a scenario without its restarts."""
+    """Return what comes of a scenario without its restarts."""
     return _apart(prepared, [_without_place(turn) for turn in prepared.scenario.turns])
 
 
 def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
-    """Returns what comes of one session of a scenario, its turns begun when they began there.
+    """Return what comes of one session of a scenario, its turns begun when they began there.
 
     ``starts`` are the virtual times at which the scenario's turns began.
     """
@@ -47,7 +47,7 @@ def _apart(
     given_project: str | None = None,
     numbers: Sequence[int] = (),
 ) -> Trace:
-    """Runs turns so that what modules keep of another run has no influence on them."""
+    """Run turns so that what modules keep of another run has no influence on them."""
     pipeline, is_apart = prepared.pipeline, False
     if isinstance(pipeline, App):
         apart = msgspec.structs.replace(pipeline, is_apart=True)

@@ -62,7 +62,7 @@ class FirstRun(msgspec.Struct, frozen=True):
 
 
 def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> FirstRun:
-    """Runs an app once: for real, or answered from a cassette; raises SimkitError if it fails."""
+    """Run an app once: for real, or answered from a cassette; raise SimkitError if it fails."""
     with ExitStack() as stack:
         witness = _ProbeAnswerer(cassette, keying)
         process = InProcessWorker(ProcessSetup(prepared, traffic=witness), Trace())
@@ -92,7 +92,7 @@ class _ProbeAnswerer:
     def decide(
         self, call: ModelCall, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
-        """Answers a model call, or lets it through."""
+        """Answer a model call, or let it through."""
         call_record = ObservedCall(self.turn, call.run.agent, call.model_request)
         self.calls.append(call_record)
         for offer in call.model_request.offers:
@@ -114,7 +114,7 @@ class _ProbeAnswerer:
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Lets it through, or answers it from the cassette."""
+        """Let it through, or answer it from the cassette."""
         if self._player is None:
             return Forward(None)
         try:
@@ -123,7 +123,7 @@ class _ProbeAnswerer:
             return None
 
     def records(self, tool: str) -> bool:
-        """Whether a tool's function is observed."""
+        """Return whether a tool's function is observed."""
         return tool in self._known
 
     def carried_out(
@@ -134,7 +134,7 @@ class _ProbeAnswerer:
         recorder: TraceRecorder,
         real: Callable[[], Any],
     ) -> Any:
-        """Returns the real result, and keeps it."""
+        """Return the real result, and keep it."""
         before, turn = len(self.calls), self.turn
         try:
             result = real()
@@ -155,7 +155,7 @@ class _ProbeAnswerer:
         return []
 
     def _stand_in(self, tool: str) -> None:
-        """Observes the function of a tool, if the app has one of its name."""
+        """Observe the function of a tool, if the app has one of its name."""
         toolbox = toolbox_at_work()
         if tool in self._known or toolbox is None:
             return
@@ -175,7 +175,7 @@ class _ProbeAnswerer:
         return value
 
     def _keep(self, before: int, used: Used) -> None:
-        """Keeps a call, but where a model was asked inside it, or nothing can return the same."""
+        """Keep a call, but where a model was asked inside it, or nothing can return the same."""
         if len(self.calls) > before or foreign_type(used.result):
             self.functions.pop(used.tool, None)
         self.used.append(used)
@@ -186,7 +186,7 @@ def _problem_text(problem: Exception) -> str:
 
 
 def _of_nobody(cassette: Cassette) -> Cassette:
-    """Returns a cassette that answers whoever asks: names of agents are to be found yet."""
+    """Return a cassette that answers whoever asks: names of agents are to be found yet."""
     items = (
         msgspec.structs.replace(item, agent="", turn=0, session="", scenario="")
         for item in cassette.interactions
@@ -195,7 +195,7 @@ def _of_nobody(cassette: Cassette) -> Cassette:
 
 
 def _functions_named(tool: str, folder: Path) -> dict[str, Any]:
-    """Returns the functions of a name in the app's own modules, by ``module:function``."""
+    """Return the functions of a name in the app's own modules, by ``module:function``."""
     functions = {}
     for module in list(sys.modules.values()):
         function = vars(module).get(tool)

@@ -23,7 +23,7 @@ def scenario_of(
     *,
     with_tools: bool = True,
 ) -> dict[str, Any]:
-    """Returns the scenario of a first run, without claims.
+    """Return the scenario of a first run, without claims.
 
     ``app`` are the app's options; ``with_tools`` lets results stand in for the tools' functions.
     """
@@ -44,7 +44,7 @@ def scenario_of(
 
 
 def _agents(first: FirstRun) -> list[str]:
-    """Returns whose each call is."""
+    """Return whose each call is."""
     unmarked = [call for call in first.calls if call.agent == UNMARKED]
     names = iter(voices_of([call.model_request for call in unmarked])[1])
     return [next(names).name if call.agent == UNMARKED else call.agent for call in first.calls]
@@ -72,7 +72,7 @@ def _short(rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
-    """Returns the tools that pass control, and to whom.
+    """Return the tools that pass control, and to whom.
 
     They are those whose calls are never answered to the agent that made them, and after which
     another agent speaks.
@@ -128,7 +128,7 @@ def _turn(
 
 
 def _line(used_call: ObservedCall, handoffs_by_tool: Mapping[str, str]) -> Any:
-    """Returns the reply line that says what a model said."""
+    """Return the reply line that says what a model said."""
     if used_call.answer is not None and used_call.answer.error is not None:
         return {"error": _error(used_call.answer.error)}
     message = _message_of(used_call)
@@ -153,7 +153,7 @@ def _error(fails: Fails) -> Any:
 
 
 def _results(used: Sequence[Used]) -> Iterator[tuple[str, Any]]:
-    """Yields what each tool answers in a turn: a value, or one after the other."""
+    """Yield what each tool answers in a turn: a value, or one after the other."""
     by_tool: dict[str, list[Any]] = {}
     for tool_use in used:
         by_tool.setdefault(tool_use.tool, []).append(_answer(tool_use))

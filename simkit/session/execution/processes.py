@@ -57,13 +57,13 @@ class Process(Protocol):
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
     ) -> ErrorFacts | None:
-        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+        """Take a turn; return the error with which it ended; raise LimitExceeded."""
 
     def finish(self, error: ErrorFacts | None) -> None:
-        """Ends the run."""
+        """End the run."""
 
     def close(self) -> None:
-        """Lets go of all that it holds."""
+        """Let go of all that it holds."""
 
 
 class InProcessWorker:
@@ -82,26 +82,26 @@ class InProcessWorker:
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
     ) -> ErrorFacts | None:
-        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+        """Take a turn; return the error with which it ended; raise LimitExceeded."""
         self._add(turn)
         return self._driver.take(user_turn(turn, not_before, turns_before))
 
     def restart(self) -> None:
-        """Builds a pipeline that is code anew; raises ScriptBroken where nothing would be left."""
+        """Build a pipeline that is code anew; raise ScriptBroken where nothing would be left."""
         assert isinstance(self._driver, (CodeDriver, ProgramDriver))
         self._driver.restart()
 
     def check_rules(self) -> None:
-        """Raises ScriptBroken for a rule that speaks of what a pipeline that is code has not."""
+        """Raise ScriptBroken for a rule that speaks of what a pipeline that is code has not."""
         if isinstance(self._driver, CodeDriver):
             self._driver.check_rules()
 
     def finish(self, error: ErrorFacts | None) -> None:
-        """Ends the run."""
+        """End the run."""
         self._driver.finish(error)
 
     def close(self) -> None:
-        """Lets go of all that it holds."""
+        """Let go of all that it holds."""
         self._driver.close()
         if self._store is not None:
             self._store.close()
@@ -176,12 +176,12 @@ class InProcessWorker:
 
 
 def is_code(prepared: Prepared) -> bool:
-    """Whether a scenario's pipeline is code, not a file of ours."""
+    """Return whether a scenario's pipeline is code, not a file of ours."""
     return isinstance(prepared.pipeline, App)
 
 
 def kept_in(prepared: Prepared) -> str | None:
-    """Returns the kind of store that a pipeline names; code keeps its own."""
+    """Return the kind of store that a pipeline names; code keeps its own."""
     return None if isinstance(prepared.pipeline, App) else prepared.pipeline.store
 
 
@@ -192,7 +192,7 @@ def _store_of(task: ProcessSetup) -> Store | None:
 
 
 def limits_of(limits: Limits, scenario: Scenario) -> Limits:
-    """Returns a pipeline's limits with those that the scenario changes."""
+    """Return a pipeline's limits with those that the scenario changes."""
     changed = {k: v for k, v in scenario.limits.model_dump().items() if v is not None}
     return limits.model_copy(update=changed) if changed else limits
 
@@ -208,7 +208,7 @@ def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[st
 
 
 def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:
-    """Returns what a scenario's turn begins with."""
+    """Return what a scenario's turn begins with."""
     user = turn.user
     text, value = "", None
     resumes = "resume" in turn.model_fields_set

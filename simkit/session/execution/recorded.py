@@ -39,7 +39,7 @@ REPLAY: Final = Recording()
 
 
 def cassette_path(prepared: Prepared) -> Path | None:
-    """Returns the file of a scenario's cassette: beside it, or in a folder ``cassettes``.
+    """Return the file of a scenario's cassette: beside it, or in a folder ``cassettes``.
 
     The nearest folder above the scenario counts, up to the project's own. Where no file exists, it
     is where one is written.
@@ -62,7 +62,7 @@ def cassette_path(prepared: Prepared) -> Path | None:
 
 
 def _above(start: Path) -> Iterator[Path]:
-    """Yields a folder and those above it, named as seen from the working directory."""
+    """Yield a folder and those above it, named as seen from the working directory."""
     root = Path.cwd()
     for folder in (start.resolve(), *start.resolve().parents):
         yield folder.relative_to(root) if folder.is_relative_to(root) else folder
@@ -71,7 +71,7 @@ def _above(start: Path) -> Iterator[Path]:
 
 
 def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
-    """Returns what answers a scenario from its cassette; None where it has none.
+    """Return what answers a scenario from its cassette; None where it has none.
 
     Raises CassetteInvalid for a file that cannot be read, SourceError for options that are none.
     """
@@ -143,12 +143,12 @@ def _hold_inside(path: Path, prepared: Prepared) -> None:
 
 
 def record_command(name: str, mode: str = "all") -> str:
-    """Returns the command that records a scenario's cassette again, quoted for the shell."""
+    """Return the command that records a scenario's cassette again, quoted for the shell."""
     return f"simkit record {shlex.quote(name)} --mode {mode}"
 
 
 def _in_project(file: Path, prepared: Prepared) -> str:
-    """Returns how a trace names a file: as seen from its project's top, else from its scenario.
+    """Return how a trace names a file: as seen from its project's top, else from its scenario.
 
     A trace is the same wherever the project lies, and from wherever it is run.
     """
@@ -157,7 +157,7 @@ def _in_project(file: Path, prepared: Prepared) -> str:
 
 
 def _top(folder: Path) -> Path | None:
-    """Returns the project's own folder; None where nothing shows which it is."""
+    """Return the project's own folder; None where nothing shows which it is."""
     folders = (folder, *folder.parents)
     return next(
         (ancestor for ancestor in folders if any((ancestor / top).exists() for top in _TOPS)), None
@@ -165,7 +165,7 @@ def _top(folder: Path) -> Path | None:
 
 
 def what_was_recorded(traffic: Traffic, path: Path, interactions: int | None) -> str:
-    """Says what became of the traffic; ``written`` is None where the scenario failed."""
+    """Describe what became of the traffic; ``written`` is None where the scenario failed."""
     if traffic.mode in ("none", "verify"):
         return ""
     if traffic.mode == "once" and not traffic.is_live:

@@ -38,7 +38,7 @@ class Answering:
         self._traffic, self._clients = traffic, ProviderClients()
 
     def answer(self, call: Outgoing) -> HttpAnswer:
-        """Returns the answer; raises CassetteMissed, and ScriptBroken where nothing can be sent."""
+        """Return the answer; raise CassetteMissed, and ScriptBroken where nothing can be sent."""
         traffic = self._traffic
         exchange = traffic.ask(call.agent, call.turn, call.session, call.request)
         if exchange.answer is not None:
@@ -52,7 +52,7 @@ class Answering:
         return response.answer
 
     def close(self) -> None:
-        """Lets go of connections to providers."""
+        """Let go of connections to providers."""
         self._clients.close()
 
 
@@ -113,7 +113,7 @@ class Execution:
     def _doors(
         self, prepared: Prepared, resources: ExitStack
     ) -> tuple[GatedTraffic | None, Answering | None]:
-        """Returns who answers beside the script: of code at its gate, else models themselves."""
+        """Return who answers beside the script: of code at its gate, else models themselves."""
         if self.traffic is None:
             return None, None
         if is_code(prepared):
@@ -129,7 +129,7 @@ class Execution:
         self.close()
 
     def follow(self, turns: Sequence[Turn], starts: Sequence[int] = ()) -> None:
-        """Takes those of a scenario's turns that were not taken, up to an error that none claims.
+        """Take those of a scenario's turns that were not taken, up to an error that none claims.
 
         ``starts`` are virtual times before which its turns do not begin.
         """
@@ -139,13 +139,13 @@ class Execution:
             self.take(turns[place], starts[place] if starts else 0)
 
     def stops(self, turns: Sequence[Turn]) -> bool:
-        """Whether a scenario of these turns goes no further than what was taken."""
+        """Return whether a scenario of these turns goes no further than what was taken."""
         if self.is_over or self.error is None:
             return self.is_over
         return not turns[len(self.turns) - 1].expect.has("error")
 
     def take(self, turn: Turn, not_before: int = 0) -> None:
-        """Takes one turn, in a new process where it says so.
+        """Take one turn, in a new process where it says so.
 
         A pipeline that is code is built anew in this process: its module's state is gone too.
         """
@@ -179,7 +179,7 @@ class Execution:
         self.misfits = (*self.misfits, Misfit(problem.what, problem.path))
 
     def _end_turn(self, error: ErrorFacts) -> None:
-        """Ends the turn in which something did not fit; a driver that was stopped does not."""
+        """End the turn in which something did not fit; a driver that was stopped does not."""
         for event in reversed(self.trace.events):
             if isinstance(event, TurnFinished):
                 return
@@ -189,7 +189,7 @@ class Execution:
                 return
 
     def check_rules(self) -> None:
-        """Notes the rules that speak of what is not there.
+        """Record the rules that speak of what is not there.
 
         What keeps a run from reaching it goes before that, but for a reply that is missing: those
         of an agent whose node is misspelt are.
@@ -202,7 +202,7 @@ class Execution:
                 self._misfit(problem)
 
     def finish(self) -> Trace:
-        """Ends the run; returns everything that happened in it."""
+        """End the run; return everything that happened in it."""
         self._process.finish(self.error)
         left = self._left_of_recording()
         if self.misfits or left:
@@ -214,7 +214,7 @@ class Execution:
         return self.trace
 
     def _left_of_recording(self) -> dict[str, tuple[str, ...]]:
-        """Returns what a declared pipeline's cassette had for nothing, or for something else."""
+        """Return what a declared pipeline's cassette had for nothing, or for something else."""
         if self._task.provider is None or self.traffic is None or self.error is not None:
             return {}
         return {
@@ -223,5 +223,5 @@ class Execution:
         }
 
     def close(self) -> None:
-        """Lets go of everything but the trace."""
+        """Let go of everything but the trace."""
         self._leave()

@@ -23,7 +23,7 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 
 
 def served(prepared: Prepared, sink: Sink) -> ServedRun:
-    """Returns a scenario's run as a program that simkit does not run will ask for it.
+    """Return a scenario's run as a program that simkit does not run will ask for it.
 
     Raises SourceError for what waits for the reply of an earlier turn.
     """
@@ -62,18 +62,18 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
 
 
 def silent_turns(prepared: Prepared) -> list[bool]:
-    """Returns of each turn whether no model call is scripted for it."""
+    """Return of each turn whether no model call is scripted for it."""
     has_cassette = prepared.scenario.cassette is not None
     return [not turn.replies and not has_cassette for turn in prepared.scenario.turns]
 
 
 def variables_of(prepared: Prepared) -> Mapping[str, str]:
-    """Returns the environment variables that the scenario itself gives the program."""
+    """Return the environment variables that the scenario itself gives the program."""
     return prepared.pipeline.options.env if isinstance(prepared.pipeline, App) else {}
 
 
 def unused_of(prepared: Prepared) -> Iterator[str]:
-    """Yields what a scenario says that means nothing to a served program, a line for each."""
+    """Yield what a scenario says that means nothing to a served program, a line for each."""
     turns = prepared.scenario.turns
     shared, _ = shared_of(prepared)
     tools = dict.fromkeys((*shared, *(tool for turn in turns for tool in turn.tool_results)))
@@ -101,7 +101,7 @@ def _ending_on_tools(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:
-    """Returns a declared pipeline as one that is code: a call is whose instructions it holds."""
+    """Return a declared pipeline as one that is code: a call is whose instructions it holds."""
     texts = {
         name: [part.strip() for part in _REFERENCE.split(agent.instructions) if part.strip()]
         for name, agent in pipeline.agents.items()
@@ -111,7 +111,7 @@ def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:
 
 
 def _rule(name: str, texts: Mapping[str, list[str]]) -> AgentRule:
-    """Returns what holds of an agent's calls: its instructions, and no longer ones of another."""
+    """Return what holds of an agent's calls: its instructions, and no longer ones of another."""
     own = texts[name]
     matchers: list[dict[str, Any]] = [{"$contains": part} for part in own]
     for other, parts in texts.items():

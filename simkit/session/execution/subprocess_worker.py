@@ -128,15 +128,15 @@ class NewProcess:
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
     ) -> ErrorFacts | None:
-        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+        """Take a turn; return the error with which it ended; raise LimitExceeded."""
         return self._ask(("take", turn, not_before, turns_before))
 
     def finish(self, error: ErrorFacts | None) -> None:
-        """Ends the run."""
+        """End the run."""
         self._ask(("finish", error))
 
     def close(self) -> None:
-        """Ends the process, which has nothing to do by now."""
+        """End the process, which has nothing to do by now."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with suppress(OSError):
@@ -145,7 +145,7 @@ class NewProcess:
         self._resources.close()
 
     def _ask(self, request: object) -> ErrorFacts | None:
-        """Hands something over, emits what came of it, and raises what it raised there."""
+        """Hand something over, emits what came of it, and raise what it raised there."""
         try:
             answer = self._answer(pickle.dumps(request))
             while answer.asks is not None:
@@ -165,7 +165,7 @@ class NewProcess:
         return answer.error
 
     def _answered(self, call: Outgoing) -> HttpAnswer | CassetteMissed:
-        """Answers a model call of the process, or says why none is recorded."""
+        """Answer a model call of the process, or report why none is recorded."""
         assert self._provider is not None
         try:
             return self._provider.answer(call)
@@ -200,7 +200,7 @@ class _ParentTransport:
         self._stdin, self._out = stdin, out
 
     def answer(self, call: Outgoing) -> HttpAnswer:
-        """Returns the answer; raises CassetteMissed where none is recorded."""
+        """Return the answer; raise CassetteMissed where none is recorded."""
         _write(self._out, _Answer(asks=call))
         assert self._stdin is not None
         answer: HttpAnswer | CassetteMissed = pickle.load(self._stdin)
@@ -210,7 +210,7 @@ class _ParentTransport:
 
 
 def serve() -> None:
-    """Answers the process that started this one, until it asks no more."""
+    """Answer the process that started this one, until it asks no more."""
     # What user code prints must not stand among the answers, nor may it read what is asked.
     stdin, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -243,7 +243,7 @@ def serve() -> None:
 def _came_of(
     work: Callable[[], ErrorFacts | None], trace: Trace, place: tuple[str | int, ...]
 ) -> _Answer:
-    """Does what is asked, and takes the events out of the trace."""
+    """Do what is asked, and take the events out of the trace."""
     answer = _Answer()
     try:
         answer = _Answer(error=work())

@@ -57,12 +57,12 @@ class CodeNames:
         self._read = 0
 
     def add_scripted(self, replies: Iterable[str], results: Iterable[str]) -> None:
-        """Takes the names for which a test has scripted something."""
+        """Take the names for which a test has scripted something."""
         self._agents |= dict.fromkeys(replies)
         self._tools |= dict.fromkeys(results)
 
     def known(self, view: View) -> KnownNames:
-        """Returns the names; there may be others, since code need not show all that it has."""
+        """Return the names; there may be others, since code need not show all that it has."""
         for event in view.events[self._read :]:
             self._hear(event)
         self._read = len(view.events)
@@ -106,11 +106,11 @@ class QuestionScope:
         self._names, self._place, self.agent = names, place, agent
 
     def of(self, agent: str) -> QuestionScope:
-        """Returns what may be asked of an agent's contexts."""
+        """Return what may be asked of an agent's contexts."""
         return QuestionScope(self._names, self._place, agent)
 
     def check(self, claim: str, matcher: Any) -> None:
-        """Raises ValueError for a matcher that could match nothing of what a claim speaks of."""
+        """Raise ValueError for a matcher that could match nothing of what a claim speaks of."""
         agent = self.agent
         if agent and names_section(matcher) and not self._sections():
             raise ValueError(self.unseen_sections())
@@ -130,7 +130,7 @@ class QuestionScope:
             raise ValueError(str(problem)) from None
 
     def check_name(self, noun: str, word: str) -> None:
-        """Raises ValueError for a name that is none, or none that the agent's contexts have."""
+        """Raise ValueError for a name that is none, or none that the agent's contexts have."""
         known = self._known(noun)
         if known is ANYTHING or word in known:
             return
@@ -141,7 +141,7 @@ class QuestionScope:
             raise ValueError(unknown(noun, word, tuple(known)))
 
     def check_section(self, name: str) -> None:
-        """Raises ValueError for a section that no context of the agent can have."""
+        """Raise ValueError for a section that no context of the agent can have."""
         known = self._sections()
         if not known:
             raise ValueError(self.unseen_sections())
@@ -150,7 +150,7 @@ class QuestionScope:
             raise ValueError(_hinted(problem, near(name, known), known))
 
     def unseen_sections(self) -> str:
-        """Says that nobody knows which message of code is of which section, and what to write."""
+        """Report that nobody knows which message of code is of which section, and what to write."""
         return (
             f"which message of agent `{self.agent}` is of which section is not seen; say it: "
             f'`agents={{"{self.agent}": {{"sections": {{…}}}}}}`'
@@ -191,7 +191,7 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {
 
 
 def unknown(noun: str, word: str, known: Iterable[str]) -> str:
-    """Says that there is no such name, which was meant, and which there are."""
+    """Report that there is no such name, which was meant, and which there are."""
     return _hinted(f"unknown {noun} `{word}`", near(word, known), known)
 
 
@@ -212,5 +212,5 @@ def _words(problem: SourceError, claim: str) -> str:
 
 
 def advice_for(claim: str) -> str:
-    """Says what to write where a claim's list is looked at."""
+    """Describe what to write where a claim's list is looked at."""
     return _ADVICE.get(claim, "")

@@ -50,7 +50,7 @@ class _Script(NamedTuple):
     """Where it wrote them."""
 
     def longer(self, turn: Turn, turn_data: Mapping[str, Any], place: Place) -> _Script:
-        """Returns the script with one more turn."""
+        """Return the script with one more turn."""
         return _Script((*self.turns, turn), (*self.turn_values, turn_data), (*self.places, place))
 
 
@@ -200,7 +200,7 @@ class Simulation:
         return Findings(findings, QuestionScope(self.known, self._place))
 
     def check(self) -> None:
-        """Raises AssertionError for findings that nobody has looked at."""
+        """Raise AssertionError for findings that nobody has looked at."""
         unseen = self.unseen()
         if unseen:
             raise AssertionError(clean(f"{findings_text(unseen)}\n\n{ADVICE}"))
@@ -212,7 +212,7 @@ class Simulation:
         ]
 
     def judgement(self) -> Judgement:
-        """What the judge says of all turns so far.
+        """Return what the judge says of all turns so far.
 
         The run is compared with others: the same without restarts, each session alone, and, where
         user code ran, once more the same.
@@ -222,7 +222,7 @@ class Simulation:
         return self._judgement
 
     def close(self) -> None:
-        """Lets go of what it holds, such as the environment of a pipeline that is code.
+        """Let go of what it holds, such as the environment of a pipeline that is code.
 
         What came of the turns that were looked at can still be asked; nothing more can be said.
         """
@@ -232,16 +232,16 @@ class Simulation:
     # what an outcome asks
 
     def look_at_findings(self, number: int) -> list[Finding]:
-        """Returns the findings of a turn, and remembers that they were looked at."""
+        """Return the findings of a turn, and remember that they were looked at."""
         findings = self._caught_up().judgement({number - 1}).findings
         return self._looked_at([finding for finding in findings if finding.turn == number])
 
     def expects_error(self, number: int) -> bool:
-        """Whether somebody has looked at the error with which a turn ended."""
+        """Return whether somebody has looked at the error with which a turn ended."""
         return self._script.turns[number - 1].expect.has("error")
 
     def expect_error(self, number: int) -> None:
-        """Notes that somebody has looked at the error with which a turn ended."""
+        """Record that somebody has looked at the error with which a turn ended."""
         if self.expects_error(number):
             return
         turns = list(self._script.turns)
@@ -272,7 +272,7 @@ class Simulation:
         project: str | None,
         restart: bool,
     ) -> TurnOutcome:
-        """Adds a turn; it is run when somebody looks."""
+        """Add a turn; it is run when somebody looks."""
         place = place_of_caller()
         turn_data |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}
         turn_data |= {
@@ -296,14 +296,14 @@ class Simulation:
         return TurnOutcome(self, len(self._script.turns))
 
     def _check(self, script: _Script, places: Sequence[int]) -> None:
-        """Raises for what is wrong with some turns: a new one, and those that it is held to."""
+        """Raise for what is wrong with some turns: a new one, and those that it is held to."""
         values = {**self._values, "turns": [script.turn_values[place] for place in places]}
         document = document_at(values, self._place, [script.places[place] for place in places])
         turns = tuple(script.turns[place] for place in places)
         check_scenario(self._scenario.model_copy(update={"turns": turns}), document, self._pipeline)
 
     def _caught_up(self) -> Conversation:
-        """Takes what was said since somebody looked."""
+        """Take what was said since somebody looked."""
         conversation = self._conversation
         if conversation is not None and self._ran is self._script:
             return conversation
@@ -349,7 +349,7 @@ class Simulation:
 
 
 def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
-    """Raises if what was said does not happen again as it happened."""
+    """Raise if what was said does not happen again as it happened."""
     for left, right in zip(once.events, again.events, strict=False):
         if left != right:
             raise place.error(
@@ -360,7 +360,7 @@ def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
 
 
 def _located(problem: SimkitError, place: Place) -> SourceError:
-    """Returns the error that says where the test said what is wrong."""
+    """Return the error that says where the test said what is wrong."""
     if not isinstance(problem, SourceError):
         return place.error(str(problem))
     at = problem.at

@@ -47,7 +47,7 @@ class Simulations:
         seed: int = 0,
         **options: Any,
     ) -> Simulation:
-        """Begins a conversation; options are those of `Simulation`. ``--simkit-seed`` wins."""
+        """Begin a conversation; options are those of `Simulation`. ``--simkit-seed`` wins."""
         __tracebackhide__ = True
         folders: list[Path] = self._folders
         options = {"name": self._name, "folders": folders, "library": self._library, **options}
@@ -62,7 +62,7 @@ class _Judge:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Judges after the test's body; what fails here is the test, not its teardown."""
+        """Judge after the test's body; what fails here is the test, not its teardown."""
         opened = item.stash.get(_OPENED, [])
         try:
             return (yield from _judged(item, opened))
@@ -91,7 +91,7 @@ def _unseen(opened: Sequence[Simulation]) -> list[Finding]:
 
 
 def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
-    """Fails the test for what nobody has looked at; puts warnings into its report."""
+    """Fail the test for what nobody has looked at; put warnings into its report."""
     again = f"reproduce: pytest {shlex.quote(item.nodeid)}"
     try:
         warnings = [warning for simulation in opened for warning in simulation.judgement().warnings]

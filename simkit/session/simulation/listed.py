@@ -48,26 +48,26 @@ class Listed(Looked, list[ItemT]):
 
     @classmethod
     def wrap(cls, item: Any, subject: QuestionScope) -> Any:
-        """Returns an element as the test looks at it."""
+        """Return an element as the test looks at it."""
         return item
 
     def fields(self, item: ItemT) -> Any:
-        """Returns an element as a matcher is held against it."""
+        """Return an element as a matcher is held against it."""
         return item
 
     def refuse_never(self, expected: object) -> None:
-        """Raises ValueError for what no element is ever equal to."""
+        """Raise ValueError for what no element is ever equal to."""
         if isinstance(expected, Expected):
             self.check_all([expected.source])
         elif not isinstance(expected, Looked):
             self.refuse_plain(expected)
 
     def refuse_plain(self, expected: object) -> None:
-        """Raises ValueError for a plain value that no element is ever equal to."""
+        """Raise ValueError for a plain value that no element is ever equal to."""
         refuse_plain(expected, self.claim, self.noun)
 
     def check_all(self, matchers: list[Any]) -> None:
-        """Raises ValueError for matchers of elements that could match none."""
+        """Raise ValueError for matchers of elements that could match none."""
         self.subject.check(self.claim, {"$has": matchers})
 
     def looked_at(self, expected: Expected) -> Any:
@@ -82,12 +82,12 @@ class Listed(Looked, list[ItemT]):
         return any(self._is(item, expected) for item in self)
 
     def count(self, expected: Any) -> int:
-        """Returns how many elements are equal to something that they may be equal to."""
+        """Return how many elements are equal to something that they may be equal to."""
         self.refuse_never(expected)
         return sum(self._is(item, expected) for item in self)
 
     def index(self, expected: Any, start: Any = 0, stop: Any = sys.maxsize) -> int:
-        """Returns where the first element stands that is equal."""
+        """Return where the first element stands that is equal."""
         self.refuse_never(expected)
         for place in range(*slice(start, stop).indices(len(self))):
             if self._is(self[place], expected):
@@ -102,7 +102,7 @@ class Listed(Looked, list[ItemT]):
         return self._of([*self, *other])
 
     def copy(self) -> Any:
-        """Returns the same list once more."""
+        """Return the same list once more."""
         return self._of(self)
 
     def _of(self, items: Iterable[Any]) -> Any:
@@ -301,15 +301,15 @@ class Channels(Named[Any]):
         return self._wrap(super().__getitem__(channel))
 
     def get(self, channel: str, default: Any = None) -> Any:
-        """Returns the value of a channel that there is."""
+        """Return the value of a channel that there is."""
         return self._wrap(super().get(channel, default))
 
     def values(self) -> Any:
-        """Returns the values, each as the test looks at it."""
+        """Return the values, each as the test looks at it."""
         return [self._wrap(value) for value in super().values()]
 
     def items(self) -> Any:
-        """Returns channels and values, each as the test looks at it."""
+        """Return channels and values, each as the test looks at it."""
         return [(channel, self._wrap(value)) for channel, value in super().items()]
 
     def _wrap(self, value: Any) -> Any:

@@ -14,7 +14,7 @@ __tracebackhide__ = True
 
 
 def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mapping[str, Any]:
-    """Makes up people and things: ``fakes(seed=7, customers=3)["customers"][0]["email"]``.
+    """Make up people and things: ``fakes(seed=7, customers=3)["customers"][0]["email"]``.
 
     Each is a number, a locale, or what a scenario file has under its name; a file with the same
     seed and start has the same ones. Raises SourceError at the line of the call.

@@ -50,13 +50,13 @@ class OutcomeSource(Protocol):
         """The views on all that happened so far."""
 
     def expects_error(self, number: int) -> bool:
-        """Whether somebody has looked at the error with which a turn ended."""
+        """Return whether somebody has looked at the error with which a turn ended."""
 
     def expect_error(self, number: int) -> None:
-        """Notes that somebody has looked at the error with which a turn ended."""
+        """Record that somebody has looked at the error with which a turn ended."""
 
     def look_at_findings(self, number: int) -> list[Finding]:
-        """Returns the findings of a turn, and remembers that they were looked at."""
+        """Return the findings of a turn, and remember that they were looked at."""
 
     def place_of(self, number: int) -> Place:
         """Where the user spoke in a turn."""
@@ -171,7 +171,8 @@ class TurnOutcome:
         return Agents(groups_of(self._turn.runs), self._subject())
 
     def context(self, agent: str, call: int | None = None) -> SeenContext:
-        """What an agent's model call of this turn received; ``0`` is the first, ``-1`` the last.
+        """Return what an agent's model call of this turn received; ``0`` is the first, ``-1`` the
+        last.
 
         Raises for an agent that made several calls if none is named: what holds of one of them
         may not hold of another.
@@ -190,7 +191,7 @@ class TurnOutcome:
         return self._context(calls[index])
 
     def contexts(self, agent: str) -> Contexts:
-        """What each model call of an agent received in this turn, in order."""
+        """Return what each model call of an agent received in this turn, in order."""
         subject = self._subject(agent)
         return Contexts((self._context(call) for call in self._calls(agent)), subject)
 
@@ -212,7 +213,7 @@ class TurnOutcome:
 
     @property
     def handoffs(self) -> Handoffs:
-        """Requests to pass control, in order: ``from to type mode query payload outcome``."""
+        """Request to pass control, in order: ``from to type mode query payload outcome``."""
         self._refuse_unseen("handoffs")
         return Handoffs((handoff.fields() for handoff in self._turn.handoffs), self._subject())
 
@@ -257,7 +258,7 @@ class TurnOutcome:
         return scope_of_turn(self._turn, self.number - 1, Expect(), view)
 
     def _refuse_unseen(self, claim: str) -> None:
-        """Raises for what the pipeline does not show: that nothing is there would always hold."""
+        """Raise for what the pipeline does not show: that nothing is there would always hold."""
         need = unobservable(self._scope(), claim)
         if need:
             raise self._error(f": `{claim}` is not observable here: {WORDS[need]} cannot be seen")

@@ -25,7 +25,7 @@ def pipeline_of(
     scenario: Scenario,
     document: Document,
 ) -> tuple[Subject, Document]:
-    """Returns the pipeline, and the document that says where it says what; raises SourceError.
+    """Return the pipeline, and the document that says where it says what; raise SourceError.
 
     ``scenario``, and its document, say more of a pipeline that is code.
     """
@@ -48,12 +48,12 @@ def pipeline_of(
 
 
 def is_code(named: object) -> bool:
-    """Whether a test names a pipeline as ``module:function``."""
+    """Return whether a test names a pipeline as ``module:function``."""
     return isinstance(named, str) and FUNCTION_NAME.fullmatch(named) is not None
 
 
 def _file(name: str, place: Place, folders: Sequence[Path]) -> str:
-    """Returns the file, which lies beside the test, in one of the folders, or here."""
+    """Return the file, which lies beside the test, in one of the folders, or here."""
     around = [Path(place.file).parent, *folders, Path()]
     for folder in around:
         if (folder / name).is_file():

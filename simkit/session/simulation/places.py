@@ -38,12 +38,12 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}:{self.column + 1}"
 
     def error(self, problem: str, near: str = "", known: Sequence[str] = ()) -> SourceError:
-        """Returns the error that says what is wrong with the call."""
+        """Return the error that says what is wrong with the call."""
         return SourceError(self.where, problem, near=near, known=tuple(known))
 
 
 def place_of_caller() -> Place:
-    """Returns where the nearest code that is not simkit's stands, which calls it."""
+    """Return where the nearest code that is not simkit's stands, which calls it."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
         frame = frame.f_back
@@ -58,7 +58,7 @@ def place_of_caller() -> Place:
 
 
 def _typed(file: str) -> str:
-    """Returns a path as one would type it here; from another drive it stays whole."""
+    """Return a path as one would type it here; from another drive it stays whole."""
     try:
         return os.path.relpath(file) if os.path.isabs(file) else file
     except ValueError:
@@ -66,14 +66,14 @@ def _typed(file: str) -> str:
 
 
 def document_at(data: Mapping[str, Any], whole: Place, turns: Sequence[Place]) -> Document:
-    """Returns a scenario as a document of the Python file, each turn at the call that said it."""
+    """Return a scenario as a document of the Python file, each turn at the call that said it."""
     text = "".join(linecache.getlines(whole.file))
     # A restart hands the document to another process, which a lambda would not survive.
     return Document(whole.file, 0, data, partial(_root, whole, tuple(turns)), text)
 
 
 def _root(whole: Place, turns: tuple[Place, ...]) -> Node:
-    """Returns nodes for what has a place of its own; below it, the nearest ancestor answers."""
+    """Return nodes for what has a place of its own; below it, the nearest ancestor answers."""
     items = [_node(turn) for turn in turns]
     key = ScalarNode("", "turns", *_marks(whole))
     return MappingNode("", [(key, SequenceNode("", items, *_marks(whole)))], *_marks(whole), False)

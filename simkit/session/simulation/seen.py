@@ -53,14 +53,14 @@ class Name(str):
 
 
 def name(text: str, noun: str, subject: QuestionScope) -> Name:
-    """Returns a text as a name of a kind: an ``agent``, a ``tool``, a ``section``, …"""
+    """Return a text as a name of a kind: an ``agent``, a ``tool``, a ``section``, …"""
     name = Name(text)
     name.subject, name.noun = subject, noun
     return name
 
 
 def as_base(base: type, value: Any) -> str:
-    """Returns how a value shows itself that is one of a library's own."""
+    """Return how a value shows itself that is one of a library's own."""
     text: str = super(type(value), value).__repr__()
     return base.__name__ + text[text.index("(") :]
 
@@ -70,7 +70,7 @@ def _name(text: Any, noun: str, subject: QuestionScope) -> Any:
 
 
 def refuse_plain(expected: object, claim: str, noun: str) -> None:
-    """Raises ValueError for a plain value, which nothing of a kind is ever equal to."""
+    """Raise ValueError for a plain value, which nothing of a kind is ever equal to."""
     plain(expected)  # A matcher that was not called is refused.
     if isinstance(expected, _PLAIN) and not isinstance(expected, Looked):
         raise ValueError(f"{expected!r} is never equal to {noun}: {advice_for(claim)}")
@@ -141,7 +141,7 @@ class SeenMessage(Looked, Message, frozen=True, gc=False):
 
 
 def seen_message(message: Message, subject: QuestionScope) -> SeenMessage:
-    """Returns a message whose names are compared with names that there are."""
+    """Return a message whose names are compared with names that there are."""
     calls = SeenCalls(
         SeenCall(call.id, _name(call.name, "tool", subject), call.args, call.to, call.is_ordinary)
         for call in message.calls
@@ -181,7 +181,7 @@ class SeenDrop(Looked, Dropped, frozen=True, gc=False):
 
 
 def seen_drop(drop: Dropped, subject: QuestionScope) -> SeenDrop:
-    """Returns what was dropped, its names compared with names that there are."""
+    """Return what was dropped, its names compared with names that there are."""
     return SeenDrop(
         seen_message(drop.message, subject),
         _name(drop.what, "kind of cut", subject),
@@ -260,7 +260,7 @@ class Record(Looked, dict[str, JsonValue]):
         raise KeyError(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns what stands under a key that such a record may have."""
+        """Return what stands under a key that such a record may have."""
         self._check(key)
         return super().get(key, default)
 
@@ -271,7 +271,7 @@ class Record(Looked, dict[str, JsonValue]):
 
 
 def refuse_record(expected: Mapping[str, Any], claim: str) -> None:
-    """Raises ValueError for a plain mapping whose keys are not those that a record always has."""
+    """Raise ValueError for a plain mapping whose keys are not those that a record always has."""
     fields = FIELDS[claim]
     lacking = sorted(fields.always - expected.keys())
     if lacking and not isinstance(expected, Record):
@@ -316,7 +316,7 @@ class Named(Looked, dict[str, _ValueT]):
         raise KeyError(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns what stands under a name that there is."""
+        """Return what stands under a name that there is."""
         self._check_keys((key,))
         return super().get(key, default)
 
@@ -354,7 +354,7 @@ class SeenFinding(Looked, Finding, frozen=True, gc=False):
 
 
 def seen_finding(finding: Finding, subject: QuestionScope) -> SeenFinding:
-    """Returns a finding, its names compared with names that there are."""
+    """Return a finding, its names compared with names that there are."""
     values = dict(zip(Finding.__struct_fields__, astuple(finding), strict=True))
     values |= {
         "id": _name(finding.id, "lint", subject),
@@ -364,7 +364,7 @@ def seen_finding(finding: Finding, subject: QuestionScope) -> SeenFinding:
 
 
 def finding_fields(finding: Finding) -> dict[str, Any]:
-    """Returns a finding as claims see it."""
+    """Return a finding as claims see it."""
     fields: dict[str, Any] = {"id": finding.id, "turn": finding.turn, "what": finding.what}
     more = {"agent": finding.agent or None, "call": finding.call}
     return fields | {key: value for key, value in more.items() if value is not None}
@@ -397,7 +397,7 @@ class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
 
 
 def seen_error(error: ErrorFacts, subject: QuestionScope) -> SeenError:
-    """Returns an error, its type compared with types that there are."""
+    """Return an error, its type compared with types that there are."""
     return SeenError(
         _name(error.type, "type of an error", subject),
         error.message,
@@ -407,7 +407,7 @@ def seen_error(error: ErrorFacts, subject: QuestionScope) -> SeenError:
 
 
 def check(matcher: Any, kind: Kind) -> None:
-    """Raises ValueError for a matcher that can match nothing of a kind."""
+    """Raise ValueError for a matcher that can match nothing of a kind."""
     try:
         check_kind(matcher, kind)
     except MatcherError as problem:

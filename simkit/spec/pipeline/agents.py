@@ -26,7 +26,7 @@ ParamsP = ParamSpec("ParamsP")
 def _once(
     find: Callable[Concatenate[Pipeline, ParamsP], ResultT],
 ) -> Callable[Concatenate[Pipeline, ParamsP], ResultT]:
-    """Finds a thing once for each pipeline, however many scenarios ask."""
+    """Find a thing once for each pipeline, however many scenarios ask."""
 
     @wraps(find)
     def value_of(pipeline: Pipeline, /, *args: ParamsP.args, **kwargs: ParamsP.kwargs) -> ResultT:
@@ -37,7 +37,7 @@ def _once(
 
 @_once
 def members_of(pipeline: Pipeline) -> dict[str, str]:
-    """Returns the name under which each participant runs, with that of its definition.
+    """Return the name under which each participant runs, with that of its definition.
 
     In a graph, a node's id is the agent's name everywhere.
     """
@@ -51,13 +51,13 @@ def members_of(pipeline: Pipeline) -> dict[str, str]:
 
 @_once
 def channels_of(pipeline: Pipeline) -> tuple[str, ...]:
-    """Returns the channels' names; the conversation is one, declared or not."""
+    """Return the channels' names; the conversation is one, declared or not."""
     return tuple(dict.fromkeys((*pipeline.channels, pipeline.conversation)))
 
 
 @_once
 def spoken_channels(pipeline: Pipeline) -> frozenset[str]:
-    """Returns the channels that hold messages: the conversation, and those that histories read."""
+    """Return the channels that hold messages: the conversation, and those that histories read."""
     items = chain.from_iterable(items_of(pipeline.recipe_of(name)) for name in pipeline.agents)
     read = {item.history.from_ for item in items if item.history is not None}
     return frozenset({pipeline.conversation, *filter(None, read)} - {"log"})
@@ -75,14 +75,14 @@ def ways_of(pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
 
 
 def tools_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
-    """Returns the tools that an agent is offered."""
+    """Return the tools that an agent is offered."""
     tools: tuple[str, ...] = pipeline.of_agent(definition, "tools")
     return tools
 
 
 @_once
 def sections_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
-    """Returns the sections that an agent's contexts may have."""
+    """Return the sections that an agent's contexts may have."""
     own = [item.name for item in items_of(pipeline.recipe_of(definition))]
     also = SUMMARY_SECTIONS if definition in summarisers_of(pipeline) else ()
     return tuple(dict.fromkeys((*own, *also, RUN_SECTION)))
@@ -90,7 +90,7 @@ def sections_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
 
 @_once
 def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
-    """Returns the agents that summarise another's history."""
+    """Return the agents that summarise another's history."""
     return frozenset(
         item.history.summary
         for name in pipeline.agents
@@ -101,7 +101,7 @@ def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
 
 @_once
 def startable(pipeline: Pipeline) -> frozenset[str]:
-    """Returns the participants that the flow can start, directly or through others.
+    """Return the participants that the flow can start, directly or through others.
 
     Where the file does not say whom a turn starts with, that is all of them.
     """
@@ -120,7 +120,8 @@ def startable(pipeline: Pipeline) -> frozenset[str]:
 
 
 def hands_over(pipeline: Pipeline, definition: str) -> bool:
-    """Whether an agent's model may pass control at all; `handoffs: []`, if written, says no."""
+    """Return whether an agent's model may pass control at all; `handoffs: []`, if written, says
+    no."""
     is_written = "handoffs" in pipeline.agents[definition].model_fields_set
     is_written = is_written or pipeline.defaults.handoffs is not None
     return bool(pipeline.of_agent(definition, "handoffs")) or not is_written
@@ -136,7 +137,7 @@ def _targets(pipeline: Pipeline, source: str) -> Iterator[str]:
 
 
 def _starts(pipeline: Pipeline) -> set[str] | None:
-    """Returns the agents that the flow itself starts; None where it does not say."""
+    """Return the agents that the flow itself starts; None where it does not say."""
     flow = pipeline.flow
     if flow.handoffs is not None:
         return _constant_names(flow.handoffs.start)
@@ -153,7 +154,7 @@ def _constant_names(value: Any) -> set[str] | None:
 
 
 def names_in(value: Any) -> list[str]:
-    """Returns the agents of a route that no reference decides."""
+    """Return the agents of a route that no reference decides."""
     if isinstance(value, Mapping):
         value = value.get("parallel", ())
     values = value if isinstance(value, (list, tuple)) else [value]
@@ -161,7 +162,7 @@ def names_in(value: Any) -> list[str]:
 
 
 def _named_by_output(pipeline: Pipeline, decider: str, route: Any) -> set[str] | None:
-    """Returns what the decider's output schema allows at the route's path; None if anything."""
+    """Return what the decider's output schema allows at the route's path; None if anything."""
     references = references_in(route)
     if (
         len(references) != 1
@@ -180,7 +181,7 @@ def _named_by_output(pipeline: Pipeline, decider: str, route: Any) -> set[str] |
 
 
 def _enumerated(pipeline: Pipeline, schema: Any) -> set[str] | None:
-    """Returns the texts that a schema allows, also inside a list; None if it allows any."""
+    """Return the texts that a schema allows, also inside a list; None if it allows any."""
     schema = _resolved(pipeline, schema)
     if not isinstance(schema, Mapping):
         return None

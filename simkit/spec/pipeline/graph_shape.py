@@ -22,7 +22,7 @@ class GraphCheck:
             self._out[edge.from_].append((place, edge))
 
     def check(self) -> None:
-        """Raises SourceError for what it lacks, or the first thing that could not run."""
+        """Raise SourceError for what it lacks, or the first thing that could not run."""
         lacks = self._lacks()
         if len(lacks) > 1:
             advice = "\n  ".join(f"- {lack}" for lack in lacks)
@@ -45,7 +45,8 @@ class GraphCheck:
         return self._document.error((*AT, *path), problem, advice=advice, key=is_key)
 
     def _lacks(self) -> list[str]:
-        """Says what a graph needs that was drawn in part: a start, and ways between all nodes."""
+        """Describe what a graph needs that was drawn in part: a start, and ways between all
+        nodes."""
         nodes = self._graph.nodes
         reached = {edge.to for edge in self._graph.edges}
         starts = [name for name, node in nodes.items() if node.start]
@@ -115,7 +116,7 @@ class GraphCheck:
             )
 
     def _check_twice(self, ways: list[tuple[int, Edge]]) -> None:
-        """Refuses an edge that is there twice: a split would take both."""
+        """Reject an edge that is there twice: a split would take both."""
         first_places: dict[tuple[str, str | None], int] = {}
         for place, edge in ways:
             first = first_places.setdefault((edge.to, edge.label), place)

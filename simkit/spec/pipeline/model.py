@@ -437,7 +437,7 @@ class Pipeline(YamlModel):
     _memo: dict[tuple[Any, ...], Any] = PrivateAttr(default_factory=dict)
 
     def remembered(self, key: tuple[Any, ...], find: Callable[[], Remembered]) -> Remembered:
-        """Returns what follows from the pipeline alone, found once for all its scenarios."""
+        """Return what follows from the pipeline alone, found once for all its scenarios."""
         # Through the attribute itself pydantic takes longer than most of what is remembered.
         memo = (self.__pydantic_private__ or {})["_memo"]
         if key not in memo:

@@ -48,7 +48,7 @@ WHOLE_TEXTS: Final = ("instructions", "task", "history", "current_message")
 
 
 def check_pipeline(pipeline: Pipeline, document: Document) -> None:
-    """Raises SourceError for the first name that leads nowhere."""
+    """Raise SourceError for the first name that leads nowhere."""
     for code in pipeline.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)
     check = _Check(pipeline, document)
@@ -71,7 +71,7 @@ class _Check:
     def known(
         self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
     ) -> None:
-        """Refuses a word that is none of the known ones."""
+        """Reject a word that is none of the known ones."""
         known = tuple(known)
         nodes = self._nodes_of(word) if noun == "agent" and word not in known else []
         if nodes:
@@ -91,7 +91,7 @@ class _Check:
     def all_known(
         self, path: SourcePath, noun: str, words: Iterable[str] | None, known: Iterable[str]
     ) -> None:
-        """Refuses the first of a list of words that is none of the known ones."""
+        """Reject the first of a list of words that is none of the known ones."""
         known = tuple(known)
         for place, word in enumerate(words or ()):
             self.known((*path, place), noun, word, known)
@@ -99,7 +99,7 @@ class _Check:
     # Schemas
 
     def schemas(self) -> None:
-        """Holds every schema against those that have a name."""
+        """Hold every schema against those that have a name."""
         for path, schema in self._schemas():
             if schema is None or isinstance(schema, str):
                 continue
@@ -136,7 +136,7 @@ class _Check:
             yield ("contracts", place, "payload"), contract.payload
 
     def tools(self) -> None:
-        """Checks the channels that tools look into."""
+        """Check the channels that tools look into."""
         for name, tool in self.pipeline.tools.items():
             if tool.reads is None:
                 continue
@@ -156,7 +156,7 @@ class _Check:
                 )
 
     def models(self) -> None:
-        """Checks for whom models are named: agents, and none that is a function."""
+        """Check for whom models are named: agents, and none that is a function."""
         agents = self.pipeline.agents
         for name in self.pipeline.models:
             path = ("models", name)
@@ -169,7 +169,7 @@ class _Check:
     # Agents
 
     def agent(self, agent: Agent | Defaults, at: SourcePath) -> None:
-        """Checks what an agent names, or what the defaults name."""
+        """Check what an agent names, or what the defaults name."""
         if "tools" in self.pipeline.model_fields_set:
             self.all_known((*at, "tools"), "tool", agent.tools, self.pipeline.tools)
         self.all_known((*at, "handoffs"), "agent", agent.handoffs, self.agents)
@@ -228,7 +228,7 @@ class _Check:
                 self.known((*inside, "summary"), "agent", item.history.summary, self.agents)
 
     def _source(self, path: SourcePath, inside: SourcePath, item: Item) -> None:
-        """Checks the channel that a section reads."""
+        """Check the channel that a section reads."""
         channel = getattr(item.options, "from_", None)
         if isinstance(channel, tuple):
             if isinstance(follow(self.document.data, (*inside, "from")), list):
@@ -248,7 +248,7 @@ class _Check:
             )
 
     def _without_effect(self, inside: SourcePath, item: Item) -> None:
-        """Refuses options that could do nothing, instead of passing over them."""
+        """Reject options that could do nothing, instead of passing over them."""
         options = item.options
         if item.history is not None and options.format is not None:
             raise self.document.error(
@@ -272,7 +272,7 @@ class _Check:
             self._scopes(inside, options, options.from_ or (IMPLIED_CHANNELS[item.kind],))
 
     def _scopes(self, inside: SourcePath, options: Recall, channels: Iterable[str]) -> None:
-        """Refuses scopes that none of the section's channels has."""
+        """Reject scopes that none of the section's channels has."""
         declared = self.pipeline.channels
         scopes = {
             name: declared[name].scope if name in declared else "session" for name in channels
@@ -304,7 +304,7 @@ class _Check:
                 self._older_than((*at, place, "older_than"), filter.older_than)
 
     def _older_than(self, at: SourcePath, options: OlderThan) -> None:
-        """Refuses an age that nothing could have, or that is of no consequence."""
+        """Reject an age that nothing could have, or that is of no consequence."""
         if not (options.rounds or options.messages or options.tokens):
             raise self.document.error(
                 at,
@@ -318,7 +318,7 @@ class _Check:
     # Contracts
 
     def contracts(self) -> None:
-        """Checks the parties and channels of each contract, and that no two are one."""
+        """Check the parties and channels of each contract, and that no two are one."""
         first_places: dict[tuple[str, str, str], int] = {}
         for place, contract in enumerate(self.pipeline.contracts):
             at: SourcePath = ("contracts", place)
@@ -367,7 +367,7 @@ class _Check:
     # Flow
 
     def flow(self) -> None:
-        """Checks the names by which control moves."""
+        """Check the names by which control moves."""
         flow = self.pipeline.flow
         if flow.router is not None:
             self.known(("flow", "router", "decide"), "agent", flow.router.decide, self.agents)
@@ -382,7 +382,7 @@ class _Check:
         check_references(self.document, ("flow",), self.channels)
 
     def _modes_of_ways(self) -> None:
-        """Refuses a contract that would make an edge or a step come back."""
+        """Reject a contract that would make an edge or a step come back."""
         ways = set(ways_of(self.pipeline))
         for place, contract in enumerate(self.pipeline.contracts):
             sources = {a for a, b in ways if b == contract.to} & {*contract.from_}

@@ -96,7 +96,7 @@ class Span(YamlModel):
 
 
 def _not_of_all(value: Any) -> Any:
-    """Refuses filters that cannot be asked about one message."""
+    """Reject filters that cannot be asked about one message."""
     for element in value if isinstance(value, (list, tuple)) else ():
         if isinstance(element, str) and is_function_name(element):
             raise refuse(

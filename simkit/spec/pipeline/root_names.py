@@ -25,7 +25,7 @@ _SAME_VALUE: Final = ("$not", "$either", "$all", "$in", "$exact")
 
 
 def check_references(document: Document, at: SourcePath, channels: tuple[str, ...]) -> None:
-    """Raises SourceError for the first reference below ``at`` that leads nowhere.
+    """Raise SourceError for the first reference below ``at`` that leads nowhere.
 
     The operands of a ``when`` are values, not templates, and are not looked at.
     """
@@ -39,7 +39,7 @@ def check_references(document: Document, at: SourcePath, channels: tuple[str, ..
 
 
 def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple[str, ...]) -> None:
-    """Raises SourceError for the first key of a ``when`` that leads nowhere."""
+    """Raise SourceError for the first key of a ``when`` that leads nowhere."""
     for path, key in keys_in(matcher, at):
         _check_path(document, path, key, key, channels, key=True)
         if key in ("state", "run", "handoff"):
@@ -49,7 +49,7 @@ def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple
 
 
 def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
-    """Yields the plain keys that a matcher asks its value for, inside ``$not`` and the like too."""
+    """Yield the plain keys that a matcher asks its value for, inside ``$not`` and the like too."""
     if not isinstance(matcher, Mapping):
         return
     for key, operand in matcher.items():
@@ -64,7 +64,7 @@ def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
 
 
 def leads_to(path: str, known: Iterable[str]) -> bool:
-    """Says whether a path begins with one of the known names, which may hold dots themselves."""
+    """Report whether a path begins with one of the known names, which may hold dots themselves."""
     if known is ANYTHING:
         return True
     return any(path == name or path.startswith((f"{name}.", f"{name}[")) for name in known)
@@ -78,7 +78,7 @@ def _check_path(
     channels: tuple[str, ...],
     key: bool = False,
 ) -> None:
-    """Refuses a path over the root that leads nowhere."""
+    """Reject a path over the root that leads nowhere."""
     try:
         head, *tail = (str(part) for part in parse(path))
     except ReferenceInvalid as problem:
@@ -101,7 +101,7 @@ def _check_path(
 
 
 def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
-    """Yields the texts below a place with their paths; a mapping's keys stand before its values."""
+    """Yield the texts below a place with their paths; a mapping's keys stand before its values."""
     value = follow(document.data, at)
     if isinstance(value, str):
         yield at, value

@@ -47,7 +47,8 @@ class MessageInvalid(Exception):
 
 
 def is_written_message(value: Any) -> bool:
-    """Whether a value that code or a model made is meant as a message, not as what is said."""
+    """Return whether a value that code or a model made is meant as a message, not as what is
+    said."""
     if not isinstance(value, Mapping):
         return False
     if "role" in value:

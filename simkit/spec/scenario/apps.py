@@ -167,7 +167,7 @@ _HANDOFF_TOOLS = {"anyOf": [*_HANDOFF_TOOL["anyOf"], {"type": "array", "items": 
 
 
 def _path_in(root: str, path: str) -> str:
-    """Returns the path; refuses one that does not begin where it must."""
+    """Return the path; reject one that does not begin where it must."""
     if head_of(path) != root:
         raise refuse(f"a path here begins with `{root}`: `{root}.question`", known=(root,))
     return path
@@ -217,7 +217,7 @@ class AgentRule(YamlModel):
     the last user message that the turn brought is `current_message`, all others are `history`."""
 
     def matchers(self) -> dict[str, Any]:
-        """What must hold of the request."""
+        """Return what must hold of the request."""
         fields_set = self.model_fields_set - _ABOUT_ITS_RUNS
         return {key: getattr(self, key) for key in type(self).model_fields if key in fields_set}
 
@@ -349,7 +349,7 @@ _ADVICE: Final = {
 
 
 def check_program(document: Document, options: AppOptions) -> None:
-    """Raises SourceError for the first option of an app that speaks of code in this process."""
+    """Raise SourceError for the first option of an app that speaks of code in this process."""
     for key in AppOptions.model_fields:
         if key in options.model_fields_set and key != "env":
             raise document.error(

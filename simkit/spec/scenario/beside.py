@@ -163,7 +163,7 @@ class BesideLine(YamlModel):
     """Merged into the provider's response, for what has no word here."""
 
     def extras(self) -> m.ResponseExtras:
-        """What stands beside, as a value."""
+        """Return what stands beside, as a value."""
         line = self.thinking
         return m.ResponseExtras(
             None if line is None else m.Thinking(line.text, line.signature),
@@ -174,7 +174,7 @@ class BesideLine(YamlModel):
 
 
 def check_beside(line: Mapping[str, Any]) -> None:
-    """Refuses what stands beside an answer that cannot have it."""
+    """Reject what stands beside an answer that cannot have it."""
     for word, answers in _NEEDS.items():
         if word not in line or any(key in line for key in answers):
             continue
@@ -190,7 +190,7 @@ def check_beside(line: Mapping[str, Any]) -> None:
 
 
 def schemas_beside() -> dict[str, Any]:
-    """Returns what `check_beside` holds, as a JSON Schema's `dependentSchemas`."""
+    """Return what `check_beside` holds, as a JSON Schema's `dependentSchemas`."""
     return {
         word: {"anyOf": [{"required": [key]} for key in answers]}
         for word, answers in _NEEDS.items()
@@ -198,7 +198,7 @@ def schemas_beside() -> dict[str, Any]:
 
 
 def check_words(extras: m.ResponseExtras, text: str) -> None:
-    """Refuses probabilities and citations of words that the reply does not say."""
+    """Reject probabilities and citations of words that the reply does not say."""
     text_there = "".join(token.text for token in extras.logprobs)
     if extras.logprobs and text_there != text:
         raise refuse(
@@ -220,5 +220,5 @@ def check_words(extras: m.ResponseExtras, text: str) -> None:
 
 
 def json_said(value: Any) -> str:
-    """Returns the text in which a model says a value."""
+    """Return the text in which a model says a value."""
     return msgspec.json.encode(canonical(value)).decode()

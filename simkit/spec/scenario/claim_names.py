@@ -74,7 +74,7 @@ class ClaimNames:
         self._members, self._channels, self._tools = known.agents, known.channels, known.tools
 
     def check(self, expect: Expect, at: SourcePath) -> None:
-        """Raises SourceError for the first name that leads nowhere."""
+        """Raise SourceError for the first name that leads nowhere."""
         if not expect.model_fields_set:
             return
         agent = ("agent", self._members)
@@ -127,7 +127,7 @@ class ClaimNames:
         self.check_findings(list(expect.findings or ()), (*at, "findings"))
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
-        """Raises SourceError for the first lint or agent in a matcher of findings that is none."""
+        """Raise SourceError for the first lint or agent in a matcher of findings that is none."""
         self._entries(
             matcher,
             at,
@@ -142,7 +142,7 @@ class ClaimNames:
     # Contexts and runs
 
     def _sections(self, key: str, at: SourcePath) -> Sequence[str]:
-        """Returns the sections of the agents that ``agent[k]`` or ``*`` speaks of."""
+        """Return the sections of the agents that ``agent[k]`` or ``*`` speaks of."""
         name = selected(key).agent
         if name == ALL_AGENTS:
             return self._known.sections
@@ -194,7 +194,7 @@ class ClaimNames:
         )
 
     def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
-        """Checks whose shares are claimed: a name that nobody has would have none of the tokens."""
+        """Check whose shares are claimed: a name that nobody has would have none of the tokens."""
         if matcher is None or ANYTHING in (self._members, sections):
             return
         names = ("user", *self._members, *sections)
@@ -205,7 +205,7 @@ class ClaimNames:
                     require(self._document, where, "agent or section", key, names, key=True)
 
     def _says_which(self, key: str, claims: Mapping[str, Any], at: SourcePath) -> None:
-        """Raises SourceError for a claim of the whole run that affirms, and of no one call.
+        """Raise SourceError for a claim of the whole run that affirms, and of no one call.
 
         In a turn such a claim is of the first; a run of several turns has no call that it means.
         """
@@ -230,7 +230,7 @@ class ClaimNames:
                 )
 
     def _forms(self, agent: str, at: SourcePath) -> str:
-        """Says how calls, or runs, of an agent are named where the claim stands."""
+        """Describe how calls, or run, of an agent are named where the claim stands."""
         is_run = at[-2] == "runs"
         if self._document.file.endswith(FEATURE_SUFFIX):
             forms, noun = (
@@ -251,7 +251,7 @@ class ClaimNames:
         self._messages(run.messages, (*at, "messages"), {})
 
     def _state(self, matcher: Any, at: SourcePath) -> None:
-        """Checks the channels that a claim on the state names."""
+        """Check the channels that a claim on the state names."""
         if matcher is None:
             return
         for path, key in keys_in(matcher, at):
@@ -260,7 +260,7 @@ class ClaimNames:
                 require(self._document, path, "channel", word, self._channels, key=True)
 
     def _values(self, matcher: Any, at: SourcePath) -> None:
-        """Checks whether channels can hold what a claim on the state says of them."""
+        """Check whether channels can hold what a claim on the state says of them."""
         if matcher is None:
             return
         try:
@@ -278,7 +278,7 @@ class ClaimNames:
     # Matchers
 
     def _messages(self, matcher: Any, at: SourcePath, values: Values) -> None:
-        """Checks the names in a matcher of messages, and in what it says of their calls."""
+        """Check the names in a matcher of messages, and in what it says of their calls."""
         if matcher is None:
             return
         named: Values = {**values, "agent": ("agent", self._members)}
@@ -308,7 +308,7 @@ class ClaimNames:
         known: Iterable[str],
         also: Collection[str] = (),
     ) -> None:
-        """Checks the plain texts in a matcher of names; where no claim is, there are none.
+        """Check the plain texts in a matcher of names; where no claim is, there are none.
 
         Names that are ``also`` good are not listed where another is refused.
         """
@@ -321,7 +321,7 @@ class ClaimNames:
     def _entries(
         self, matcher: Any, at: SourcePath, noun: str, fields: tuple[str, ...], values: Values
     ) -> None:
-        """Checks the mappings in a matcher of a list: their keys, and the values of some."""
+        """Check the mappings in a matcher of a list: their keys, and the values of some."""
         if matcher is None:
             return
         for path, entry in _mappings_in(matcher, at):
@@ -336,13 +336,13 @@ class ClaimNames:
 
 
 def filters_of(known: KnownNames) -> Sequence[str]:
-    """Returns what may have dropped something from a history."""
+    """Return what may have dropped something from a history."""
     own = known.filters
     return own if own is ANYTHING else (*FILTERS, *FILTERS_WITH_OPTIONS, "window", *own)
 
 
 def _words_in(value: Any) -> Iterator[str]:
-    """Yields the keys and texts of a value: a call that is given may name its tool as a key."""
+    """Yield the keys and texts of a value: a call that is given may name its tool as a key."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -370,7 +370,7 @@ def _mappings_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Map
 
 
 def _inner(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
-    """Yields the matchers directly inside one: elements of a list, operands of operators."""
+    """Yield the matchers directly inside one: elements of a list, operands of operators."""
     if isinstance(matcher, (list, tuple)):
         for place, element in enumerate(matcher):
             yield (*at, place), element

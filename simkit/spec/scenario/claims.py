@@ -190,5 +190,5 @@ class Expect(YamlModel):
     """A Python predicate of the trace's view."""
 
     def has(self, key: str) -> bool:
-        """Whether this claim is written."""
+        """Return whether this claim is written."""
         return key in self.model_fields_set

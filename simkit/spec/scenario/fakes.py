@@ -70,7 +70,7 @@ class Words:
         return tuple(name for name in dir(faker) if _is_provider(faker, name))
 
     def drawn(self, draw: Draw, chance: Chance) -> Any:
-        """Returns a word; raises KeyError for no provider, FakeInvalid for what Faker does not
+        """Return a word; raise KeyError for no provider, FakeInvalid for what Faker does not
         take."""
         with World(Still(self._start), chance).at_work():
             faker = self.faker(draw.locale)
@@ -91,7 +91,7 @@ class Words:
                 raise FakeInvalid(f"Faker's `{draw.provider}` failed: {detail}") from problem
 
     def faker(self, locale: str) -> Any:
-        """Returns Faker in a language; raises FakeInvalid for none."""
+        """Return Faker in a language; raise FakeInvalid for none."""
         from faker import Faker
 
         if locale not in self._fakers:
@@ -115,7 +115,7 @@ class Fakes(Mapping[str, Any]):
         """By question, the words that no other unique one of it may be."""
 
     def __getitem__(self, key: str) -> Any:
-        """Returns a word; raises KeyError for no provider, FakeInvalid for what Faker does not
+        """Return a word; raise KeyError for no provider, FakeInvalid for what Faker does not
         take."""
         if key not in self._values_drawn:
             self._values_drawn[key] = self._draw_value(read(key))
@@ -143,7 +143,7 @@ class Fakes(Mapping[str, Any]):
         return self._values_drawn[draw.name]
 
     def _untaken(self, draw: Draw) -> Any:
-        """Returns a word that was not drawn for this question before."""
+        """Return a word that was not drawn for this question before."""
         values_drawn = self._drawn_by_kind.setdefault(draw.question, set())
         for attempt in range(_TRIES):
             word = self._words.drawn(draw, self._chance.child(draw.name).child(str(attempt)))
@@ -157,7 +157,7 @@ class Fakes(Mapping[str, Any]):
 
 
 def read(key: str) -> Draw:
-    """Returns what a reference asks for; raises KeyError, or FakeInvalid for arguments that are
+    """Return what a reference asks for; raise KeyError, or FakeInvalid for arguments that are
     no literals."""
     match = _DRAW.match(key)
     if match is None:
@@ -174,13 +174,13 @@ def read(key: str) -> Draw:
 
 
 def provider_in(key: str) -> str:
-    """Returns the provider's name in what a reference asks for; of what cannot be read, all."""
+    """Return the provider's name in what a reference asks for; of what cannot be read, all."""
     match = _DRAW.match(key)
     return key if match is None else match["provider"]
 
 
 def check_locale(locale: str) -> None:
-    """Raises FakeInvalid for a language that Faker does not have; an empty text is its usual."""
+    """Raise FakeInvalid for a language that Faker does not have; an empty text is its usual."""
     if locale and locale not in _locales():
         raise FakeInvalid(f"Faker has no locale `{locale}`", near(locale, _locales()))
 
@@ -193,7 +193,7 @@ def _locales() -> frozenset[str]:
 
 
 def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:
-    """Raises FakeInvalid for arguments that a provider does not have."""
+    """Raise FakeInvalid for arguments that a provider does not have."""
     parameters = inspect.signature(provider).parameters
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
@@ -226,7 +226,7 @@ def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _defaults_of(provider: Callable[..., Any], start: datetime) -> dict[str, Any]:
-    """Returns the arguments that are the day on which Faker was imported unless they are given."""
+    """Return the arguments that are the day on which Faker was imported unless they are given."""
     return {
         name: start.date()
         for name, parameter in inspect.signature(provider).parameters.items()
@@ -235,7 +235,7 @@ def _defaults_of(provider: Callable[..., Any], start: datetime) -> dict[str, Any
 
 
 def _is_provider(faker: Any, name: str) -> bool:
-    """Whether a word comes of a name: a method of one of Faker's providers."""
+    """Return whether a word comes of a name: a method of one of Faker's providers."""
     from faker.providers import BaseProvider
 
     if name.startswith("_"):
@@ -248,7 +248,7 @@ def _is_provider(faker: Any, name: str) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Returns a word as plain data, the same in every process."""
+    """Return a word as plain data, the same in every process."""
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, Mapping):

@@ -86,11 +86,11 @@ class Prepared(msgspec.Struct, frozen=True):
         return self.scenario.record.redactor(environ, secrets)
 
     def refusal(self) -> SourceError:
-        """Returns the error that says what is not installed, where that may not be."""
+        """Return the error that says what is not installed, where that may not be."""
         return self.document.error(("needs",), self.unmet)
 
     def turn_after(self, place: int, turn_values: Sequence[Mapping[str, Any]]) -> Turn:
-        """Returns a turn as it is after others have ``said`` something; raises SourceError."""
+        """Return a turn as it is after others have ``said`` something; raise SourceError."""
         turn = self.scenario.turns[place]
         if place not in self.waiting:
             return turn
@@ -98,7 +98,7 @@ class Prepared(msgspec.Struct, frozen=True):
         return validated_at(Turn, data, self.document, ("turns", place))
 
     def after(self, turn_values: Sequence[Mapping[str, Any]]) -> Prepared:
-        """Returns the scenario as it is after its turns have ``said`` something."""
+        """Return the scenario as it is after its turns have ``said`` something."""
         if not self.waiting:
             return self
         places = [place for place in sorted(self.waiting) if WHOLE < place < len(turn_values)]
@@ -117,7 +117,7 @@ class Prepared(msgspec.Struct, frozen=True):
         )
 
     def with_seed(self, seed: int) -> Prepared:
-        """Returns the scenario under another seed: what Faker drew is drawn anew."""
+        """Return the scenario under another seed: what Faker drew is drawn anew."""
         scenario, document = self.scenario, self.document
         shared, used, waiting = self.shared, self.used, self.waiting
         if self.source_document is not None:
@@ -153,7 +153,7 @@ class Library:
         return self._documents[file]
 
     def with_document(self, document: Document) -> Library:
-        """Returns a library with this document in its own place in its file; the rest is shared.
+        """Return a library with this document in its own place in its file; the rest is shared.
 
         So a fault is planted without writing a file, and positions stay those of the file.
         """
@@ -168,13 +168,13 @@ class Library:
         return other
 
     def prepared(self, item: ScenarioCase) -> Prepared:
-        """Returns a scenario ready to run; raises SourceError for what is wrong with it."""
+        """Return a scenario ready to run; raise SourceError for what is wrong with it."""
         return self.assembled(item, self.documents(item.file)[item.index])
 
     def assembled(
         self, item: ScenarioCase, document: Document, numbers: Sequence[int] = ()
     ) -> Prepared:
-        """Returns a scenario whose document need not be a file's, ready to run.
+        """Return a scenario whose document need not be a file's, ready to run.
 
         ``numbers`` are those of the document's turns, where it holds only some of them; the last
         is how many there are in all.
@@ -200,7 +200,7 @@ class Library:
         )  # fmt: skip
 
     def subject(self, document: Document, scenario: Scenario | None = None) -> Subject:
-        """Returns what a document says a pipeline is, declared or code; raises SourceError.
+        """Return what a document says a pipeline is, declared or code; raise SourceError.
 
         ``scenario`` is the one that names it, and may say more of one that is code.
         """
@@ -215,7 +215,7 @@ class Library:
         return self.pipeline(document)
 
     def pipeline(self, document: Document) -> Pipeline:
-        """Returns a pipeline document as the model; raises SourceError."""
+        """Return a pipeline document as the model; raise SourceError."""
         key = document.file, document.index
         if key not in self._pipelines:
             pipeline = validated(Pipeline, document)
@@ -263,7 +263,7 @@ class Library:
     def _used(
         self, document: Document, row: int | None, chain: tuple[str, ...]
     ) -> Iterator[Document]:
-        """Yields the documents under `use`, as they are written; what is wrong is told later."""
+        """Yield the documents under `use`, as they are written; what is wrong is told later."""
         for name in used_files(document, row):
             file = str(Path(document.file).parent / name)
             if not Path(file).is_file() or file in chain:
@@ -308,7 +308,7 @@ class Library:
 
 
 def _nearest_name(name: str, document: Document) -> str:
-    """Says what to write for a pipeline that no document of the file has."""
+    """Describe what to write for a pipeline that no document of the file has."""
     folder = Path(document.file).parent
     file = folder / name
     if file.suffix == ".py":
@@ -326,7 +326,7 @@ def _nearest_name(name: str, document: Document) -> str:
 
 
 def _as_imported(name_written: str) -> str:
-    """Says how code is named that was named by its file, or with a method."""
+    """Describe how code is named that was named by its file, or with a method."""
     file, _, name = name_written.rpartition(":")
     folder, _, module = file.rstrip(":").removesuffix(".py").rpartition("/")
     named, _, method = name.partition(".")
@@ -339,7 +339,7 @@ def _as_imported(name_written: str) -> str:
 
 
 def _app(scenario: Scenario, document: Document) -> App:
-    """Returns the pipeline that a scenario names as code."""
+    """Return the pipeline that a scenario names as code."""
     if FUNCTION_NAME.fullmatch(scenario.pipeline) is None:
         raise document.error(
             ("pipeline",),
@@ -354,7 +354,7 @@ def _app(scenario: Scenario, document: Document) -> App:
 def _in_file(
     named: CodePipeline | ProgramPipeline, document: Document, scenario: Scenario | None
 ) -> App:
-    """Returns a pipeline that a file names as code, with what a scenario adds to it."""
+    """Return a pipeline that a file names as code, with what a scenario adds to it."""
     check_implements(named, document)
     app = App(
         named.pipeline,

@@ -96,7 +96,7 @@ class Filling:
         return {name: self._root[name] for name in self._entries}
 
     def filled(self, document: Document) -> Document:
-        """Returns a document with its references filled in; raises SourceError for wrong ones.
+        """Return a document with its references filled in; raise SourceError for wrong ones.
 
         A turn that is repeated becomes that many turns. What waits for the reply of an earlier
         turn stays a reference, and is noted in `waiting`.
@@ -152,7 +152,7 @@ class Filling:
         return document.with_turns({**data, **filled}, which)
 
     def _times(self, document: Document, place: int, turn: Any) -> int:
-        """Returns how often a turn is taken."""
+        """Return how often a turn is taken."""
         if not isinstance(turn, dict) or "repeat" not in turn:
             return 1
         times = self._filled(document, turn["repeat"], ("turns", place, "repeat"))
@@ -178,7 +178,7 @@ class Filling:
         number: int,
         root: Mapping[str, Any],
     ) -> Any:
-        """Returns a value in which references to turns before ``number`` stay; notes it if so."""
+        """Return a value in which references to turns before ``number`` stay; record it if so."""
         root = root or self._root
         try:
             references = references_in(value)
@@ -195,14 +195,14 @@ class Filling:
         return as_written(filled)
 
     def _with_heads(self, fakes: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns entries whose number and language are filled in; their values stay as written."""
+        """Return entries whose number and language are filled in; their values stay as written."""
         return {
             name: {**entry, **self._heads[name]} if isinstance(entry, dict) else self._heads[name]
             for name, entry in fakes.items()
         }
 
     def _make_up(self, documents: Sequence[Document]) -> None:
-        """Makes up who is asked for; of two entries of one name that in the nearest file counts."""
+        """Make up who is asked for; of two entries of one name that in the nearest file counts."""
         entries: dict[str, tuple[Document, Any]] = {}
         for document in documents:
             fakes = follow(document.data, _FAKES)
@@ -242,7 +242,7 @@ class Filling:
         at: SourcePath = (),
         root: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Returns a value that stands at a path with its references filled in."""
+        """Return a value that stands at a path with its references filled in."""
         root = self._root if root is None else root
         try:
             references = references_in(value)
@@ -261,7 +261,7 @@ class Filling:
     def _check(
         self, document: Document, path: SourcePath, reference: str, root: Mapping[str, Any]
     ) -> None:
-        """Raises SourceError for a reference that leads nowhere."""
+        """Raise SourceError for a reference that leads nowhere."""
         head = head_of(reference)
         if head in self._entries and head not in root:
             raise document.error(
@@ -291,7 +291,7 @@ class Filling:
 
 
 def used_files(document: Document, row: int | None) -> list[str]:
-    """Returns the files under `use`, also those that a row of the table names."""
+    """Return the files under `use`, also those that a row of the table names."""
     data = document.data
     use = data.get("use") if isinstance(data, dict) else None
     if not isinstance(use, list):
@@ -304,7 +304,7 @@ def used_files(document: Document, row: int | None) -> list[str]:
 
 
 def _check_name(document: Document, at: SourcePath, name: str) -> None:
-    """Raises SourceError for a name by which nobody can be referred to."""
+    """Raise SourceError for a name by which nobody can be referred to."""
     if _NAME.fullmatch(name) is None:
         raise document.error(
             at,
@@ -322,7 +322,7 @@ def _check_name(document: Document, at: SourcePath, name: str) -> None:
 
 
 def _forms_of(head: str, root: Mapping[str, Any], names_known: Sequence[str]) -> str:
-    """Says what to write for a reference that begins with no root: the form of what is near."""
+    """Describe what to write for a reference that begins with no root: the form of what is near."""
     forms = {key: f"{first}.{key}" for first in ("env", "column") for key in root.get(first, ())}
     forms |= {first: f"{first}.NAME" for first in ROOTS}
     forms |= {
@@ -341,7 +341,7 @@ def _forms_of(head: str, root: Mapping[str, Any], names_known: Sequence[str]) ->
 def _absent(
     document: Document, path: SourcePath, reference: str, root: Mapping[str, Any]
 ) -> SourceError:
-    """Returns the error that says that a reference leads nowhere."""
+    """Return the error that says that a reference leads nowhere."""
     head = head_of(reference)
     value_there = root[head]
     if isinstance(value_there, list):
@@ -389,7 +389,7 @@ def _refused(document: Document, path: SourcePath, problem: FakeInvalid) -> Sour
 
 
 def _refers(value: Any) -> bool:
-    """Whether a value has a reference in it, or would have if it could be read."""
+    """Return whether a value has a reference in it, or would have if it could be read."""
     try:
         return bool(references_in(value))
     except ReferenceInvalid:
@@ -411,7 +411,7 @@ def _variables(data: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _start_of(data: Mapping[str, Any]) -> str:
-    """Returns a scenario's start before it is checked; the usual one for what is none."""
+    """Return a scenario's start before it is checked; the usual one for what is none."""
     try:
         moment = datetime.fromisoformat(data.get("start", DEFAULT_START))
     except (TypeError, ValueError):

@@ -33,7 +33,7 @@ HOLDS = Standing()
 
 
 def standing(item: ScenarioCase, app: App) -> Standing:
-    """Returns what a scenario is to code."""
+    """Return what a scenario is to code."""
     implements = app.implements
     if implements is None:
         return HOLDS
@@ -43,7 +43,7 @@ def standing(item: ScenarioCase, app: App) -> Standing:
 
 
 def scenarios_of(app: App) -> dict[str, ScenarioCase]:
-    """Returns the scenarios, in the folder of a pipeline's file, of what it implements.
+    """Return the scenarios, in the folder of a pipeline's file, of what it implements.
 
     They are found as ``file::scenario``, from that folder.
     """
@@ -59,7 +59,7 @@ def scenarios_of(app: App) -> dict[str, ScenarioCase]:
 
 
 def check_left_out(document: Document, app: App) -> None:
-    """Raises SourceError for the first scenario that is left out and is not there."""
+    """Raise SourceError for the first scenario that is left out and is not there."""
     if app.implements is None or not app.implements.leaves_out:
         return
     scenarios = scenarios_of(app)
@@ -68,7 +68,7 @@ def check_left_out(document: Document, app: App) -> None:
 
 
 def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -> None:
-    """Raises SourceError for the first design that is not there, or path that can be none."""
+    """Raise SourceError for the first design that is not there, or path that can be none."""
     if code.implements is None:
         return
     folder = Path(document.file).parent
@@ -95,7 +95,7 @@ def _designs(implements: Implements, folder: str) -> set[str]:
 
 
 def _holder(item: ScenarioCase) -> str:
-    """Returns the file that holds the pipeline of a scenario."""
+    """Return the file that holds the pipeline of a scenario."""
     file = Path(item.file)
     if item.pipeline.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
         file = file.parent / item.pipeline

@@ -59,7 +59,7 @@ class ScenarioCase(msgspec.Struct, frozen=True):
 
 
 def scenario_files(path: str | Path) -> list[str]:
-    """Returns the scenario files of a folder, sorted; a file is returned as it is.
+    """Return the scenario files of a folder, sorted; a file is returned as it is.
 
     Raises SourceError if there is nothing at the path.
     """
@@ -84,7 +84,7 @@ def scenario_files(path: str | Path) -> list[str]:
 
 
 def misnamed(path: str | Path) -> str:
-    """Returns what to do with a YAML file of the folder that could be a scenario, if one is there.
+    """Return what to do with a YAML file of the folder that could be a scenario, if one is there.
 
     Only endings are looked at: `refund.yaml`, `refund.scenario.yml`.
     """
@@ -96,7 +96,7 @@ def misnamed(path: str | Path) -> str:
 
 
 def items_in(file: str, shelf: DocumentCache | None = None) -> list[ScenarioCase]:
-    """Returns the scenarios of a file; only their names are read, and what they need.
+    """Return the scenarios of a file; only their names are read, and what they need.
 
     Whoever goes on to run them gives the shelf from which their documents will be taken.
     """
@@ -166,7 +166,7 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[ScenarioCase]:
 
 
 def _labels(rows: Sequence[Any]) -> list[str]:
-    """Returns what each row of a table is called: by its values, and its number if they repeat."""
+    """Return what each row of a table is called: by its values, and its number if they repeat."""
     note_secrets(rows)
     secrets = sorted(set(secrets_written_in(rows)))
     label_rows = Redactor({}, literals=secrets).texts(rows) if secrets else rows
@@ -186,7 +186,7 @@ def _label(row: Any) -> str:
 def _needs(
     file: str, values: Mapping[str, Any], files_read: set[str], read: Heads
 ) -> Iterator[str]:
-    """Yields what a document needs, and the files under its ``use``; what is wrong is told later.
+    """Yield what a document needs, and the files under its ``use``; what is wrong is told later.
 
     ``seen`` are the files read so far: ``use`` may go round in a circle.
     """

@@ -51,7 +51,7 @@ class KnownNames(msgspec.Struct, frozen=True):
 
 
 def known_in(subject: Subject) -> KnownNames:
-    """Returns the names that a pipeline declares."""
+    """Return the names that a pipeline declares."""
     if isinstance(subject, App):
         return KnownNames(
             ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),

@@ -17,7 +17,7 @@ _USUAL: Final = ("graph", "agent", "root_agent", "app", "run", "ask", "chat", "m
 
 
 def meant_by(name: str, folders: Sequence[str]) -> str:
-    """Says how code is named that was named by its module alone, or with a dot for the colon.
+    """Describe how code is named that was named by its module alone, or with a dot for the colon.
 
     Empty where no module of that name is found. A single word is looked for in the folders alone,
     since Python has modules of many names.
@@ -37,13 +37,13 @@ def meant_by(name: str, folders: Sequence[str]) -> str:
 
 
 def it_has(names: Sequence[str]) -> str:
-    """Returns a sentence that names what a module has; of much the first."""
+    """Return a sentence that names what a module has; of much the first."""
     more = ", …" if len(names) > NAMES_MAX else ""
     return f" It has: {', '.join(names[:NAMES_MAX])}{more}."
 
 
 def file_of(module: str, folders: Iterable[str]) -> Path | None:
-    """Returns the file of a dotted module in these folders; None where it is not there."""
+    """Return the file of a dotted module in these folders; None where it is not there."""
     where = [*folders]
     path: Path | None = None
     for part in module.split("."):
@@ -56,7 +56,7 @@ def file_of(module: str, folders: Iterable[str]) -> Path | None:
 
 
 def names_in(file: Path) -> list[str]:
-    """Returns what a module's text defines and may be a pipeline, likely names first."""
+    """Return what a module's text defines and may be a pipeline, likely names first."""
     try:
         body = ast.parse(file.read_text(encoding="utf-8")).body
     except (OSError, SyntaxError, ValueError):
@@ -67,14 +67,14 @@ def names_in(file: Path) -> list[str]:
 
 
 def _called(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yields the functions and classes."""
+    """Yield the functions and classes."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
 
 
 def _assigned_names(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yields the objects that a call makes: a graph, an agent; a client too, so they come last."""
+    """Yield the objects that a call makes: a graph, an agent; a client too, so they come last."""
     for node in body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -49,7 +49,7 @@ CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
 
 
 def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> None:
-    """Raises SourceError for the first name that leads nowhere, or that cannot be done yet."""
+    """Raise SourceError for the first name that leads nowhere, or that cannot be done yet."""
     for key in LATER:
         if key in scenario.model_fields_set:
             raise _unsupported(document, (key,), f"`{key}`")
@@ -113,7 +113,7 @@ def _check_declared(scenario: Scenario, document: Document, pipeline: Pipeline) 
 
 
 def _check_app(scenario: Scenario, document: Document, app: App) -> None:
-    """Refuses what code that simkit did not write cannot do."""
+    """Reject what code that simkit did not write cannot do."""
     if app.program:
         check_program(document, scenario.app)
         if scenario.allow_hosts:
@@ -133,7 +133,7 @@ def _check_app(scenario: Scenario, document: Document, app: App) -> None:
 
 
 def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
-    """Raises SourceError for the first name in a file under ``use`` that leads nowhere."""
+    """Raise SourceError for the first name in a file under ``use`` that leads nowhere."""
     known = known_in(subject)
     if "agents" in shared.model_fields_set and not isinstance(subject, App):
         raise document.error(
@@ -242,7 +242,7 @@ def _check_when(
 def _check_calls(
     agent: str, document: Document, at: SourcePath, tools: Sequence[str], declared: Sequence[str]
 ) -> None:
-    """Refuses tools that the pipeline does not have; one that the agent has no longer is a finding
+    """Reject tools that the pipeline does not have; one that the agent has no longer is a finding
     of the run."""
     if tools is ANYTHING:
         return
@@ -259,7 +259,7 @@ def _check_calls(
 
 
 def _calls_of(calls_data: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
-    """Yields the tools that a line calls, as the file writes them: a list, or a mapping."""
+    """Yield the tools that a line calls, as the file writes them: a list, or a mapping."""
     if isinstance(calls_data, Mapping):
         for tool in calls_data:
             yield (*at, tool), tool

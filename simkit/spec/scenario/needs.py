@@ -17,7 +17,7 @@ ADVICE: Final = "Write a distribution, or one with versions: `langgraph`, `'lang
 
 
 def _requirement(value: Any) -> str:
-    """Returns the requirement as pip writes it; refuses what is more than name and versions."""
+    """Return the requirement as pip writes it; reject what is more than name and versions."""
     if not isinstance(value, str):
         raise refuse(f"a need must be a text, not {shown_value(value)}", advice=ADVICE)
     try:
@@ -41,7 +41,7 @@ Need = Annotated[
 
 
 def unmet(needs: Iterable[str]) -> str:
-    """Returns which needs are not met and what to do then; empty if all are.
+    """Return which needs are not met and what to do then; empty if all are.
 
     What is malformed counts as met here: it is told when the scenario is read.
     """
@@ -60,7 +60,7 @@ def unmet(needs: Iterable[str]) -> str:
 
 @lru_cache(maxsize=256)
 def _lack(need: str) -> tuple[str, str] | None:
-    """Returns a need that is not met as pip writes it, and the version that is installed."""
+    """Return a need that is not met as pip writes it, and the version that is installed."""
     try:
         requirement = Requirement(need)
     except InvalidRequirement:

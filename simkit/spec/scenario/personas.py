@@ -72,7 +72,7 @@ class Persona(Fakes):
         self._is_made = True
 
     def __getitem__(self, key: str) -> Any:
-        """Returns a value of its own, or a word; raises KeyError or FakeInvalid."""
+        """Return a value of its own, or a word; raise KeyError or FakeInvalid."""
         if key in self._own:
             return self._own[key]
         if key not in self._values_drawn:
@@ -111,7 +111,7 @@ class Persona(Fakes):
         return self._words.drawn(Draw(provider=provider, locale=self._locale), chance)
 
     def _person(self) -> dict[str, str]:
-        """Returns a name that nobody has yet, its parts, and the address that is made of it."""
+        """Return a name that nobody has yet, its parts, and the address that is made of it."""
         if isinstance(own_name := self._own.get("name"), str):
             first, _, last = own_name.partition(" ")
             return self._reachable({"name": own_name, "first_name": first, "last_name": last})
@@ -124,7 +124,7 @@ class Persona(Fakes):
         return self._reachable(named)
 
     def _named(self, chance: Chance) -> dict[str, str]:
-        """Returns a name and its parts; in the order, and of the gender, that Faker has for it."""
+        """Return a name and its parts; in the order, and of the gender, that Faker has for it."""
         formats = getattr(self._provider("name"), "formats", ())
         plain = [
             format
@@ -144,7 +144,7 @@ class Persona(Fakes):
         return {"name": name, **parts}
 
     def _reachable(self, named: dict[str, str]) -> dict[str, str]:
-        """Returns a name with its e-mail address, which is nobody else's."""
+        """Return a name with its e-mail address, which is nobody else's."""
         mailbox = base = self._mailbox(named)
         number = 1
         while mailbox in self._others.addresses:
@@ -156,7 +156,7 @@ class Persona(Fakes):
         return {**named, "email": f"{mailbox}@example.{domain}"}
 
     def _mailbox(self, named: Mapping[str, str]) -> str:
-        """Returns a name as it stands before the @, in the letters that may stand there."""
+        """Return a name as it stands before the @, in the letters that may stand there."""
         from faker.decode import unidecode
 
         parts = []
@@ -167,7 +167,7 @@ class Persona(Fakes):
         return ".".join(filter(None, parts)) or "somebody"
 
     def _address(self) -> str:
-        """Returns an address of its own street, postcode and city."""
+        """Return an address of its own street, postcode and city."""
         formats = getattr(self._provider("address"), "address_formats", ())
         matching = [
             format
@@ -178,7 +178,7 @@ class Persona(Fakes):
         return _TOKEN.sub(lambda at: str(self[at[1]]), pattern)
 
     def _provider(self, name: str) -> Any:
-        """Returns the provider of Faker's that has a method of this name."""
+        """Return the provider of Faker's that has a method of this name."""
         return getattr(self._words.faker(self._locale), name).__self__
 
 
@@ -188,7 +188,7 @@ Person: TypeAlias = Persona | list[Persona]
 def made_up(
     name: str, fake: Fake, words: Words, seed: int, names_taken: TakenNames, fill: Fill
 ) -> Person:
-    """Returns what an entry makes up; raises FakeInvalid for a language that Faker has not."""
+    """Return what an entry makes up; raise FakeInvalid for a language that Faker has not."""
     locale = fake.locale.replace("-", "_")
     check_locale(locale)
     above = Chance(seed).child("fakes").child(name)
@@ -200,7 +200,7 @@ def made_up(
 
 
 def written_out(value: Any) -> Any:
-    """Returns a value in which whoever was made up stands as plain data."""
+    """Return a value in which whoever was made up stands as plain data."""
     if isinstance(value, Persona):
         return {key: value[key] for key in value}
     if isinstance(value, dict):

@@ -189,7 +189,7 @@ _FAILED: Final = Failure(500, "The provider failed.")
 
 
 def failure_of(error: str | ErrorLine) -> m.Fails:
-    """Returns what `error` says as a value: what it leaves out is the vocabulary's."""
+    """Return what `error` says as a value: what it leaves out is the vocabulary's."""
     if isinstance(error, str):
         known = FAILURES[error]
         return m.Fails(error, known.status, known.message)
@@ -257,7 +257,7 @@ _LINE: Final = TypeAdapter[ReplyLine](Line)
 
 
 def line_of(value: Any) -> ReplyLine | None:
-    """Reads a reply line that user code made; None if it is none."""
+    """Read a reply line that user code made; None if it is none."""
     try:
         return _LINE.validate_python(value)
     except ValidationError:

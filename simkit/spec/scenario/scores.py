@@ -15,7 +15,7 @@ _ADVICE = "Write a number, or a list of `{when: {$contains: …}, score: 0.9}`."
 
 
 def check_scores(items: Any, document: Document, at: SourcePath) -> None:
-    """Raises SourceError for the first score in a channel of items that is none."""
+    """Raise SourceError for the first score in a channel of items that is none."""
     if not isinstance(items, (list, tuple)):
         return
     for place, item in enumerate(items):

@@ -55,7 +55,7 @@ class Selector(NamedTuple):
 
 
 def selected(key: str) -> Selector:
-    """Reads a key; ``*`` alone is every call of every agent."""
+    """Read a key; ``*`` alone is every call of every agent."""
     match = _KEY.fullmatch(key)
     assert match is not None
     run = None if match["run"] is None else int(match["run"])
@@ -66,13 +66,13 @@ def selected(key: str) -> Selector:
 
 
 def malformed(key: str) -> tuple[str, str] | None:
-    """Returns the agent and the brackets of a key that names calls in no form there is."""
+    """Return the agent and the brackets of a key that names calls in no form there is."""
     match = _MALFORMED.fullmatch(selected(key).agent)
     return (match["agent"], match["rest"]) if match else None
 
 
 def claimed_polarity(name: str, matcher: Any) -> Polarity:
-    """Returns what a claim says: that something is there, that something is not, or both."""
+    """Return what a claim says: that something is there, that something is not, or both."""
     if name in BOUNDING:
         return Polarity(False, matcher)
     if name in AFFIRMING:

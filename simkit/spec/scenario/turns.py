@@ -51,7 +51,7 @@ class Spot(msgspec.Struct, frozen=True):
 
 
 def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
-    """Yields the turns of a conversation, given how often each that is written is taken.
+    """Yield the turns of a conversation, given how often each that is written is taken.
 
     ``numbers`` are theirs where only some of the conversation's turns are looked at.
     """
@@ -63,7 +63,7 @@ def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
 
 
 def waits(value: Any) -> bool:
-    """Whether anything in a value waits for an earlier turn."""
+    """Return whether anything in a value waits for an earlier turn."""
     if isinstance(value, str):
         return _OPENS in value
     if isinstance(value, Mapping):
@@ -72,12 +72,12 @@ def waits(value: Any) -> bool:
 
 
 def waiting(reference: str) -> str:
-    """Returns what stands for a reference until what it leads to was said."""
+    """Return what stands for a reference until what it leads to was said."""
     return f"{_OPENS}{reference}{_CLOSES}"
 
 
 def as_written(value: Any) -> Any:
-    """Returns a value in which what waits is a reference again, as a file writes it."""
+    """Return a value in which what waits is a reference again, as a file writes it."""
     return _with(value, lambda reference: f"${{{reference}}}")
 
 
@@ -86,7 +86,7 @@ def answered(
     turn_values: Sequence[Mapping[str, Any]],
     places: Mapping[str, str] = PLACES,
 ) -> dict[str, Any]:
-    """Returns a turn in which what waits is what earlier turns have said.
+    """Return a turn in which what waits is what earlier turns have said.
 
     What was not said, as a turn ended with a question or an error, is null. A reply that is JSON
     stays a value: what a model says is never read as words of a scenario, so that a reply
@@ -106,7 +106,7 @@ def answered(
 
 
 def _with_values(value: Any, value_at: Callable[[str], Any], wrapper: str) -> Any:
-    """Fills in references; one that stands alone where scenario words may stand is a value."""
+    """Fill in references; one that stands alone where scenario words may stand is a value."""
     if isinstance(value, str):
         filled = _with(value, value_at)
         stands_alone = wrapper and _WAITING.fullmatch(value) is not None
@@ -126,7 +126,7 @@ def _with_values(value: Any, value_at: Callable[[str], Any], wrapper: str) -> An
 
 
 def _below(key: str, wrapper: str) -> str:
-    """Returns how a value is written below a key; empty where everything is a value already."""
+    """Return how a value is written below a key; empty where everything is a value already."""
     if wrapper == EQUALS:
         return "" if key in _OF_VALUES else EQUALS
     # `replies: {agent: LINE}` and `tool_results: {tool: RESULT}`: below these, all is a value.
@@ -149,7 +149,7 @@ def _with(value: Any, value_there: Any) -> Any:
 
 
 def check_earlier(document: Document, path: SourcePath, reference: str, number: int) -> None:
-    """Raises SourceError for a reference that leads to no earlier turn.
+    """Raise SourceError for a reference that leads to no earlier turn.
 
     ``number`` is that of the turn in which it stands, from 1; of the whole run one more than all.
     """

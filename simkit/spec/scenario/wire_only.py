@@ -15,7 +15,7 @@ _OF_RESPONSES: Final = ("logprobs", "citations", "raw")
 
 
 def check_shown(scenario: Scenario, document: Document) -> None:
-    """Raises SourceError for the first thing in a declarative scenario that only a wire shows."""
+    """Raise SourceError for the first thing in a declarative scenario that only a wire shows."""
     for path, field in _shown_by_a_wire(scenario):
         about = "a provider's response" if field in _OF_RESPONSES else "the bytes of a reply"
         raise document.error(

@@ -27,7 +27,7 @@ Plain: TypeAlias = Any
 
 
 def flow(value: Plain) -> str:
-    """Returns a value on one line, with brackets and braces."""
+    """Return a value on one line, with brackets and braces."""
     if isinstance(value, Mapping):
         pairs = (f"{scalar(key)}: {flow(inner)}" for key, inner in value.items())
         return "{" + ", ".join(pairs) + "}"
@@ -37,7 +37,7 @@ def flow(value: Plain) -> str:
 
 
 def scalar(value: Plain, style: str = "", *, in_block: bool = False) -> str:
-    """Returns a scalar on one line; a text in the quotes of ``style``, where these can hold it.
+    """Return a scalar on one line; a text in the quotes of ``style``, where these can hold it.
 
     As a value in a block, a text needs fewer quotes than inside brackets or as a key.
     """
@@ -55,7 +55,7 @@ def scalar(value: Plain, style: str = "", *, in_block: bool = False) -> str:
 
 
 def quoted(text: str) -> str:
-    """Returns a text in double quotes, what cannot be seen as escapes."""
+    """Return a text in double quotes, what cannot be seen as escapes."""
     characters = json.dumps(text, ensure_ascii=False)
     return "".join(
         character if character.isprintable() else _escaped(character) for character in characters
@@ -63,18 +63,18 @@ def quoted(text: str) -> str:
 
 
 def entry(key: str, value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
-    """Returns the lines of ``key: value``, whose key stands in a column."""
+    """Return the lines of ``key: value``, whose key stands in a column."""
     name = key if _is_plain_key(key) else quoted(key)
     return _laid(f"{' ' * column}{name}:", value, column, dash_indent)
 
 
 def element(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
-    """Returns the lines of ``- value``, whose dash stands in a column."""
+    """Return the lines of ``- value``, whose dash stands in a column."""
     return _laid(f"{' ' * column}-", value, column, dash_indent)
 
 
 def block(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
-    """Returns the lines of a list or mapping that is not empty; its first item is in a column."""
+    """Return the lines of a list or mapping that is not empty; its first item is in a column."""
     if isinstance(value, Mapping):
         entries = (entry(key, inner, column, dash_indent) for key, inner in value.items())
         return [line for lines in entries for line in lines]
@@ -82,7 +82,7 @@ def block(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
 
 
 def on_one_line(value: Plain, used: int) -> str | None:
-    """Returns a value on one line behind ``used`` columns; None if it reads better in a block."""
+    """Return a value on one line behind ``used`` columns; None if it reads better in a block."""
     if not isinstance(value, Mapping | list | tuple):
         text = scalar(value, in_block=True)
         is_long = isinstance(value, str) and used + len(text) > WIDTH
@@ -94,7 +94,7 @@ def on_one_line(value: Plain, used: int) -> str | None:
 
 
 def text_block(text: str, column: int, style: str = "") -> list[str] | None:
-    """Returns a text as ``|`` or ``>`` and lines in a column, or None if that cannot hold it.
+    """Return a text as ``|`` or ``>`` and lines in a column, or None if that cannot hold it.
 
     Without a style, a text of several lines is literal and a long one folded.
     """
@@ -104,7 +104,7 @@ def text_block(text: str, column: int, style: str = "") -> list[str] | None:
 
 
 def _laid(start: str, value: Plain, column: int, dash_indent: int) -> list[str]:
-    """Returns what stands at the start of a line, and a value behind it or below it."""
+    """Return what stands at the start of a line, and a value behind it or below it."""
     is_element = start.endswith("-")
     deeper = column + STEP
     if is_element and isinstance(value, Mapping) and len(value) == 1:
@@ -128,7 +128,8 @@ def _below_dash(start: str, lines: Sequence[str]) -> list[str]:
 
 
 def _is_flat(value: Plain) -> bool:
-    """Whether people write it on one line: scalars, lists of scalars, one mapping inside one."""
+    """Return whether people write it on one line: scalars, lists of scalars, one mapping inside
+    one."""
     if isinstance(value, Mapping):
         return all(_is_flat_part(part) for part in value.values())
     return all(_is_leaf(part) or _is_list_of_leaves(part) for part in value)

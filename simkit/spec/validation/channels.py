@@ -46,7 +46,7 @@ class ChannelUse(msgspec.Struct, frozen=True):
 
 
 def channel_use(pipeline: Pipeline, document: Document) -> ChannelUse:
-    """Returns what a pipeline does with its channels, found once."""
+    """Return what a pipeline does with its channels, found once."""
 
     def use_of() -> ChannelUse:
         finder = _Finder(pipeline, document)
@@ -102,7 +102,7 @@ class _Finder:
     def _of_owner(
         self, owner: Agent | Defaults, at: SourcePath, key: str, agents: tuple[str, ...]
     ) -> Iterator[Read]:
-        """Yields what one key of an agent, or of the defaults, reads."""
+        """Yield what one key of an agent, or of the defaults, reads."""
         if key == "context":
             # A function is sent no context.
             agents = tuple(
@@ -122,7 +122,7 @@ class _Finder:
                     yield Read(channel, (*inside, "from"), agents)
 
     def _in_texts(self, at: SourcePath, agents: tuple[str, ...]) -> Iterator[Read]:
-        """Yields what references and ``when`` below a place read."""
+        """Yield what references and ``when`` below a place read."""
         for path, reference, key in self._paths(follow(self.document.data, at), at):
             channel = self._channel(reference)
             if channel is not None:
@@ -151,7 +151,7 @@ class _Finder:
                 yield path, key, True
 
     def _channel(self, reference: str) -> str | None:
-        """Returns the channel that a path over the root leads into; None if into none."""
+        """Return the channel that a path over the root leads into; None if into none."""
         try:
             head, *tail = parse(reference)
         except ReferenceInvalid:
@@ -172,7 +172,7 @@ def _has_own(agent: Agent, key: str) -> bool:
 
 
 def _channels_of(item: Item, conversation: str) -> Iterable[str]:
-    """Returns the channels that a section shows, by ``from`` or by its kind."""
+    """Return the channels that a section shows, by ``from`` or by its kind."""
     named = getattr(item.options, "from_", None)
     if isinstance(named, tuple):
         return named
@@ -195,7 +195,7 @@ def _channels_written(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _has_functions(pipeline: Pipeline) -> bool:
-    """Says whether user code gets the state: an agent or a section that is a function."""
+    """Report whether user code gets the state: an agent or a section that is a function."""
     agents = pipeline.agents.values()
     if any(
         agent.function is not None and not agent.function.startswith(BUILT_IN) for agent in agents

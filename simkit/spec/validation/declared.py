@@ -82,7 +82,7 @@ def _schemas_referred_to(pipeline: Pipeline) -> set[str]:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    """Yields the names that ``$ref`` leads to inside a schema."""
+    """Yield the names that ``$ref`` leads to inside a schema."""
     if isinstance(schema, Mapping):
         for key, inner in schema.items():
             if key == "$ref" and isinstance(inner, str):

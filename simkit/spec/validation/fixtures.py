@@ -36,7 +36,7 @@ class Claimed:
         self._texts_said: set[str] = set()
 
     def has_text_of(self, value: Any) -> bool:
-        """Says whether the turns seem to repeat a text of a value, or a claim to deny it.
+        """Report whether the turns seem to repeat a text of a value, or a claim to deny it.
 
         A text is looked for by its longest word, so that this is linear.
         """
@@ -52,7 +52,7 @@ class Claimed:
 def unread_state(
     state: Mapping[str, Any], pipeline: Pipeline, document: Document, claimed: Claimed
 ) -> Iterator[str]:
-    """Yields the channels that are given a value which nothing reads.
+    """Yield the channels that are given a value which nothing reads.
 
     Read is also what a claim mentions, what the pipeline keeps private, and what the turns repeat
     or a claim denies: lints hold contexts and queries against what is given.
@@ -69,14 +69,14 @@ def unread_state(
 
 
 def state_flaws(names: Iterable[str]) -> Iterator[Flaw]:
-    """Says of channels that what they are given is read by nothing."""
+    """Describe of channels that what they are given is read by nothing."""
     for name in names:
         problem = f"nothing reads channel `{name}`, and no claim mentions it"
         yield Flaw("VAL-25", ("given", "state", name), problem, key=True)
 
 
 def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
-    """Yields the columns of a table, the variables under ``env``, and who is made up, that nothing
+    """Yield the columns of a table, the variables under ``env``, and who is made up, that nothing
     refers to.
 
     The document is the one before its references are filled in.
@@ -111,7 +111,7 @@ def _leads_to(name: str, references: Iterable[str]) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yields the words of a text that do not stand in any other by chance."""
+    """Yield the words of a text that do not stand in any other by chance."""
     for part in text.split():
         word = part.strip(PUNCTUATION)
         if len(word) >= WORDS_MIN:
@@ -119,7 +119,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _longest(texts: Iterable[str]) -> set[str]:
-    """Returns the longest word of each text."""
+    """Return the longest word of each text."""
     return {max(parts, key=len) for text in texts if (parts := list(_parts(text)))}
 
 
@@ -130,7 +130,7 @@ def _scopes(scenario: Scenario) -> Iterator[Expect]:
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Yields all keys and texts of a value, and the beginnings of keys that are paths."""
+    """Yield all keys and texts of a value, and the beginnings of keys that are paths."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -25,7 +25,7 @@ _CODE: Final = ("*.py", "*.feature")
 
 
 def named_files(documents: Iterable[Document], library: Library) -> Iterator[str]:
-    """Yields the pipeline and the files under ``use`` that scenarios name, normalised.
+    """Yield the pipeline and the files under ``use`` that scenarios name, normalised.
 
     Read from what is written, so that a scenario which is wrong elsewhere counts as well.
     """
@@ -44,7 +44,7 @@ def named_files(documents: Iterable[Document], library: Library) -> Iterator[str
 def check_folder(
     folder: str, files: Iterable[str], named: Collection[str], library: Library, problems: Problems
 ) -> None:
-    """Adds what is odd about a folder; ``named`` are the files that its scenarios name."""
+    """Add what is odd about a folder; ``named`` are the files that its scenarios name."""
     code: str | None = None
     for file in files:
         if file.endswith(SCENARIO_SUFFIX) or normpath(file) in named:
@@ -58,7 +58,7 @@ def check_folder(
 
 
 def yaml_files(folder: str) -> list[str]:
-    """Returns the YAML files below a folder, sorted, without those in hidden ones."""
+    """Return the YAML files below a folder, sorted, without those in hidden ones."""
     return sorted(str(path) for path in _visible(folder, "*.y*ml"))
 
 
@@ -86,7 +86,7 @@ def _check_other(file: str, library: Library, problems: Problems) -> None:
 
 
 def _top_keys(file: str) -> frozenset[str]:
-    """Returns what looks like a top-level key; a file that cannot be ours has none."""
+    """Return what looks like a top-level key; a file that cannot be ours has none."""
     path = Path(file)
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
@@ -97,7 +97,7 @@ def _top_keys(file: str) -> frozenset[str]:
 
 
 def _first(file: str, keys: frozenset[str], library: Library) -> Document | None:
-    """Returns the file's first document with these keys; None if there is none, or no YAML."""
+    """Return the file's first document with these keys; None if there is none, or no YAML."""
     try:
         documents = library.documents(file)
     except SourceError:

@@ -70,7 +70,7 @@ def _flaws(named: Iterable[Named]) -> Iterator[Flaw]:
 
 @lru_cache(maxsize=1024)
 def _lack(name: str, folder: str) -> str:
-    """Returns why a function is not there; empty if it is, or if nobody can tell."""
+    """Return why a function is not there; empty if it is, or if nobody can tell."""
     module, _, function = name.partition(":")
     file = _file(module, folder)
     if file is None:
@@ -86,7 +86,7 @@ def _lack(name: str, folder: str) -> str:
 
 
 def _file(module: str, search_folder: str) -> Path | None:
-    """Returns a module's file, some other path if it has none; None if there is no such module."""
+    """Return a module's file, some other path if it has none; None if there is no such module."""
     head, *rest = module.split(".")
     spec = _spec(head, search_folder)
     if spec is None:
@@ -116,7 +116,7 @@ def _spec(head: str, folder: str) -> ModuleSpec | None:
 
 
 def _names(file: Path) -> frozenset[str] | SyntaxError:
-    """Returns the names that a module binds when it is run; what it says where it is no Python."""
+    """Return the names that a module binds when it is run; what it says where it is no Python."""
     try:
         text = file.read_text(encoding="utf-8")
         body = ast.parse(text).body

@@ -34,7 +34,7 @@ def graph_flaws(pipeline: Pipeline) -> Iterator[Flaw]:
 
 
 def _trapped(graph: GraphFlow) -> list[str]:
-    """Returns the nodes that no way leads on from to an end, in the order of the file."""
+    """Return the nodes that no way leads on from to an end, in the order of the file."""
     before: dict[str, list[str]] = defaultdict(list)
     edges: dict[str, list[Edge]] = defaultdict(list)
     for edge in graph.edges:
@@ -86,7 +86,7 @@ def _label_flaws(node: str, edges: list[tuple[int, str]], contains: bool) -> Ite
 
 
 def _nested(labels: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yields each label with the first that stands in it; linear where lengths are few."""
+    """Yield each label with the first that stands in it; linear where lengths are few."""
     lengths = sorted({len(label) for label in labels})
     for label in labels:
         inner = next(

@@ -51,7 +51,7 @@ class _Lines:
         at: SourcePath,
         speaks: bool,
     ) -> Iterator[Flaw]:
-        """Yields what is wrong with an agent's lines.
+        """Yield what is wrong with an agent's lines.
 
         ``speaks`` says that the scenario tells of handoffs that are refused.
         """
@@ -107,7 +107,7 @@ class _Lines:
                 yield Flaw("VAL-21", (*at, "calls"), problem_text, advice)
 
     def _errors(self, schema: Any, value: Any) -> Iterable[tuple[SourcePath, str]]:
-        """Returns what a schema refuses; what only user code, or the run, can tell is passed."""
+        """Return what a schema refuses; what only user code, or the run, can tell is passed."""
         named = self._pipeline.schemas
         if isinstance(schema, Mapping) and set(schema) == {"$ref"}:
             schema = named.get(schema["$ref"], schema)
@@ -148,7 +148,7 @@ def _speaks_in(turn: Turn) -> bool:
 
 
 def _speaks_of_refusals(expect: Expect) -> bool:
-    """Says whether claims tell of an unregistered type, or of a handoff that is rejected."""
+    """Report whether claims tell of an unregistered type, or of a handoff that is rejected."""
     if any(
         isinstance(finding, Mapping) and finding.get("id") == UNREGISTERED
         for finding in expect.findings or ()
@@ -173,7 +173,7 @@ def _holds_pair(matcher: Any, key: str, word: str) -> bool:
 
 
 def calls_in(turn: Turn, scenario: Scenario) -> Counter[str] | None:
-    """Returns how often the lines of a turn call each tool.
+    """Return how often the lines of a turn call each tool.
 
     None where a function decides, or a recording answers agents that have no lines.
     """

@@ -66,7 +66,7 @@ class Report(msgspec.Struct, frozen=True):
     """How many findings the files turn off."""
 
     def count(self, severity: str) -> int:
-        """How many problems are of a severity."""
+        """Return how many problems are of a severity."""
         return sum(problem.severity == severity for problem in self.problems)
 
 
@@ -81,12 +81,12 @@ class Problems:
         """Document, code and place of each entry under ``lints`` that turned something off."""
 
     def refuse(self, code: str, problem: SourceError) -> None:
-        """Adds what keeps a file from running."""
+        """Add what keeps a file from running."""
         p = problem
         self._problems_found[Problem(code, p.where, p.what, p.at, p.near, p.known, p.advice)] = None
 
     def add(self, document: Document, flaws: Iterable[Flaw]) -> None:
-        """Adds what is odd about a document."""
+        """Add what is odd about a document."""
         waivers = waivers_of(document)
         key = document.file, document.index
         self._documents[key] = document
@@ -111,7 +111,7 @@ class Problems:
         self._problems_found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
 
     def report(self, files: Iterable[str], scenarios: int) -> Report:
-        """Returns what was found, in the order of the files; other files come last."""
+        """Return what was found, in the order of the files; other files come last."""
         order = {file: place for place, file in enumerate(files)}
         for key, document in self._documents.items():
             for code, named in places_off(waivers_of(document)):
@@ -130,7 +130,7 @@ class Problems:
 
 
 def waivers_of(document: Document) -> dict[str, dict[str, str]]:
-    """Returns what a document turns off, by code and place."""
+    """Return what a document turns off, by code and place."""
     lints = document.data.get("lints") if isinstance(document.data, Mapping) else None
     if not isinstance(lints, Mapping):
         return {}
@@ -141,7 +141,7 @@ def waivers_of(document: Document) -> dict[str, dict[str, str]]:
 
 
 def place_of(where: str) -> tuple[str, int, int]:
-    """Returns file, line and column of `file:line:column`; 0 for what is not there."""
+    """Return file, line and column of `file:line:column`; 0 for what is not there."""
     file, *numbers = where.rsplit(":", 2)
     if len(numbers) == 2 and all(number.isdigit() for number in numbers):
         return file, int(numbers[0]), int(numbers[1])

@@ -10,7 +10,7 @@ from simkit.spec.validation.problems import Flaw
 
 
 def started(pipeline: Pipeline) -> frozenset[str]:
-    """Returns the participants that the flow can start, directly or through handoffs.
+    """Return the participants that the flow can start, directly or through handoffs.
 
     Where the file does not say whom a turn starts with, that is all of them.
     """

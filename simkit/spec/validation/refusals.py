@@ -20,7 +20,7 @@ _NAMES: Final = ("there is no ", "has no tool ", "leads nowhere", "in this file"
 
 
 def code_of(problem: SourceError, library: Library) -> str:
-    """Returns the code of an error; only asked of files that are wrong."""
+    """Return the code of an error; only asked of files that are wrong."""
     file, _, _ = place_of(problem.where)
     try:
         documents = library.documents(file)

@@ -53,7 +53,7 @@ class Usage:
         self._shared: dict[str, _SharedUse] = {}
 
     def pipeline(self, pipeline: Pipeline, document: Document) -> _PipelineUse:
-        """Adds a pipeline; what can be said without its scenarios is said when it is new."""
+        """Add a pipeline; what can be said without its scenarios is said when it is new."""
         key = normpath(document.file), document.index
         if key not in self._pipelines:
             self._pipelines[key] = _PipelineUse(pipeline, document)
@@ -61,7 +61,7 @@ class Usage:
         return self._pipelines[key]
 
     def scenario(self, prepared: Prepared) -> None:
-        """Adds a scenario, or a row of its table."""
+        """Add a scenario, or a row of its table."""
         scenario, document, pipeline = prepared.scenario, prepared.document, prepared.pipeline
         if isinstance(pipeline, App):
             # What its code does is not known: only what the file itself contradicts is.
@@ -100,7 +100,7 @@ class Usage:
         use: _PipelineUse,
         claimed: Claimed,
     ) -> None:
-        """Takes off what this scenario reads of a file under ``use``."""
+        """Take off what this scenario reads of a file under ``use``."""
         known = self._shared.get(file)
         if known is None:
             known = self._shared[file] = _SharedUse(
@@ -113,7 +113,7 @@ class Usage:
             known.uncalled -= _called(scenario, known.uncalled)
 
     def finish(self, complete: set[str]) -> None:
-        """Says what no scenario uses of the files of which all scenarios were read."""
+        """Describe what no scenario uses of the files of which all scenarios were read."""
         for (file, _), use in self._pipelines.items():
             if file in complete and use.scenarios and not use.by_code:
                 flaws = unused_channels(use.pipeline, use.document, use.words)
@@ -129,7 +129,7 @@ class Usage:
 def used_files(
     document: Document, library: Library, chain: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, Document]]:
-    """Yields the files under ``use``, those that they use first; raises SourceError.
+    """Yield the files under ``use``, those that they use first; raise SourceError.
 
     What goes round in a circle is refused elsewhere, and only left here.
     """
@@ -151,7 +151,7 @@ def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
 
 
 def _called(scenario: Scenario, tools: set[str]) -> set[str]:
-    """Returns those of some tools that a scenario's lines may call, in turns that say no result."""
+    """Return those of some tools that a scenario's lines may call, in turns that say no result."""
     tools_called: set[str] = set()
     for turn in scenario.turns:
         calls = calls_in(turn, scenario)

@@ -39,7 +39,7 @@ _BETTER: Final = "Claim the value itself, or a bound that could be missed."
 
 
 def vacuous_claims(scenario: Scenario, pipeline: Pipeline) -> Iterator[Flaw]:
-    """Yields every claim that could not fail."""
+    """Yield every claim that could not fail."""
     for place, turn in enumerate(scenario.turns):
         yield from _of(turn.expect, ("turns", place, "expect"), pipeline)
     yield from _of(scenario.expect, ("expect",), pipeline)
@@ -87,7 +87,7 @@ def _of_contexts(expect: Expect, at: SourcePath) -> Iterator[Flaw]:
 
 
 def _of_channels(state: Any, at: SourcePath, pipeline: Pipeline) -> Iterator[Flaw]:
-    """Yields claims that a declared channel is there: it always is."""
+    """Yield claims that a declared channel is there: it always is."""
     if not isinstance(state, Mapping):
         return
     for name, matcher in state.items():
@@ -107,7 +107,7 @@ def _certain(matcher: Any, at: SourcePath, domain: Domain) -> Iterator[Flaw]:
 
 
 def _inside(matcher: Any, at: SourcePath) -> Iterator[Flaw]:
-    """Yields the matchers inside one that hold of everything, and of nothing at all."""
+    """Yield the matchers inside one that hold of everything, and of nothing at all."""
     if isinstance(matcher, Mapping):
         if matcher and _always(matcher, "value") and _always(matcher, "absent"):
             yield Flaw("VAL-24", at, "this holds whether anything is there or not", _BETTER)
@@ -121,7 +121,7 @@ def _inside(matcher: Any, at: SourcePath) -> Iterator[Flaw]:
 
 
 def _always(matcher: Any, domain: Domain) -> bool:
-    """Says whether a matcher certainly holds of everything in a domain."""
+    """Report whether a matcher certainly holds of everything in a domain."""
     return (
         isinstance(matcher, Mapping)
         and bool(matcher)
@@ -155,7 +155,7 @@ def _operator_always(key: str, operand: Any, domain: Domain) -> bool:
 
 
 def _never(matcher: Any, domain: Domain) -> bool:
-    """Says whether a matcher certainly holds of nothing in a domain."""
+    """Report whether a matcher certainly holds of nothing in a domain."""
     if not isinstance(matcher, Mapping):
         return domain == "absent"
     return any(_operator_never(key, operand, domain) for key, operand in matcher.items())

@@ -35,7 +35,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 def aligned(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[Span]:
-    """Returns the spans that make up both lists, in order; equal and unequal ones alternate."""
+    """Return the spans that make up both lists, in order; equal and unequal ones alternate."""
     spans: list[Span] = []
     _align(left, right, (0, len(left), 0, len(right)), DEPTH_MAX, spans)
     return spans
@@ -78,7 +78,7 @@ def _add(spans: list[Span], box: Box, is_equal: bool) -> None:
 def _anchors(
     left: Sequence[Hashable], right: Sequence[Hashable], box: Box, depth: int
 ) -> list[tuple[int, int, int]]:
-    """Returns equal stretches that hold the rest together: size, place, place in the other."""
+    """Return equal stretches that hold the rest together: size, place, place in the other."""
     lo, hi, at, end = box
     if lo == hi or at == end or not depth:
         return []
@@ -98,7 +98,7 @@ def _anchors(
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the longest row of pairs in which both places rise; the first ones do already."""
+    """Return the longest row of pairs in which both places rise; the first ones do already."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def without(diff: TraceDiff, declared: Iterable[str]) -> tuple[TraceDiff, frozenset[str]]:
-    """Returns what of a diff is not declared, and which declarations something stood at.
+    """Return what of a diff is not declared, and which declarations something stood at.
 
     Left out are the first differing event, a consequence, and what the pipelines say of themselves.
     """
@@ -52,7 +52,7 @@ class _Allowed:
         self.used: set[str] = set()
 
     def covers(self, path: Steps) -> bool:
-        """Whether a difference at a path is declared."""
+        """Return whether a difference at a path is declared."""
         patterns = [
             pattern
             for pattern, steps in self._steps.items()
@@ -63,11 +63,11 @@ class _Allowed:
         return bool(patterns)
 
     def edits(self, edits: Sequence[Edit], at: Steps) -> tuple[Edit, ...]:
-        """Returns the edits that are not declared."""
+        """Return the edits that are not declared."""
         return tuple(edit for edit in edits if not self._all_of((*at, *_steps(edit.at)), edit))
 
     def _all_of(self, path: Steps, edit: Edit) -> bool:
-        """Whether a difference is declared, or all that one side alone holds there."""
+        """Return whether a difference is declared, or all that one side alone holds there."""
         if self.covers(path):
             return True
         current = edit.right if edit.left is ABSENT else edit.left
@@ -82,7 +82,7 @@ class _Allowed:
         )
 
     def call(self, call: CallDiff) -> CallDiff | None:
-        """Returns what of a call is not declared; None if all of it is."""
+        """Return what of a call is not declared; None if all of it is."""
         if None in call.sizes:
             return None if self.covers(("calls", call.agent)) else call
         at = ("context", call.agent)
@@ -95,7 +95,7 @@ class _Allowed:
         return replace(call, messages=tuple(messages), edits=edits) if changed or edits else None
 
     def turn(self, turn: TurnDiff) -> TurnDiff | None:
-        """Returns what of a turn is not declared; None if all of it is."""
+        """Return what of a turn is not declared; None if all of it is."""
         if turn.turn is None or turn.other_turn is None:
             return turn
         edits = self.edits(turn.edits, ("turn",))

@@ -97,7 +97,7 @@ class Calls:
         """Calls that differ and were not compared message by message."""
 
     def call_diffs(self) -> tuple[CallDiff, ...]:
-        """Returns the calls that differ, agent by agent in the order of their first difference."""
+        """Return the calls that differ, agent by agent in the order of their first difference."""
         calls = [
             msgspec.structs.replace(call, again=tuple(self._again.get(place, ())))
             for place, call in enumerate(self._diffs)
@@ -106,7 +106,7 @@ class Calls:
         return tuple(sorted(calls, key=lambda call: order[call.agent]))
 
     def compare(self, left: TurnView, right: TurnView) -> None:
-        """Takes in a turn of each run."""
+        """Take in a turn of each run."""
         for agent in dict.fromkeys([*left.calls_by_agent, *right.calls_by_agent]):
             mine = [self._printed(c, self._left_prints) for c in left.calls_by_agent.get(agent, ())]
             its = [
@@ -171,7 +171,7 @@ class Calls:
         )
 
     def _around(self, call: CallView) -> dict[str, Any]:
-        """What a call has beside its messages; what is not there is no key."""
+        """Return what a call has beside its messages; what is not there is no key."""
         context = call.context
         handoff_tools = {} if self._has_handoff_tools else context.handoff_tools
         fields: dict[str, Any] = {
@@ -202,7 +202,7 @@ class _Stretch(msgspec.Struct, frozen=True, gc=False):
 
 
 def _edited(left: _Stretch, right: _Stretch) -> Iterator[MessageEdit]:
-    """Yields how one range of messages becomes the other."""
+    """Yield how one range of messages becomes the other."""
     for span in aligned(left.prints, right.prints):
         if span.is_equal:
             yield Same(span.hi - span.lo)
@@ -223,7 +223,7 @@ def _edited(left: _Stretch, right: _Stretch) -> Iterator[MessageEdit]:
 def _explained(
     edits: Sequence[MessageEdit], left: ContextView, right: ContextView
 ) -> Iterator[MessageEdit]:
-    """Yields the same changes; of a message that one context lacks, with what dropped it there."""
+    """Yield the same changes; of a message that one context lacks, with what dropped it there."""
     has_cause = any(isinstance(edit, Added | Removed) for edit in edits)
     by_print, by_other_print = (_dropped(view) if has_cause else {} for view in (left, right))
     for edit in edits:
@@ -247,7 +247,7 @@ def _kind(message: Message) -> tuple[str, str, str]:
 
 
 def _folded(edits: Sequence[MessageEdit]) -> Iterator[MessageEdit]:
-    """Yields the same changes with equal messages counted together."""
+    """Yield the same changes with equal messages counted together."""
     same = 0
     for edit in edits:
         if isinstance(edit, Same):
@@ -262,7 +262,7 @@ def _folded(edits: Sequence[MessageEdit]) -> Iterator[MessageEdit]:
 
 
 def _changed(call: CallDiff) -> list[Any]:
-    """What changed, without places: equal for calls that need to be told only once."""
+    """Return what changed, without places: equal for calls that need to be told only once."""
     changes: list[Any] = []
     for edit in call.changes:
         if isinstance(edit, Changed):

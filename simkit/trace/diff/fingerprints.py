@@ -21,7 +21,7 @@ _POWERS: Final = [1]
 
 
 def fingerprint(message: Message) -> int:
-    """Returns a number that is equal for messages that say the same."""
+    """Return a number that is equal for messages that say the same."""
     return int.from_bytes(hashlib.blake2b(key_of(message_fields(message)), digest_size=15).digest())
 
 
@@ -92,7 +92,7 @@ class Fingerprints:
         self._streams: dict[int, tuple[StreamView, Chain]] = {}
 
     def of(self, context: ContextView) -> ContextPrint:
-        """Returns the fingerprint of a context of a run that is over."""
+        """Return the fingerprint of a context of a run that is over."""
         pieces: list[tuple[Chain, int, int]] = []
         for part in context.parts:
             if isinstance(part, MadePart):
@@ -120,7 +120,7 @@ def _whole(message: Message) -> tuple[Chain, int, int]:
 
 
 def common_ends(left: ContextPrint, right: ContextPrint) -> tuple[int, int]:
-    """Returns with how many equal messages two contexts begin, and with how many others end."""
+    """Return with how many equal messages two contexts begin, and with how many others end."""
     most = min(left.size, right.size)
     head = _largest(most, lambda size: left.head(size) == right.head(size))
     return head, _largest(most - head, lambda size: left.tail(size) == right.tail(size))

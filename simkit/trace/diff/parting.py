@@ -36,7 +36,7 @@ class Parting(msgspec.Struct, frozen=True):
 
 
 def first_parting(pairs: Iterable[tuple[TurnView, TurnView]]) -> Parting | None:
-    """Returns the first difference of turns held side by side; None if they are equal."""
+    """Return the first difference of turns held side by side; None if they are equal."""
     sides = _Sides()
     for before, after in pairs:
         for agent, at, left, right in _differences(before, after, sides):
@@ -57,7 +57,8 @@ class _Sides:
     def same(
         self, key: tuple[int, ...], left: Sequence[Any], right: Sequence[Any], to: int
     ) -> bool:
-        """Whether the first items of two lists are equal; a key stands for lists that only grow."""
+        """Return whether the first items of two lists are equal; a key stands for lists that only
+        grow."""
         known = self._equal.get(key, 0)
         for place in range(known, to):
             if plain(left[place]) != plain(right[place]):
@@ -66,14 +67,14 @@ class _Sides:
         return True
 
     def same_value(self, left: Any, right: Any) -> bool:
-        """Whether two values of a channel are equal."""
+        """Return whether two values of a channel are equal."""
         if not isinstance(left, Appended) or not isinstance(right, Appended):
             return bool(plain(left) == plain(right))
         key = (left.family, left.start, right.family, right.start)
         return len(left) == len(right) and self.same(key, left, right, len(left))
 
     def same_context(self, before: CallView, after: CallView) -> bool:
-        """Whether two contexts show the same; False where that takes a look at the whole."""
+        """Return whether two contexts show the same; False where that takes a look at the whole."""
         left, right = before.context, after.context
         return (
             len(left.parts) == len(right.parts)
@@ -143,7 +144,7 @@ def _run_differences(
 
 
 def _parted(before: Any, after: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the first place below a value at which two are not equal."""
+    """Yield the first place below a value at which two are not equal."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
@@ -162,7 +163,7 @@ def _parted(before: Any, after: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value without ids: messages are what they say."""
+    """Return a value without ids: messages are what they say."""
     if isinstance(value, Message):
         fields: dict[str, Any] = {"role": value.role, "content": plain(value.content)}
         if value.agent:

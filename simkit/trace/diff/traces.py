@@ -71,7 +71,7 @@ class TraceDiff(msgspec.Struct, frozen=True, gc=False):
 
 
 def trace_diff(left: View, right: View) -> TraceDiff:
-    """Returns in what two runs differ; near-linear in their sizes."""
+    """Return in what two runs differ; near-linear in their sizes."""
     declared = tuple(edits(_declared(left), _declared(right)))
     first = None
     if _driver(left) == _driver(right):
@@ -120,7 +120,7 @@ def _first_difference(
 
 
 def _paired(left: View, right: View) -> Iterator[tuple[TurnView | None, TurnView | None]]:
-    """Yields the turns side by side: those in which the same was said, then those in between."""
+    """Yield the turns side by side: those in which the same was said, then those in between."""
     for span in aligned(*([_question(turn) for turn in view.turns] for view in (left, right))):
         mine, its = left.turns[span.lo : span.hi], right.turns[span.other_lo : span.other_hi]
         yield from zip_longest(mine, its)
@@ -153,7 +153,7 @@ def _differs(turn: TurnDiff) -> bool:
 
 
 def _outcome_fields(turn: TurnView) -> dict[str, Any]:
-    """What a turn is for its user, and who worked in it."""
+    """Return what a turn is for its user, and who worked in it."""
     fields: dict[str, Any] = {
         "user": _question(turn)[1],
         "agents": [run.agent for run in turn.runs],
@@ -171,7 +171,7 @@ def _handoffs(turn: TurnView) -> list[dict[str, Any]]:
 
 
 def _start(left: View, right: View) -> TurnDiff:
-    """What stands in the state before anybody said anything."""
+    """Return what stands in the state before anybody said anything."""
     return TurnDiff(0, 0, "", state=tuple(edits(_initial_state(left), _initial_state(right))))
 
 
@@ -187,7 +187,7 @@ def _initial_state(view: View) -> dict[str, Any]:
 
 
 def _state_edits(left: View, mine: TurnView, right: View, its: TurnView) -> Iterator[Edit]:
-    """Yields what channels got, where it differs."""
+    """Yield what channels got, where it differs."""
     deltas, its_deltas = _deltas(left, mine.updates), _deltas(right, its.updates)
     inner, its_inner = _inner_deltas(left, mine.updates), _inner_deltas(right, its.updates)
     for name in dict.fromkeys([*inner, *its_inner]):
@@ -210,7 +210,7 @@ def _grows(view: View, channel: str) -> bool:
 
 
 def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
-    """Returns what each channel got, one behind the other; lists that are appended are joined."""
+    """Return what each channel got, one behind the other; list that are appended are joined."""
     deltas: dict[str, list[Any]] = {}
     for event in updates:
         for name, raw in event.update.items() if not event.state else ():
@@ -242,7 +242,7 @@ def _after(turn: TurnView, channel: str, updates: Sequence[Any]) -> Any:
 
 
 def _at_end(left: View, right: View) -> Iterator[Edit]:
-    """Yields the channels that differ after the last turn of a session."""
+    """Yield the channels that differ after the last turn of a session."""
     ends = [{turn.session: turn.state for turn in view.turns} for view in (left, right)]
     for session in ends[0].keys() & ends[1].keys():
         mine, its = (end[session] for end in ends)

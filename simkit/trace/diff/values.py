@@ -34,7 +34,7 @@ class ItemEdit(msgspec.Struct, frozen=True, gc=False):
 
 
 def message_fields(message: Message) -> dict[str, Any]:
-    """Returns what a message says, without its ids, its turn and the section that shows it."""
+    """Return what a message says, without its ids, its turn and the section that shows it."""
     text = _SERVED_ID.sub(r"call\1", message.content)
     fields: dict[str, Any] = {"role": message.role, "content": text}
     if message.agent and message.role != "system":  # Instructions are nobody's words.
@@ -47,7 +47,7 @@ def message_fields(message: Message) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as JSON; messages are what they say."""
+    """Return a value as JSON; messages are what they say."""
     if isinstance(value, Message):
         return message_fields(value)
     if isinstance(value, Mapping):
@@ -58,12 +58,12 @@ def plain(value: Any) -> Any:
 
 
 def key_of(value: Any) -> bytes:
-    """Returns what is equal for equal plain values, whatever the order of their keys."""
+    """Return what is equal for equal plain values, whatever the order of their keys."""
     return _ENCODE(value)
 
 
 def edits(left: Any, right: Any, at: str = "") -> Iterator[Edit]:
-    """Yields the places at which two plain values differ."""
+    """Yield the places at which two plain values differ."""
     if left is ABSENT or right is ABSENT:
         if left is not right:
             yield Edit(at, left, right)
@@ -94,7 +94,7 @@ def _list_edits(left: list[Any], right: list[Any], at: str) -> Iterator[Edit]:
 def item_edits(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], same_by: Sequence[str]
 ) -> Iterator[ItemEdit]:
-    """Yields the items of two lists that came, went or changed.
+    """Yield the items of two lists that came, went or changed.
 
     Where items stand against each other, those that agree in the keys ``same_by`` are one that
     changed.

@@ -40,7 +40,7 @@ class MadePart:
         """The histories that are rendered in its pieces."""
 
     def piece_messages(self) -> Iterator[Message]:
-        """Yields the part of each section that shares the message, as a message of its own."""
+        """Yield the part of each section that shares the message, as a message of its own."""
         for piece in self.pieces:
             yield replace(self.message, content=piece.content, section=piece.section, data=None)
 
@@ -145,7 +145,7 @@ class UnshownView:
         )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yields the entries: by section, then by channel, its items in their order first."""
+        """Yield the entries: by section, then by channel, its items in their order first."""
         by_source: dict[tuple[str, str], list[e.Unshown]] = {}
         for fact in self._facts:
             by_source.setdefault((fact.section, fact.channel), []).append(fact)
@@ -156,7 +156,7 @@ class UnshownView:
                     yield _cut_short(fact)
 
     def by(self, section: str) -> dict[tuple[str, str], int]:
-        """Returns how many items or values of a section were left out or cut: reason, channel."""
+        """Return how many items or values of a section were left out or cut: reason, channel."""
         counts: dict[tuple[str, str], int] = {}
         for fact in self._facts:
             if fact.section == section:
@@ -182,7 +182,7 @@ class UnshownView:
 
 
 def _fields_of(item: Any) -> Mapping[str, Any]:
-    """Returns an item's fields, except those by which an entry says where and why."""
+    """Return an item's fields, except those by which an entry says where and why."""
     if isinstance(item, Message):
         return {"text": item.content, "agent": item.agent}
     if not isinstance(item, Mapping):
@@ -283,7 +283,7 @@ class ContextView:
         return Messages(parts)
 
     def dropped(self) -> list[Dropped]:
-        """What history sections read and left out, in the order in which it was said."""
+        """Return what history sections read and left out, in the order in which it was said."""
         out: list[tuple[int, int, Dropped]] = []
         for part in self._histories():
             originals = part.stream_messages
@@ -301,7 +301,7 @@ class ContextView:
         return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
 
     def left_out(self) -> list[dict[str, Any]]:
-        """What other sections read and left out, item by item, with the reason."""
+        """Return what other sections read and left out, item by item, with the reason."""
         return list(self.unshown)
 
     def _histories(self) -> Iterator[ShownPart]:
@@ -312,7 +312,7 @@ class ContextView:
                 yield from part.shown_parts
 
     def weights(self) -> Iterator[tuple[str, str | None, int]]:
-        """Yields (section, agent, tokens) of every message; linear in the context."""
+        """Yield (section, agent, tokens) of every message; linear in the context."""
         for part in self.parts:
             if isinstance(part, MadePart):
                 if part.pieces:

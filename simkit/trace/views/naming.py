@@ -35,7 +35,7 @@ class Naming:
         ]
 
     def named(self, messages: Sequence[Message], own: Collection[int], first: int) -> list[Message]:
-        """Returns a context's messages with their sections.
+        """Return a context's messages with their sections.
 
         ``said`` are the run's own numbers, ``first`` is that of the turn's first message.
         """
@@ -64,7 +64,7 @@ class Naming:
 
 
 def _name_current(latest_first: list[Message], first: int) -> None:
-    """Names the last user message, if the turn brought it and it is of no other section."""
+    """Name the last user message, if the turn brought it and it is of no other section."""
     for place, message in enumerate(latest_first):
         if message.role == "user":
             if not message.section and message.id and message.number >= first:

@@ -24,7 +24,7 @@ class HandoffView:
         """What is known of it by now: code shows only when it is made whether it comes back."""
 
     def fields(self) -> dict[str, Any]:
-        """What a claim sees."""
+        """Return what a claim sees."""
         event = self.event
         fields: dict[str, Any] = {
             "from": event.from_agent,
@@ -65,7 +65,7 @@ class ToolView:
         self.returned_at: int | None = None
 
     def fields(self) -> dict[str, JsonValue]:
-        """What a claim sees."""
+        """Return what a claim sees."""
         return {
             "agent": self.agent,
             "tool": self.tool,
@@ -82,7 +82,7 @@ class ToolView:
 def place_among(
     tools: Sequence[ToolView], call_id: str, asked_at: Mapping[str, tuple[int, int]]
 ) -> int:
-    """Returns where a call stands among a turn's: those of one message in its order, whoever
+    """Return where a call stands among a turn's: those of one message in its order, whoever
     began first.
 
     ``asked_at`` has the message that asks for a call, and the call's place there.

@@ -91,14 +91,14 @@ class View:
         return self.turns[-1].state if self.turns else dict(self._start)
 
     def apply(self, event: e.AnyEvent) -> None:
-        """Takes the next event into account; constant work but for what the event holds."""
+        """Take the next event into account; constant work but for what the event holds."""
         self.events.append(event)
         handler = _HANDLERS.get(type(event))
         if handler is not None:
             handler(self, event)
 
     def resolved(self, value: JsonValue) -> Any:
-        """Returns a recorded value with its references to messages followed."""
+        """Return a recorded value with its references to messages followed."""
         kind = type(value)
         if kind is dict:
             if len(value) == 1:
@@ -333,7 +333,7 @@ class View:
             self.turns[-1].updates.append(event)
 
     def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
-        """Returns an update of a session's channels, its references followed."""
+        """Return an update of a session's channels, its references followed."""
         before = self.states.get(event.session)
         state = dict(self._start if before is None else before)
         values, resolved, reducers = event.values, self.resolved, self._reducers
@@ -358,7 +358,7 @@ class View:
         return update
 
     def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
-        """What the next run of a branch sees: its writes are applied when that is asked."""
+        """Return what the next run of a branch sees: its writes are applied when that is asked."""
         pending = self._pending.get(branch)
         if not pending:
             return self._branches.get(branch, otherwise)
@@ -474,7 +474,7 @@ _HANDLERS: dict[type, Any] = {
 
 
 def view_of(events: Sequence[e.AnyEvent]) -> View:
-    """Returns the view of a whole trace."""
+    """Return the view of a whole trace."""
     view = View()
     for event in events:
         view.apply(event)
@@ -482,5 +482,5 @@ def view_of(events: Sequence[e.AnyEvent]) -> View:
 
 
 def said_in(view: View) -> list[dict[str, Any]]:
-    """Returns what each turn has said, for those that wait for it."""
+    """Return what each turn has said, for those that wait for it."""
     return [{"reply": turn.reply} for turn in view.turns]
