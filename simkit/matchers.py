@@ -63,7 +63,8 @@ class Expected:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, source: Any, source_text: str, shown_value: Any = None) -> None:
-        """``written`` is how it was called; ``shown`` the Python value that it holds, if one."""
+        """``source_text`` is how it was called; ``shown_value`` the Python value that it holds, if
+        one."""
         self.source = plain(source)
         """The matcher, as a scenario file would write it."""
         self._source_text, self._shown_value = source_text, shown_value

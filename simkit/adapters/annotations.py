@@ -40,7 +40,7 @@ class AnnotationListener(Protocol):
         """An agent went to work."""
 
     def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
-        """It is done, or has failed."""
+        """Handle the end, or the failure, of marked code."""
 
     def handed_over(
         self, source: str, to: str, payload: Any, type: str | None, query: str | None

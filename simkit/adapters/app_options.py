@@ -18,7 +18,7 @@ from simkit.trace.store import copied
 
 
 def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
-    """Return the way to run ``what``, the first unless the app names another.
+    """Return the way to run ``noun``, the first unless the app names another.
 
     Raises FunctionMissing for a way that there is not.
     """

@@ -69,7 +69,7 @@ def build(
 
     A class is instantiated, a function without parameters called (a factory), for each session; a
     function of one parameter is called with each message, and told its ``session`` if it takes
-    one. ``made`` is what it made already; ``call`` calls a factory. Raises FunctionMissing for
+    one. ``built`` is what it made already; ``call`` calls a factory. Raises FunctionMissing for
     anything else.
     """
     if is_factory(subject):

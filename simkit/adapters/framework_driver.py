@@ -44,7 +44,7 @@ class UseTool(Protocol):
         request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
-        """Return the result, or an awaitable of it; ``asked`` is the model's request, if known.
+        """Return the result, or an awaitable of it; ``request`` is the model's request, if known.
 
         ``returns`` is what the tool says that it returns, if it does: an annotation
         (``returned_by(function)``), or a JSON Schema.

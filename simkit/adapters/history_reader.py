@@ -83,7 +83,7 @@ class Readings:
         words: object,
         count: Counter,
     ) -> MessageHistory:
-        """Return the next history of ``whose``: ``ours`` depends on the message and on ``words``
+        """Return the next history of ``owner``: ``ours`` depends on the message and on ``words``
         alone."""
         reading = self._last.setdefault(owner, MessageHistory())
         size = reading.same(messages, words)

@@ -69,7 +69,7 @@ def _pairs(event: e.ContextBuilt, tools: Mapping[str, str]) -> Iterator[tuple[st
 
 
 def with_targets(message: Message, targets: Mapping[str, str]) -> Message:
-    """Return a message whose ordinary calls pass control to the agents that ``asked`` has."""
+    """Return a message whose ordinary calls pass control to the agents that ``targets`` has."""
     calls = tuple(
         call_of(call.id, call.name, call.args, targets[call.id])
         if not call.is_handoff and call.id in targets

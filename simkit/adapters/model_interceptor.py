@@ -62,7 +62,7 @@ class Answerer(Protocol):
     ) -> Decision:
         """Answer a model call, or let it through; raise PipelineError where it cannot.
 
-        ``told`` is called with the whole answer, as soon as that is there.
+        ``answered`` is called with the whole answer, as soon as that is there.
         """
 
     def decide_other(
@@ -381,7 +381,7 @@ class ModelInterceptor:
             mark.run = self._recorder.begin_marked(mark.agent, self._around())
 
     def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
-        """It is done, or has failed."""
+        """Record that the mark's work is done, or has failed."""
         self.wait_turn()
         with self.lock:
             if mark.run is not None:

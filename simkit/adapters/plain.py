@@ -22,7 +22,8 @@ class PlainPilot(FrameworkDriver):
     def __init__(
         self, subject: Any, app: App, adapter_context: AdapterContext, subject_value: Any = None
     ) -> None:
-        """``made`` is what the factory ``subject`` has made already: the first session's."""
+        """``subject_value`` is what the factory ``subject`` has made already: the first
+        session's."""
         self._subject, self._app, self._adapter_context = subject, app, adapter_context
         self._subject_value = subject_value
         self._talks: dict[str, Talk] = {}

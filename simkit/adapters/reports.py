@@ -310,7 +310,8 @@ def reply_in(request: HttpRequest) -> Reply:
 
 
 def turn_told(turn: UserTurn, number: int, initial_state: Mapping[str, JsonValue]) -> HttpResponse:
-    """Return what tells a program its turn; ``given`` is what the session's state begins as."""
+    """Return what tells a program its turn; ``initial_state`` is what the session's state begins
+    as."""
     fields: dict[str, Any] = {
         "turn": number,
         "session": turn.session,

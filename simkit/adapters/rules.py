@@ -74,8 +74,8 @@ def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
 def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) -> None:
     """Raise ScriptMisfit for a rule of an agent that never ran and is nearly called like one.
 
-    ``known`` are the agents that the framework knows, ``met`` those that ran. Which others code
-    may make, nobody knows: the names alone say that one was misspelt.
+    ``known`` are the agents that the framework knows, ``agents_met`` those that ran. Which others
+    code may make, nobody knows: the names alone say that one was misspelt.
     """
     for agent in _unmet(app.agents, {*known, *agents_met}):
         names = dict.fromkeys((*known, *agents_met))

@@ -28,7 +28,7 @@ class ContextScope(Generic[ValueT]):
 
     @contextmanager
     def inside(self, value: ValueT) -> Iterator[None]:
-        """Make what is done, and started, in here belong to ``one``.
+        """Make what is done, and started, in here belong to ``value``.
 
         It may be left in another context than it was entered in, as streams are.
         """
@@ -115,7 +115,7 @@ class ParallelGroups(Generic[KeyT]):
         self._groups: dict[KeyT, str] = {}
 
     def begin(self, key: KeyT, around: object) -> None:
-        """It was begun by the code of ``around``."""
+        """Record that the code of ``around`` has begun the run of a key."""
         self._waiting[key] = around
 
     def those_with(self, key: KeyT) -> list[KeyT]:
@@ -126,7 +126,7 @@ class ParallelGroups(Generic[KeyT]):
         return [other for other, place in self._waiting.items() if place is around]
 
     def starts(self, key: KeyT) -> str:
-        """It goes to work; returns its group, which is new with the first of several."""
+        """Start the run of a key; return its group, which is new with the first of several."""
         siblings = self.those_with(key)
         if key not in self._groups and len(siblings) > 1:
             self._groups |= dict.fromkeys(siblings, self._recorder.begin_group())
@@ -134,7 +134,7 @@ class ParallelGroups(Generic[KeyT]):
         return self._groups.pop(key, "")
 
     def ended(self, key: KeyT) -> None:
-        """It is over, whether it went to work or not."""
+        """Forget a key, whether its run went to work or not."""
         self._waiting.pop(key, None)
         self._groups.pop(key, None)
 

@@ -98,7 +98,7 @@ class ServedRun:
         self._reply: Reply | None = None
         """How the program says that the turn ends."""
         self._is_led = False
-        """It says itself when a turn begins: from then on, contexts begin none."""
+        """Take the program's report that a turn begins: from then on, contexts begin none."""
         self._marks = SessionMarks()
         self._failed: Fails | None = None
         """The failure with which the program was last answered, and with nothing since."""

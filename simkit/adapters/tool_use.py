@@ -84,7 +84,7 @@ class ToolUse:
     ) -> Any:
         """Return the tool's result; raise what it fails with, and RunHalted for no result.
 
-        ``asked`` is the model's request, where that is known; ``returns`` is what the tool says
+        ``request`` is the model's request, where that is known; ``returns`` is what the tool says
         that it returns: an annotation, or a JSON Schema.
         """
         self._gate.wait_turn()

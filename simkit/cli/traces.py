@@ -152,7 +152,7 @@ class Scenarios:
     """Finds the scenarios that traces are of; reads each file once."""
 
     def __init__(self, question: str = "") -> None:
-        """``asked`` is the ``PATH[::NAME]`` that the user named; it stands for all traces."""
+        """``question`` is the ``PATH[::NAME]`` that the user named; it stands for all traces."""
         self._question, self._identities = question, Identities()
         self._items_by_file: dict[str, list[ScenarioCase]] = {}
 

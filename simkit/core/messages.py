@@ -125,7 +125,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     to: str = ""
     """The agent to which it passes control, where the name does not say that."""
     is_ordinary: bool = False
-    """It passes control to nobody, although its name begins as if it did."""
+    """Whether the tool passes control to nobody, although its name begins as if it did."""
 
     @property
     def target(self) -> str:

@@ -76,7 +76,7 @@ class ParsedResponse(msgspec.Struct, frozen=True, gc=False):
     id: str = ""
     """The response's id."""
     error: Fails | None = None
-    """It is an error, or a broken stream; the message is then what had come."""
+    """The error or broken stream; the message is then what had come before it."""
 
 
 class Protocol(msgspec.Struct, frozen=True):
@@ -93,7 +93,8 @@ class Protocol(msgspec.Struct, frozen=True):
     parse_request: Callable[[HttpRequest], ParsedRequest]
     """Reads a request; raises WireInvalid, naming the field."""
     build_request: Callable[[ParsedRequest], HttpRequest]
-    """Writes a request to the provider's own address, of which ``asked`` reads the same again."""
+    """Writes a request to the provider's own address, of which ``parse_request`` reads the same
+    again."""
     served: Callable[[OutgoingReply, ParsedRequest], HttpResponse]
     """Renders an answer, as a body or as the full event stream; raises WireInvalid, naming the
     word, for what this provider does not send."""

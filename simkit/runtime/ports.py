@@ -136,7 +136,7 @@ class UserTurn(msgspec.Struct, frozen=True):
     value: JsonValue = None
     """The message as a value, where it is more than text; or the answer to an interrupt."""
     resumes: bool = False
-    """It answers an interrupt."""
+    """Whether the turn answers an interrupt."""
     session: str = "s1"
     project: str = "p1"
     not_before: int = 0

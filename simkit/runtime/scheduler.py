@@ -28,7 +28,7 @@ class Together:
 
 
 class Waiting:
-    """Asks the user something; ``asked`` is the event that says so."""
+    """Asks the user something; ``question`` is the event that says so."""
 
     __slots__ = ("question",)
 

@@ -108,7 +108,7 @@ class State:
         text_channels: frozenset[str],
         schemas: Mapping[str, JsonValue],
     ) -> None:
-        """``spoken`` are the channels that hold messages, the conversation among them."""
+        """``text_channels`` are the channels that hold messages, the conversation among them."""
         self._channels, self._conversation, self._text_channels = (
             channels,
             conversation,

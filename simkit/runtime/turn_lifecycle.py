@@ -78,8 +78,8 @@ def revived(
     """Bring a turn that waits for the user back to life in a new process.
 
     The turn runs once more from its start, unheard, on what the store held then: replies and
-    tool results are those of its own turn, so it comes to the same question. ``said`` is what the
-    user said in it.
+    tool results are those of its own turn, so it comes to the same question. ``user_turn`` is what
+    the user said in it.
     """
     session = conversation.name
     saved = sessions.saved[session]

@@ -16,7 +16,7 @@ _HEAD = (e.RunStarted, e.SessionStarted, e.RunFinished)
 
 
 def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcome | str) -> str:
-    """Return what is said of a rule that does not hold; ``seen`` is what came of its run, or why
+    """Return what is said of a rule that does not hold; ``outcome`` is what came of its run, or why
     it could not go on."""
     return "\n".join(
         (

@@ -63,7 +63,7 @@ class AdkLog:
         return Place(agent_run, place)
 
     def ended(self, agent_run: AgentRun) -> None:
-        """It is over, however it ended."""
+        """Close the agent run, however it ended."""
         with self.writing():
             for place in agent_run.parked:
                 if place.run is not None:
@@ -152,7 +152,7 @@ class AdkLog:
         return "" if outer.agent is not None else self._parallel_groups.starts(outer.agent_run)
 
     def agent_ended(self, place: Place, problem: BaseException | None, last: Any) -> None:
-        """It is over, or left behind its ``last`` event: then it may go on later."""
+        """Close an agent run, or leave it after its ``last`` event: then it may go on later."""
         run = place.run
         with self.writing():
             if run is None or run.is_over:

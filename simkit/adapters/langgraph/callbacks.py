@@ -23,7 +23,7 @@ class Hearer(Protocol):
         """A node's code is about to run."""
 
     def returned(self, namespace: str, value: Any) -> None:
-        """It returned."""
+        """Handle the end of a chain."""
 
     def wrote(self, namespace: str, node: str, input: Any, result: Any) -> None:
         """The same, with what it was given."""
@@ -32,13 +32,13 @@ class Hearer(Protocol):
         """A filter has made less out of messages."""
 
     def raised(self, namespace: str, problem: BaseException) -> None:
-        """It raised."""
+        """Handle the error of a chain."""
 
     def tool_began(self, call_id: str) -> None:
         """A tool is carried out."""
 
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
-        """It is done, or has failed."""
+        """Handle the end, or the failure, of a tool."""
 
     def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
         """A model is asked."""
@@ -50,10 +50,10 @@ class Hearer(Protocol):
         reply: BaseMessage,
         tools: Sequence[str],
     ) -> None:
-        """It answered."""
+        """Handle a model's answer."""
 
     def model_failed(self, identity: Any) -> None:
-        """It gave no answer."""
+        """Handle a model call without an answer."""
 
 
 class Callbacks(BaseCallbackHandler):  # type: ignore[misc]

@@ -152,7 +152,7 @@ class Conversions:
         """The one that went on last: agents mostly share what is at the front of their lists."""
 
     def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
-        """Return messages in our words; ``whose`` tells lists apart of which each grows."""
+        """Return messages in our words; ``owner`` tells lists apart of which each grows."""
         # Instructions are mostly made anew for each call.
         front = next(
             (n for n, message in enumerate(messages) if message.type != "system"), len(messages)

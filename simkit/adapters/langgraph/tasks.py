@@ -77,9 +77,9 @@ class NodeTask:
         """Of the graph whose node it is."""
         self.agent = self.node
         self.is_own = True
-        """It is an activation of its agent; else a part of one."""
+        """Whether the task is an activation of its agent; else it is a part of one."""
         self.is_saved = False
-        """It was done before the graph stopped, and does not work again."""
+        """Whether it was done before the graph stopped, and does not work again."""
         self.is_sent = "__pregel_push" in payload["triggers"]
         """A `Send`, or code, started it."""
         self.sent_input = payload["input"] if self.is_sent or path else None

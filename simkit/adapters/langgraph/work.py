@@ -98,7 +98,7 @@ class Work:
         calling.set(call_id)
 
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
-        """It came back; told here where its function was never called."""
+        """Record a tool's result, where its function was never called."""
         if isinstance(result, ToolMessage) and result.status == "error":
             problem = problem or text_of(result)
         with self._writing():
@@ -124,7 +124,7 @@ class Work:
                 self._models[identity] = run, run.model_calls
 
     def model_failed(self, identity: Any) -> None:
-        """It gave no answer: the wire has seen why, or nobody could."""
+        """Forget a model call without an answer: the wire has seen why, or nobody could."""
         with self._writing():
             self._models.pop(identity, None)
 

@@ -96,7 +96,7 @@ class AgentRunLog:
         return agent_run
 
     def ended(self, agent_run: AgentRun, result: Any) -> None:
-        """It has returned. Whoever is at work then without an output was stopped."""
+        """Close a run that has returned; an agent at work without an output was stopped."""
         with self.writing():
             self.look(agent_run)
             self._tell_refusals(agent_run, result)
@@ -113,7 +113,7 @@ class AgentRunLog:
             self._close(agent_run, "interrupted" if waits else otherwise)
 
     def failed(self, agent_run: AgentRun, problem: BaseException) -> None:
-        """It has raised."""
+        """Close a run that has raised."""
         with self.writing():
             self.look(agent_run)
             if problem is not self._reported_problem:

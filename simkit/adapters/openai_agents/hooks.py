@@ -42,7 +42,7 @@ class FlightHooks(RunHooks[Any]):
         await self._inner.on_llm_end(context, agent, response)
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-        """It has put out what the agent_run ends with."""
+        """Handle the agent's output, with which the run ends."""
         self._log.agent_ended(self._agent_run, output)
         await self._inner.on_agent_end(context, agent, output)
 
@@ -60,7 +60,7 @@ class FlightHooks(RunHooks[Any]):
         await self._inner.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-        """It came back."""
+        """Handle a tool's result."""
         if not isinstance(tool, FunctionTool):
             tool_ended(self._log, self._agent_run, tool, result)
         with self._log.writing():

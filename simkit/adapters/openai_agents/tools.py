@@ -76,7 +76,7 @@ def tool_began(log: AgentRunLog, agent_run: AgentRun, tool: Any) -> None:
 
 
 def tool_ended(log: AgentRunLog, agent_run: AgentRun, tool: Any, result: Any) -> None:
-    """It came back."""
+    """Record a tool's result."""
     request = agent_run.open_tools.pop(id(tool), None)
     if request is not None:
         with log.writing():

@@ -28,7 +28,7 @@ class SpanListener(Protocol):
         """A span begins inside another one, or inside none that is valid."""
 
     def ended(self, span: trace.Span) -> None:
-        """It is over; told again if it is ended again."""
+        """Handle the end of a span; called again if it is ended again."""
 
 
 class UnrecordedSpan(trace.Span):

@@ -118,7 +118,7 @@ class AgentRunLog:
         return agent_run
 
     def started(self, agent_run: AgentRun) -> None:
-        """It goes to work; those that were begun beside it are known by now."""
+        """Start an agent run; those that were begun beside it are known by now."""
         with self.writing():
             if agent_run.run is None or agent_run.run.is_over:
                 self._start(agent_run)
@@ -159,7 +159,7 @@ class AgentRunLog:
         return source.outer
 
     def ended(self, agent_run: AgentRun, output: Any = None) -> None:
-        """It is done."""
+        """Record that the agent run ended normally with its output."""
         with self.writing():
             self.look(agent_run)
             requests = _requests_in(output)
@@ -172,7 +172,7 @@ class AgentRunLog:
             )
 
     def failed(self, agent_run: AgentRun, problem: BaseException) -> None:
-        """It has raised."""
+        """Record that the agent run has raised."""
         with self.writing():
             self.look(agent_run)
             self._close(agent_run, ending(problem, RunCancelled))

@@ -49,7 +49,7 @@ def _exception(name: str, text: str) -> Exception:
 
 
 def real_result(tool: str, real: Callable[[], Any], record: Callable[[HttpResponse], None]) -> Any:
-    """Call a tool, and return its result or an awaitable of it; ``came`` takes what came of it.
+    """Call a tool, and return its result or an awaitable of it; ``record`` takes what came of it.
 
     Raises what the tool raises, and CassetteInvalid for a result that is no plain data.
     """

@@ -115,7 +115,7 @@ class Traffic:
     def answered(
         self, exchange: Exchange, answer: HttpAnswer, forwarded: HttpRequest | None = None
     ) -> None:
-        """Take in what was really answered; ``sent`` is the request as a client sent it.
+        """Take in what was really answered; ``forwarded`` is the request as a client sent it.
 
         One that asks something else than was asked here, as clients of other versions may write
         it, is recorded as it was asked: so replay finds it.

@@ -113,7 +113,8 @@ def _refuse_what_is_there(file: Path) -> None:
 
 
 def _app(first: First, file: Path, *, with_paths: bool = False) -> dict[str, Any]:
-    """Return the app's options; with ``found``, the folder too in which its module was found."""
+    """Return the app's options; with ``with_paths``, the folder too in which its module was
+    found."""
     folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
     root = root_of(first.pipeline) if with_paths else None
     if root is not None and root not in folders:

@@ -118,7 +118,7 @@ class Redactor:
         """``environ`` is read for the values of variables whose names say that they are secret.
 
         ``variables`` names more of them: their values are secret whatever they are called.
-        ``personal`` names what else is to go: ``email``, ``phone``. ``written`` are values that
+        ``personal`` names what else is to go: ``email``, ``phone``. ``literals`` are values that
         the user's files hold under such names.
         """
         named = {value for name in variables if (value := environ.get(name, ""))}

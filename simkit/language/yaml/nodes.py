@@ -101,7 +101,7 @@ def last_line(node: Node) -> int:
 
 
 def _path_to(node: Node, target: Node, visited: set[int]) -> SourcePath | None:
-    """Return the first path from ``node`` to ``wanted``, a value or a key, or None."""
+    """Return the first path from ``node`` to ``target``, a value or a key, or None."""
     if node is target:
         return ()
     if id(node) in visited or isinstance(node, ScalarNode):

@@ -105,7 +105,7 @@ def _reference(kind: str, block: Record, at: str) -> extra.Extras:
 def blocks_said(message: Message, reply: OutgoingReply | None = None) -> list[dict[str, JsonValue]]:
     """Return the blocks that a message is, in the order in which the provider sends them.
 
-    ``said`` has what a script says beside.
+    ``reply`` has what a script says beside.
     """
     reasoning = extra.parts_in(message, extra.REASONING)
     thinking_blocks = [dict(block) for block in reasoning if block.get("type") in THINKING]

@@ -30,7 +30,7 @@ class Numbered:
     """The calls of one conversation: gives ids to those without; finds what a result answers."""
 
     def __init__(self, count: int = 0) -> None:
-        """``made`` calls came before."""
+        """``count`` calls came before."""
         self._count = count
         self._waiting: dict[str, str] = {}
 

@@ -192,7 +192,8 @@ def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
 
 
 def usage_of(usage: Record, at: str, input_word: str, output_word: str) -> Usage:
-    """Read what was counted; ``sent`` and ``made`` are an interface's words for both sides."""
+    """Read what was counted; ``input_word`` and ``output_word`` are an interface's words for both
+    sides."""
     read = maybe(usage, f"{input_word}_tokens_details", dict[str, JsonValue](), at)
     details = maybe(usage, f"{output_word}_tokens_details", dict[str, JsonValue](), at)
     keys = f"{input_word}_tokens", f"{output_word}_tokens"

@@ -54,7 +54,7 @@ class Stream:
         """How far the source was read."""
         self.numbers_kept: list[int] = []
         self.cuts: list[Cut] = []
-        """With ``kept``: what is settled, but no event has told yet."""
+        """With ``keep_new``: what is settled, but no event has told yet."""
         self.restarts = restarts
         """An older stream of this name has been told, and is to be forgotten."""
 

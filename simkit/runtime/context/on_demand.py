@@ -21,7 +21,7 @@ class ContextMessages:
         messages: Sequence[Message],
         history: Callable[[Shown], list[Message]],
     ) -> None:
-        """``said`` is what the run itself said and heard; ``history`` has a part's messages."""
+        """``messages`` is what the run itself said and heard; ``history`` has a part's messages."""
         self._parts, self._messages, self._history = parts, tuple(messages), history
 
     def sections(self) -> dict[str, list[Message]]:

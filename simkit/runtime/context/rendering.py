@@ -74,7 +74,7 @@ def shortened(
 ) -> tuple[Any, list[Loss]]:
     """Return a value in which the text at each path is cut to its number of characters.
 
-    What was cut is told where it is at one of the paths ``shown``; without them, everywhere.
+    What was cut is told where it is at one of the paths ``paths_kept``; without them, everywhere.
     """
     losses: list[Loss] = []
     for path, most in (preview or {}).items():

@@ -1,7 +1,7 @@
 """A scenario's run, turn by turn, and after every restart in a new process that reads its store.
 
-From the ground up: ``processes`` (what takes turns, and this process), ``elsewhere`` (a new one),
-``running`` (the run, across them), ``comparing`` (the runs that it is held against).
+From the ground up: ``processes`` (what takes turns, and this process), ``subprocess_worker`` (a
+new one), ``running`` (the run, across them), ``comparing`` (the runs that it is held against).
 """
 
 from simkit.session.execution.comparing import alone, unbroken

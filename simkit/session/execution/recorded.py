@@ -164,19 +164,19 @@ def _top(folder: Path) -> Path | None:
     )
 
 
-def what_was_recorded(traffic: Traffic, path: Path, interactions: int | None) -> str:
-    """Describe what became of the traffic; ``written`` is None where the scenario failed."""
+def what_was_recorded(traffic: Traffic, path: Path, saved_count: int | None) -> str:
+    """Describe what became of the traffic; ``saved_count`` is None where the scenario failed."""
     if traffic.mode in ("none", "verify"):
         return ""
     if traffic.mode == "once" and not traffic.is_live:
         return f"nothing was recorded: {path} answered; --mode all records it anew"
-    if interactions is None:
+    if saved_count is None:
         return "nothing was written, since the scenario failed; --keep-failed writes even then"
     lost = traffic.unanswered()
     never = f"{counted(len(lost), 'request')} had no answer, or only the beginning of one"
     listed = "".join(f"\n  {line}" for line in dict.fromkeys(lost))
-    if not interactions:
+    if not saved_count:
         why = f"{never}:{listed}" if lost else "nothing was sent"
         return f"nothing was recorded: {why}"
-    done = f"recorded: {counted(interactions, 'interaction')} in {path}"
+    done = f"recorded: {counted(saved_count, 'interaction')} in {path}"
     return f"{done}; {never}:{listed}" if lost else done

@@ -53,7 +53,7 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
     """Why the script cannot be served."""
     path: tuple[str | int, ...] = ()
     is_misfit: bool = False
-    """It is the pipeline that does not do what the script says."""
+    """Whether the pipeline does not do what the script says."""
     missing: str = ""
     """The function that is not there."""
     asks: Outgoing | None = None

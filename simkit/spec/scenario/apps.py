@@ -262,7 +262,7 @@ class RecordOptions(YamlModel):
     """Tools of `app.tools` whose calls are recorded, and answered from the cassette."""
 
     def redactor(self, environ: Mapping[str, str], literals: Iterable[str] = ()) -> Redactor:
-        """Return what takes secrets out of all that is written; ``written`` are those of files."""
+        """Return what takes secrets out of all that is written; ``literals`` are those of files."""
         return Redactor(environ, self.secrets, self.personal, literals)
 
 
@@ -338,7 +338,7 @@ class App(msgspec.Struct, frozen=True):
     channels: Mapping[str, Channel] = {}
     """What such a program tells of its state."""
     is_apart: bool = False
-    """It runs beside a run of its own: its modules are imported anew, at the time of that one."""
+    """Whether it runs beside another run: its modules are imported anew, at that run's time."""
 
 
 _ADVICE: Final = {

@@ -68,9 +68,10 @@ Values = Mapping[str, tuple[str, Iterable[str]] | tuple[str, Iterable[str], Coll
 class ClaimNames:
     """Checks the claims of one scenario against the names of its pipeline."""
 
-    def __init__(self, document: Document, known: KnownNames, subject: Any = None) -> None:
-        """``given`` is the state before the first turn: what was said there may name any tool."""
-        self._document, self._known, self._subject = document, known, subject
+    def __init__(self, document: Document, known: KnownNames, initial_state: Any = None) -> None:
+        """``initial_state`` is the state before the first turn: what was said there may name any
+        tool."""
+        self._document, self._known, self._initial_state = document, known, initial_state
         self._members, self._channels, self._tools = known.agents, known.channels, known.tools
 
     def check(self, expect: Expect, at: SourcePath) -> None:
@@ -297,7 +298,7 @@ class ClaimNames:
         if ANYTHING in (self._tools, self._members):
             return ANYTHING, ()
         handing_on = (f"{HANDOFF_PREFIX}{name}" for name in self._members)
-        also = {*self._known.declared_tools, *handing_on, *_words_in(self._subject)}
+        also = {*self._known.declared_tools, *handing_on, *_words_in(self._initial_state)}
         return self._tools, also
 
     def _texts(

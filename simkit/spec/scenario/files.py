@@ -90,7 +90,8 @@ class Prepared(msgspec.Struct, frozen=True):
         return self.document.error(("needs",), self.unmet)
 
     def turn_after(self, place: int, turn_values: Sequence[Mapping[str, Any]]) -> Turn:
-        """Return a turn as it is after others have ``said`` something; raise SourceError."""
+        """Return a turn as it is after others have the values ``turn_values``; raise
+        SourceError."""
         turn = self.scenario.turns[place]
         if place not in self.waiting:
             return turn
@@ -98,7 +99,7 @@ class Prepared(msgspec.Struct, frozen=True):
         return validated_at(Turn, data, self.document, ("turns", place))
 
     def after(self, turn_values: Sequence[Mapping[str, Any]]) -> Prepared:
-        """Return the scenario as it is after its turns have ``said`` something."""
+        """Return the scenario as it is after its turns have the values ``turn_values``."""
         if not self.waiting:
             return self
         places = [place for place in sorted(self.waiting) if WHOLE < place < len(turn_values)]

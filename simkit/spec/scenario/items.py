@@ -188,7 +188,7 @@ def _needs(
 ) -> Iterator[str]:
     """Yield what a document needs, and the files under its ``use``; what is wrong is told later.
 
-    ``seen`` are the files read so far: ``use`` may go round in a circle.
+    ``files_read`` are the files read so far: ``use`` may go round in a circle.
     """
     for name in _texts(values.get("use")):
         shared = str(Path(file).parent / name)

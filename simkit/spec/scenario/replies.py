@@ -286,7 +286,7 @@ class ToolAnswers(msgspec.Struct, frozen=True):
     successive: bool
     """Each answer is used once; otherwise the first that fits answers every call."""
     may_wait: bool = False
-    """It was told for every turn: a turn that calls the tool less leaves nothing over."""
+    """Whether it holds for every turn: a turn that calls the tool less leaves nothing over."""
 
 
 class ToolLine(YamlModel):

@@ -25,7 +25,7 @@ class Flaw(msgspec.Struct, frozen=True):
     advice: str = ""
     """What to do now, where the catalogue cannot say it as well."""
     key: bool = False
-    """It is the key at the path, not its value, that is odd."""
+    """Whether the key at the path is odd, not its value."""
 
 
 class Problem(msgspec.Struct, frozen=True):

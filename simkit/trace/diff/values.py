@@ -26,7 +26,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
 
 class ItemEdit(msgspec.Struct, frozen=True, gc=False):
-    """An item of a list that came (``one`` is None), went (``other`` is None) or changed."""
+    """An item of a list that came (``left`` is None), went (``right`` is None) or changed."""
 
     left: Mapping[str, Any] | None
     right: Mapping[str, Any] | None

@@ -37,7 +37,7 @@ class Naming:
     def named(self, messages: Sequence[Message], own: Collection[int], first: int) -> list[Message]:
         """Return a context's messages with their sections.
 
-        ``said`` are the run's own numbers, ``first`` is that of the turn's first message.
+        ``numbers`` are the run's own numbers, ``first`` is that of the turn's first message.
         """
         named_messages: list[Message] = []
         is_front, is_current_found = True, False
