@@ -89,9 +89,9 @@ class CallLog(EventWriter):
         self.sink.emit(
             e.ToolCalled(
                 *self.at(request.agent, request.run),
-                call.id,
-                call.name,
-                call.args if args is None else args,
+                call_id=call.id,
+                tool=call.name,
+                args=call.args if args is None else args,
             )
         )
 
@@ -107,9 +107,11 @@ class CallLog(EventWriter):
         where = self.at(request.agent, request.run)
         call = request.call
         if error:
-            self.sink.emit(e.ToolFailed(*where, call.id, call.name, error))
+            self.sink.emit(e.ToolFailed(*where, call_id=call.id, tool=call.name, error=error))
         else:
-            self.sink.emit(e.ToolReturned(*where, call.id, call.name, canonical(result)))
+            self.sink.emit(
+                e.ToolReturned(*where, call_id=call.id, tool=call.name, result=canonical(result))
+            )
 
     def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:
         """Return a call that no model asked for: the pipeline's own code made it."""
@@ -136,9 +138,17 @@ class CallLog(EventWriter):
         """
         self.numbers.handoffs += 1
         event = e.HandoffRequested(
-            *self.at(source, run), f"h{self.numbers.handoffs}", source, to, type or "handoff",
-            "transfer", query, canonical(payload), call_id, is_taken,
-        )  # fmt: skip
+            *self.at(source, run),
+            handoff=f"h{self.numbers.handoffs}",
+            from_agent=source,
+            to_agent=to,
+            type=type or "handoff",
+            mode="transfer",
+            query=query,
+            payload=canonical(payload),
+            call_id=call_id,
+            is_taken=is_taken,
+        )
         self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
         self.sink.emit(event)
         self.requested.append(event)
@@ -148,11 +158,19 @@ class CallLog(EventWriter):
         self.requested.remove(request)
         self.sink.emit(
             e.HandoffRejected(
-                *self.at()[:3], request.agent, request.run, request.handoff, request.from_agent,
-                request.to_agent, request.type, request.mode, request.query, request.payload,
-                reason,
+                *self.at()[:3],
+                request.agent,
+                request.run,
+                handoff=request.handoff,
+                from_agent=request.from_agent,
+                to_agent=request.to_agent,
+                type=request.type,
+                mode=request.mode,
+                query=request.query,
+                payload=request.payload,
+                reason=reason,
             )
-        )  # fmt: skip
+        )
 
     def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
         """Report the handoff that a model asks for by a call."""

@@ -365,7 +365,9 @@ class CodeDriver:
             run = self._driver.run_around()  # Of whoever asks: nobody's, where that is not known.
             self._recorder.sink.emit(
                 e.UncontrolledEffect(
-                    *self._recorder.at(run.agent if run is not None else "", run), effect, where
+                    *self._recorder.at(run.agent if run is not None else "", run),
+                    effect=effect,
+                    where=where,
                 )
             )
 

@@ -64,16 +64,24 @@ class EventWriter:
         self.failures.add(call)
         wait_ms = round((retry_after or 0) * 1_000)
         self.sink.emit(
-            e.ModelFailed(*self.at(run.agent, run), call, error, status, message, wait_ms, partial)
+            e.ModelFailed(
+                *self.at(run.agent, run),
+                call=call,
+                error=error,
+                status=status,
+                message=message,
+                retry_after_ms=wait_ms,
+                partial=partial,
+            )
         )
 
     def disturbed(self, run: Run, fault: str) -> None:
         """A planned fault takes the place of an answer."""
-        self.sink.emit(e.FaultInjected(*self.at(run.agent, run), fault))
+        self.sink.emit(e.FaultInjected(*self.at(run.agent, run), fault=fault))
 
     def retried(self, run: Run, call: str, attempt: int) -> None:
         """A call that failed is made again."""
-        self.sink.emit(e.ModelRetried(*self.at(run.agent, run), call, attempt))
+        self.sink.emit(e.ModelRetried(*self.at(run.agent, run), call=call, attempt=attempt))
 
     def log_recorded(
         self, level: str, logger: str, message: str, error: str, run: Run | None
@@ -81,7 +89,11 @@ class EventWriter:
         """Record that the pipeline's code made a log record, in ``run`` where it is one's work."""
         with self.lock:
             agent = run.agent if run is not None else ""
-            self.sink.emit(e.LogRecorded(*self.at(agent, run), level, logger, message, error))
+            self.sink.emit(
+                e.LogRecorded(
+                    *self.at(agent, run), level=level, logger=logger, message=message, error=error
+                )
+            )
 
     def unread(self, request: HttpRequest) -> None:
         """A request went to a model's provider in words that nobody here reads."""
@@ -117,7 +129,7 @@ class EventWriter:
         self.sink.emit(
             e.StateUpdated(
                 *self.at(agent, run),
-                {name: self.told_as(value) for name, value in update.items()},
+                update={name: self.told_as(value) for name, value in update.items()},
                 values={n: self.told_as(v) for n, v in values.items()} if values else None,
                 cause=cause,
                 group=group,

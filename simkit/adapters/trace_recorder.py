@@ -165,11 +165,21 @@ class TraceRecorder(CallLog):
             input = payload if payload is not None else input
             self.sink.emit(
                 e.HandoffMade(
-                    self.clock.now(), self.session, self.turn, order.agent, order.run, handoff,
-                    source, agent, order.type, mode, order.query, order.payload,
-                    self._handoffs,
+                    self.clock.now(),
+                    self.session,
+                    self.turn,
+                    order.agent,
+                    order.run,
+                    handoff=handoff,
+                    from_agent=source,
+                    to_agent=agent,
+                    type=order.type,
+                    mode=mode,
+                    query=order.query,
+                    payload=order.payload,
+                    depth=self._handoffs,
                 )
-            )  # fmt: skip
+            )
         self.runs.append(run)
         self.sink.emit(
             e.AgentStarted(
@@ -216,7 +226,7 @@ class TraceRecorder(CallLog):
 
     def interrupted(self, run: Run, question: JsonValue) -> None:
         """An agent asks the user; its run is over until there is an answer."""
-        self.sink.emit(e.TurnInterrupted(*self.at(run.agent, run), canonical(question)))
+        self.sink.emit(e.TurnInterrupted(*self.at(run.agent, run), question=canonical(question)))
         self.waits_for = self.waits_for or run.id
         self.end_run(run, "interrupted")
 
@@ -237,9 +247,9 @@ class TraceRecorder(CallLog):
         self.sink.emit(
             e.AgentFinished(
                 *self.at(run.agent, run),
-                status,
-                self.told_as(output),
-                final.number if final is not None else 0,
+                status=status,
+                output=self.told_as(output),
+                message=final.number if final is not None else 0,
             )
         )
 
@@ -259,7 +269,9 @@ class TraceRecorder(CallLog):
         session.latest[mark] = message
         self.sink.emit(
             e.MessageAdded(
-                *self.at(message.agent or "", run), message, tokens_of(message, self.count)
+                *self.at(message.agent or "", run),
+                message=message,
+                tokens=tokens_of(message, self.count),
             )
         )
         return message
@@ -352,8 +364,8 @@ class TraceRecorder(CallLog):
         self.sink.emit(
             e.ContextBuilt(
                 *self.at(run.agent, run),
-                call,
-                tuple(parts),
+                call=call,
+                parts=tuple(parts),
                 tools=tuple(offer.name for offer in offers),
                 settings=canonical(settings) or None,
                 tokens=tokens,
@@ -363,7 +375,7 @@ class TraceRecorder(CallLog):
                 hidden=hidden,
             )
         )
-        self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call))
+        self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call=call))
         return call
 
     def filtered(
@@ -480,7 +492,14 @@ class TraceRecorder(CallLog):
             self._session.ask_together(run.agent, run.id, reply.calls)
         run.has_replied = True
         self.sink.emit(
-            e.ModelReplied(*self.at(run.agent, run), call, reply.number, kind, usage, thinking)
+            e.ModelReplied(
+                *self.at(run.agent, run),
+                call=call,
+                message=reply.number,
+                reply=kind,
+                usage=usage,
+                thinking=thinking,
+            )
         )
         for reply_call in reply.calls:
             self._session.ask(ToolRequest(reply_call, run.agent, run))

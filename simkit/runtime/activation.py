@@ -95,14 +95,23 @@ class Activation:
         }
         turn.sink.emit(
             e.AgentStarted(
-                self.started_at, turn.session, turn.number, self.agent.name, self.id,
-                canonical(self.input), handoff.id if handoff else "",
-                handoff.source if handoff else "", self.group, carries,
-                self.branch.run if self.branch is not None else "",
-                outer.run if self.group and outer is not None else "", spec.after, spec.task,
+                self.started_at,
+                turn.session,
+                turn.number,
+                self.agent.name,
+                self.id,
+                input=canonical(self.input),
+                handoff=handoff.id if handoff else "",
+                handoff_from=handoff.source if handoff else "",
+                group=self.group,
+                channels=carries,
+                branch=self.branch.run if self.branch is not None else "",
+                outer=outer.run if self.group and outer is not None else "",
+                after=spec.after,
+                task=spec.task,
                 goal=spec.goal,
             )
-        )  # fmt: skip
+        )
         if spec.problem_text and not self.messages:
             self._hear_from("system", spec.problem_text)
 
@@ -186,10 +195,10 @@ class Activation:
         self.turn.sink.emit(
             e.AgentFinished(
                 *self.where(),
-                status,
-                canonical(self.output),
-                final.number if final is not None else 0,
-                changed,
+                status=status,
+                output=canonical(self.output),
+                message=final.number if final is not None else 0,
+                changed_in_place=changed,
             )
         )
 
@@ -320,20 +329,20 @@ class Activation:
         turn.sink.emit(
             e.ContextBuilt(
                 *where,
-                call,
-                () if base else tuple(parts),
-                base,
-                tuple(message.number for message in self.messages),
-                agent.tools,
-                agent.settings or None,
-                tokens + sum(sizes[message.id][1] for message in self.messages),
-                budget,
-                () if base else self._left_out,
-                agent.passes_to,
+                call=call,
+                parts=() if base else tuple(parts),
+                base=base,
+                said=tuple(message.number for message in self.messages),
+                tools=agent.tools,
+                settings=agent.settings or None,
+                tokens=tokens + sum(sizes[message.id][1] for message in self.messages),
+                budget=budget,
+                left_out=() if base else self._left_out,
+                handoffs=agent.passes_to,
             )
         )
         self._reading.to_log()
-        turn.sink.emit(e.ModelCalled(*where, call))
+        turn.sink.emit(e.ModelCalled(*where, call=call))
         context = ContextMessages(parts, self.messages, self._reading.history_of)
         request = ModelRequest(
             agent.name, turn.number, self.id, call, agent.tools, agent.output,
@@ -342,10 +351,13 @@ class Activation:
         try:
             answer = turn.model.answer(request)
         except PipelineError as problem:
-            turn.sink.emit(e.ModelFailed(*self.where(), call, *unanswered_as(problem)))
+            error, status, message = unanswered_as(problem)
+            turn.sink.emit(
+                e.ModelFailed(*self.where(), call=call, error=error, status=status, message=message)
+            )
             raise
         if answer.fault:
-            turn.sink.emit(e.FaultInjected(*self.where(), answer.fault))
+            turn.sink.emit(e.FaultInjected(*self.where(), fault=answer.fault))
         return call, answer
 
     def _read(self, text: str) -> m.JsonValue:
@@ -368,7 +380,16 @@ class Activation:
 
     def replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
         where, thinking = self.where(), self._thinking
-        self.turn.sink.emit(e.ModelReplied(*where, call, message.number, kind, usage, thinking))
+        self.turn.sink.emit(
+            e.ModelReplied(
+                *where,
+                call=call,
+                message=message.number,
+                reply=kind,
+                usage=usage,
+                thinking=thinking,
+            )
+        )
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
         if isinstance(reply, m.Structured):
@@ -380,7 +401,9 @@ class Activation:
             self.replied(call, message, "text", usage)
             self.output, how = parsed(reply.text, self.agent.parse, self.agent.name)
             if how:
-                self.turn.sink.emit(e.ReplyParsed(*self.where(), call, how, self.output))
+                self.turn.sink.emit(
+                    e.ReplyParsed(*self.where(), call=call, how=how, value=self.output)
+                )
         self._check_output()
 
     def _check_output(self) -> None:
@@ -405,11 +428,11 @@ class Activation:
         self.turn.sink.emit(
             e.ModelFailed(
                 *self.where(),
-                call,
-                reply.kind,
-                reply.status,
-                reply.message,
-                round((reply.retry_after or 0) * 1_000),
+                call=call,
+                error=reply.kind,
+                status=reply.status,
+                message=reply.message,
+                retry_after_ms=round((reply.retry_after or 0) * 1_000),
             )
         )
         raise ModelError(reply.message, reply.kind, reply.status)
@@ -466,7 +489,7 @@ class Activation:
         message = self.say(text, data=None if text is question else question)
         self.final = None
         self.replied(call, message, "interrupt", usage)
-        interrupt = e.TurnInterrupted(*self.where(), question)
+        interrupt = e.TurnInterrupted(*self.where(), question=question)
         self.turn.sink.emit(interrupt)
         self._end("interrupted")
         answer = yield Waiting(interrupt)

@@ -158,7 +158,13 @@ class Conversation:
         self.sizes[message.id] = (number, tokens)
         self.sink.emit(
             e.MessageAdded(
-                self.clock.now(), self.name, self.turn, agent or "", run, message, tokens
+                self.clock.now(),
+                self.name,
+                self.turn,
+                agent or "",
+                run,
+                message=message,
+                tokens=tokens,
             )
         )
         return message

@@ -68,9 +68,9 @@ class RouterFlow:
                 turn.number,
                 self._decide,
                 activation.id,
-                tuple(targets),
-                (),
-                parallel,
+                targets=tuple(targets),
+                labels=(),
+                parallel=parallel,
             )
         )
         starts = [Start(target) for target in targets]

@@ -266,8 +266,8 @@ class _Onward:
                 turn.number,
                 self.node,
                 source.id,
-                (edge.to,),
-                tuple(labels),
+                targets=(edge.to,),
+                labels=tuple(labels),
             )
         )
         self.decision = {"node": self.node, "label": edge.label or ""}

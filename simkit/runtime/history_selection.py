@@ -133,10 +133,10 @@ class HistorySelection:
                 turn.number,
                 agent,
                 self._run,
-                slice.shown_part.stream,
-                text,
-                covers,
-                missed,
+                stream=slice.shown_part.stream,
+                text=text,
+                covers=covers,
+                missed=missed,
             )
         )
         return message
@@ -172,8 +172,8 @@ class HistorySelection:
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
         where = (turn.clock.now(), turn.session, turn.number, agent, self._run)
-        turn.sink.emit(e.ContextBuilt(*where, call, tuple(parts), tokens=total))
-        turn.sink.emit(e.ModelCalled(*where, call))
+        turn.sink.emit(e.ContextBuilt(*where, call=call, parts=tuple(parts), tokens=total))
+        turn.sink.emit(e.ModelCalled(*where, call=call))
         request = ModelRequest(
             agent, turn.number, self._run, call, (), None,
             lambda: prompt, lambda: _by_section(prompt), str, session=turn.session,
@@ -181,10 +181,18 @@ class HistorySelection:
         answer = turn.model.answer(request)
         self.latency_ms += answer.latency_ms
         if answer.fault:
-            turn.sink.emit(e.FaultInjected(*where, answer.fault))
+            turn.sink.emit(e.FaultInjected(*where, fault=answer.fault))
         if isinstance(answer.reply, Fails):
             failed = answer.reply
-            turn.sink.emit(e.ModelFailed(*where, call, failed.kind, failed.status, failed.message))
+            turn.sink.emit(
+                e.ModelFailed(
+                    *where,
+                    call=call,
+                    error=failed.kind,
+                    status=failed.status,
+                    message=failed.message,
+                )
+            )
             raise ModelError(failed.message, failed.kind, failed.status)
         if not isinstance(answer.reply, Text):
             raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
@@ -193,7 +201,12 @@ class HistorySelection:
         )
         turn.sink.emit(
             e.ModelReplied(
-                *where, call, summary_message.number, "text", answer.usage, thinking_said(answer)
+                *where,
+                call=call,
+                message=summary_message.number,
+                reply="text",
+                usage=answer.usage,
+                thinking=thinking_said(answer),
             )
         )
         return answer.reply.text

@@ -57,7 +57,9 @@ class Journal:
         )
         self._pending = []
         self._sink.emit(
-            e.CheckpointSaved(event.at, event.session, event.turn, event.agent, event.run, identity)
+            e.CheckpointSaved(
+                event.at, event.session, event.turn, event.agent, event.run, checkpoint=identity
+            )
         )
 
 

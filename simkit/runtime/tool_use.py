@@ -64,7 +64,7 @@ class ToolUse:
         turn = self._turn
         started = turn.clock.now()
         for call in calls:
-            turn.sink.emit(e.ToolCalled(*where(), call.id, call.name, call.args))
+            turn.sink.emit(e.ToolCalled(*where(), call_id=call.id, tool=call.name, args=call.args))
         turn.compiled.functions.caller = self._agent
         replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
         for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
@@ -111,10 +111,14 @@ class ToolUse:
             }
         )
         if reply.error is not None:
-            turn.sink.emit(e.ToolFailed(*where(), call.id, call.name, reply.error))
+            turn.sink.emit(
+                e.ToolFailed(*where(), call_id=call.id, tool=call.name, error=reply.error)
+            )
         else:
             self.results[call.name] = reply.result
-            turn.sink.emit(e.ToolReturned(*where(), call.id, call.name, reply.result))
+            turn.sink.emit(
+                e.ToolReturned(*where(), call_id=call.id, tool=call.name, result=reply.result)
+            )
 
 
 def _answer_of(call: ToolCall, reply: ToolReply) -> ToolAnswer:

@@ -97,7 +97,9 @@ class Turn:
         allowed = getattr(self.limits, name)
         if used > allowed:
             self.sink.emit(
-                e.LimitReached(self.clock.now(), self.session, self.number, "", "", name, allowed)
+                e.LimitReached(
+                    self.clock.now(), self.session, self.number, "", "", limit=name, allowed=allowed
+                )
             )
             raise LimitExceeded(name, allowed)
 
@@ -146,12 +148,21 @@ class Turn:
                 }
         self.sink.emit(
             e.StateUpdated(
-                self.clock.now(), self.session, self.number, agent, run, write.update,
-                write.values, cause, write.impure,
-                branch.group if branch is not None else "",
-                branch.run if branch is not None else "", branch_values, handoff,
+                self.clock.now(),
+                self.session,
+                self.number,
+                agent,
+                run,
+                update=write.update,
+                values=write.values,
+                cause=cause,
+                impure=write.impure,
+                group=branch.group if branch is not None else "",
+                branch=branch.run if branch is not None else "",
+                branch_values=branch_values,
+                handoff=handoff,
             )
-        )  # fmt: skip
+        )
         self.tell_stored(update, agent, run)
 
     def tell_stored(self, update: Mapping[str, Any], agent: str = "", run: str = "") -> None:
@@ -161,7 +172,13 @@ class Turn:
             if scope:
                 self.sink.emit(
                     e.StoreWritten(
-                        self.clock.now(), self.session, self.number, agent, run, name, scope
+                        self.clock.now(),
+                        self.session,
+                        self.number,
+                        agent,
+                        run,
+                        channel=name,
+                        scope=scope,
                     )
                 )
 

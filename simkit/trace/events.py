@@ -36,7 +36,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field
     """One activation of an agent: ``r1``, ``r2``, …"""
 
 
-class RunStarted(Event, frozen=True, gc=False, tag="RunStarted"):
+class RunStarted(Event, frozen=True, gc=False, kw_only=True, tag="RunStarted"):
     """A scenario began."""
 
     scenario: str = ""
@@ -47,26 +47,26 @@ class RunStarted(Event, frozen=True, gc=False, tag="RunStarted"):
     pipeline: PipelineFacts = PipelineFacts(name="", agents={})
 
 
-class SessionStarted(Event, frozen=True, gc=False, tag="SessionStarted"):
+class SessionStarted(Event, frozen=True, gc=False, kw_only=True, tag="SessionStarted"):
     """A conversation began."""
 
     project: str = ""
 
 
-class TurnStarted(Event, frozen=True, gc=False, tag="TurnStarted"):
+class TurnStarted(Event, frozen=True, gc=False, kw_only=True, tag="TurnStarted"):
     """The user said something."""
 
     message: int = 0
 
 
-class MessageAdded(Event, frozen=True, gc=False, tag="MessageAdded"):
+class MessageAdded(Event, frozen=True, gc=False, kw_only=True, tag="MessageAdded"):
     """A message joined its session's log."""
 
     message: Message = Message(role="user")
     tokens: int = 0
 
 
-class RouteChosen(Event, frozen=True, gc=False, tag="RouteChosen"):
+class RouteChosen(Event, frozen=True, gc=False, kw_only=True, tag="RouteChosen"):
     """A router, or a graph's decision, named who runs next."""
 
     targets: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class RouteChosen(Event, frozen=True, gc=False, tag="RouteChosen"):
     parallel: bool = False
 
 
-class AgentStarted(Event, frozen=True, gc=False, tag="AgentStarted"):
+class AgentStarted(Event, frozen=True, gc=False, kw_only=True, tag="AgentStarted"):
     """An agent was activated."""
 
     input: JsonValue = None
@@ -203,7 +203,7 @@ class Shortened(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="
 Unshown: TypeAlias = LeftOut | Shortened
 
 
-class ContextBuilt(Event, frozen=True, gc=False, tag="ContextBuilt"):
+class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt"):
     """One model call's context was put together."""
 
     call: str = ""
@@ -231,13 +231,13 @@ class ContextBuilt(Event, frozen=True, gc=False, tag="ContextBuilt"):
     """What the provider adds to the context, where no request shows it: ``cachedContents/abc``."""
 
 
-class ModelCalled(Event, frozen=True, gc=False, tag="ModelCalled"):
+class ModelCalled(Event, frozen=True, gc=False, kw_only=True, tag="ModelCalled"):
     """The context was sent."""
 
     call: str = ""
 
 
-class ModelReplied(Event, frozen=True, gc=False, tag="ModelReplied"):
+class ModelReplied(Event, frozen=True, gc=False, kw_only=True, tag="ModelReplied"):
     """The model answered; ``message`` is what it said."""
 
     call: str = ""
@@ -249,7 +249,7 @@ class ModelReplied(Event, frozen=True, gc=False, tag="ModelReplied"):
     """What it thought first, as far as its provider shows that."""
 
 
-class ReplyParsed(Event, frozen=True, gc=False, tag="ReplyParsed"):
+class ReplyParsed(Event, frozen=True, gc=False, kw_only=True, tag="ReplyParsed"):
     """A text was read as a value."""
 
     call: str = ""
@@ -258,7 +258,7 @@ class ReplyParsed(Event, frozen=True, gc=False, tag="ReplyParsed"):
     value: JsonValue = None
 
 
-class ModelFailed(Event, frozen=True, gc=False, tag="ModelFailed"):
+class ModelFailed(Event, frozen=True, gc=False, kw_only=True, tag="ModelFailed"):
     """The model did not answer."""
 
     call: str = ""
@@ -272,7 +272,7 @@ class ModelFailed(Event, frozen=True, gc=False, tag="ModelFailed"):
     """The text that had come before a stream broke off."""
 
 
-class ModelRetried(Event, frozen=True, gc=False, tag="ModelRetried"):
+class ModelRetried(Event, frozen=True, gc=False, kw_only=True, tag="ModelRetried"):
     """The same call is made again after a failure."""
 
     call: str = ""
@@ -281,7 +281,7 @@ class ModelRetried(Event, frozen=True, gc=False, tag="ModelRetried"):
     """Which attempt this is: 2 for the first that is made again."""
 
 
-class ToolCalled(Event, frozen=True, gc=False, tag="ToolCalled"):
+class ToolCalled(Event, frozen=True, gc=False, kw_only=True, tag="ToolCalled"):
     """A tool was called."""
 
     call_id: str = ""
@@ -290,7 +290,7 @@ class ToolCalled(Event, frozen=True, gc=False, tag="ToolCalled"):
     """With which it was called, where that was seen; the model's words stand in its message."""
 
 
-class ToolReturned(Event, frozen=True, gc=False, tag="ToolReturned"):
+class ToolReturned(Event, frozen=True, gc=False, kw_only=True, tag="ToolReturned"):
     """A tool answered."""
 
     call_id: str = ""
@@ -298,7 +298,7 @@ class ToolReturned(Event, frozen=True, gc=False, tag="ToolReturned"):
     result: JsonValue = None
 
 
-class ToolFailed(Event, frozen=True, gc=False, tag="ToolFailed"):
+class ToolFailed(Event, frozen=True, gc=False, kw_only=True, tag="ToolFailed"):
     """A tool failed; the agent was told."""
 
     call_id: str = ""
@@ -306,7 +306,7 @@ class ToolFailed(Event, frozen=True, gc=False, tag="ToolFailed"):
     error: str = ""
 
 
-class HandoffEvent(Event, frozen=True, gc=False):
+class HandoffEvent(Event, frozen=True, gc=False, kw_only=True):
     """What the events of one handoff share."""
 
     handoff: str = ""
@@ -319,7 +319,7 @@ class HandoffEvent(Event, frozen=True, gc=False):
     payload: JsonValue = None
 
 
-class HandoffRequested(HandoffEvent, frozen=True, gc=False, tag="HandoffRequested"):
+class HandoffRequested(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="HandoffRequested"):
     """An agent asked to pass control."""
 
     call_id: str = ""
@@ -327,20 +327,20 @@ class HandoffRequested(HandoffEvent, frozen=True, gc=False, tag="HandoffRequeste
     """A function of the application is given the payload, which need not be in any context."""
 
 
-class HandoffRejected(HandoffEvent, frozen=True, gc=False, tag="HandoffRejected"):
+class HandoffRejected(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="HandoffRejected"):
     """A requested handoff was not made."""
 
     reason: str = ""
 
 
-class HandoffMade(HandoffEvent, frozen=True, gc=False, tag="HandoffMade"):
+class HandoffMade(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="HandoffMade"):
     """One agent passed control, and a payload, to another."""
 
     depth: int = 1
     """The number of handoffs between the turn's first agent and the target."""
 
 
-class StateOpened(Event, frozen=True, gc=False, tag="StateOpened"):
+class StateOpened(Event, frozen=True, gc=False, kw_only=True, tag="StateOpened"):
     """A graph that another one runs began: its nodes work in a state of its own."""
 
     state: str = ""
@@ -352,7 +352,7 @@ class StateOpened(Event, frozen=True, gc=False, tag="StateOpened"):
     """The channels that begin as the state around holds them; all others begin empty."""
 
 
-class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
+class StateUpdated(Event, frozen=True, gc=False, kw_only=True, tag="StateUpdated"):
     """Channels were written, all at once."""
 
     update: Mapping[str, JsonValue] = {}
@@ -376,7 +376,7 @@ class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
     """The state whose channels they are: empty for the session's, else that of a graph inside."""
 
 
-class HistorySummarised(Event, frozen=True, gc=False, tag="HistorySummarised"):
+class HistorySummarised(Event, frozen=True, gc=False, kw_only=True, tag="HistorySummarised"):
     """What a window leaves out of a stream was summarised."""
 
     stream: str = ""
@@ -388,52 +388,52 @@ class HistorySummarised(Event, frozen=True, gc=False, tag="HistorySummarised"):
     it, as one parallel branch does behind the other."""
 
 
-class StoreRead(Event, frozen=True, gc=False, tag="StoreRead"):
+class StoreRead(Event, frozen=True, gc=False, kw_only=True, tag="StoreRead"):
     """A session began with what its store holds of a long-lived channel."""
 
     channel: str = ""
     scope: str = ""
 
 
-class StoreWritten(Event, frozen=True, gc=False, tag="StoreWritten"):
+class StoreWritten(Event, frozen=True, gc=False, kw_only=True, tag="StoreWritten"):
     """A long-lived channel was written to its store."""
 
     channel: str = ""
     scope: str = ""
 
 
-class GuardrailTripped(Event, frozen=True, gc=False, tag="GuardrailTripped"):
+class GuardrailTripped(Event, frozen=True, gc=False, kw_only=True, tag="GuardrailTripped"):
     """A guardrail of the pipeline stopped something."""
 
     guardrail: str = ""
     reason: str = ""
 
 
-class TurnInterrupted(Event, frozen=True, gc=False, tag="TurnInterrupted"):
+class TurnInterrupted(Event, frozen=True, gc=False, kw_only=True, tag="TurnInterrupted"):
     """An agent asked the user and waits."""
 
     question: JsonValue = None
 
 
-class TurnResumed(Event, frozen=True, gc=False, tag="TurnResumed"):
+class TurnResumed(Event, frozen=True, gc=False, kw_only=True, tag="TurnResumed"):
     """The user answered an interrupt."""
 
     value: JsonValue = None
 
 
-class CheckpointSaved(Event, frozen=True, gc=False, tag="CheckpointSaved"):
+class CheckpointSaved(Event, frozen=True, gc=False, kw_only=True, tag="CheckpointSaved"):
     """A session's state was saved."""
 
     checkpoint: str = ""
 
 
-class CheckpointRestored(Event, frozen=True, gc=False, tag="CheckpointRestored"):
+class CheckpointRestored(Event, frozen=True, gc=False, kw_only=True, tag="CheckpointRestored"):
     """A session's state was read back."""
 
     checkpoint: str = ""
 
 
-class AgentFinished(Event, frozen=True, gc=False, tag="AgentFinished"):
+class AgentFinished(Event, frozen=True, gc=False, kw_only=True, tag="AgentFinished"):
     """An agent's activation ended."""
 
     status: str = "done"
@@ -477,7 +477,7 @@ class ErrorFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     status: int = 0
 
 
-class TurnFinished(Event, frozen=True, gc=False, tag="TurnFinished"):
+class TurnFinished(Event, frozen=True, gc=False, kw_only=True, tag="TurnFinished"):
     """The pipeline waits for the user again."""
 
     reply: JsonValue = None
@@ -488,20 +488,20 @@ class TurnFinished(Event, frozen=True, gc=False, tag="TurnFinished"):
     unused_results: tuple[UnusedResults, ...] = ()
 
 
-class FaultInjected(Event, frozen=True, gc=False, tag="FaultInjected"):
+class FaultInjected(Event, frozen=True, gc=False, kw_only=True, tag="FaultInjected"):
     """A planned misbehaviour took place."""
 
     fault: str = ""
 
 
-class LimitReached(Event, frozen=True, gc=False, tag="LimitReached"):
+class LimitReached(Event, frozen=True, gc=False, kw_only=True, tag="LimitReached"):
     """Something that repeats was stopped."""
 
     limit: str = ""
     allowed: int = 0
 
 
-class LogRecorded(Event, frozen=True, gc=False, tag="LogRecorded"):
+class LogRecorded(Event, frozen=True, gc=False, kw_only=True, tag="LogRecorded"):
     """The pipeline's own code made a log record."""
 
     level: str = ""
@@ -512,14 +512,14 @@ class LogRecorded(Event, frozen=True, gc=False, tag="LogRecorded"):
     """The exception that it was made with, as ``Type: message``."""
 
 
-class UncontrolledEffect(Event, frozen=True, gc=False, tag="UncontrolledEffect"):
+class UncontrolledEffect(Event, frozen=True, gc=False, kw_only=True, tag="UncontrolledEffect"):
     """User code reached a clock, chance, thread or network that simkit does not control."""
 
     effect: str = ""
     where: str = ""
 
 
-class RequestUnread(Event, frozen=True, gc=False, tag="RequestUnread"):
+class RequestUnread(Event, frozen=True, gc=False, kw_only=True, tag="RequestUnread"):
     """A request went to a model's provider in an interface that is not read."""
 
     method: str = ""
@@ -536,7 +536,7 @@ class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Its place in the scenario's document."""
 
 
-class RunFinished(Event, frozen=True, gc=False, tag="RunFinished"):
+class RunFinished(Event, frozen=True, gc=False, kw_only=True, tag="RunFinished"):
     """A scenario ended."""
 
     error: ErrorFacts | None = None

@@ -157,7 +157,7 @@ class Story:
 
     def route(self, *targets: str, parallel: bool = False) -> None:
         """The run that acts names who runs next."""
-        self.emit(e.RouteChosen(*self.where(), targets, (), parallel))
+        self.emit(e.RouteChosen(*self.where(), targets=targets, labels=(), parallel=parallel))
 
     # Runs
 
@@ -166,7 +166,11 @@ class Story:
     ) -> str:
         """An agent is activated, and acts from here on; returns the run's id."""
         self.resume(agent, f"r{self.next('r')}", group)
-        self.emit(e.AgentStarted(*self.where(), given, handoff, source, group))
+        self.emit(
+            e.AgentStarted(
+                *self.where(), input=given, handoff=handoff, handoff_from=source, group=group
+            )
+        )
         return self.run
 
     def resume(self, agent: str, run_id: str, group: str = "") -> None:
@@ -178,7 +182,15 @@ class Story:
         """The run ends, after it wrote what is given by channel."""
         if writes:
             self.write(writes)
-        self.emit(e.AgentFinished(*self.where(), status, None, 0, tuple(changed)))
+        self.emit(
+            e.AgentFinished(
+                *self.where(),
+                status=status,
+                output=None,
+                message=0,
+                changed_in_place=tuple(changed),
+            )
+        )
 
     def answers(self, agent: str, text: str = "Done.", *parts: e.Part, **context: Any) -> int:
         """One whole run: started, called, answered, written to the conversation."""
@@ -191,7 +203,9 @@ class Story:
     def write(self, update: Mapping[str, Any], *, cause: str = "writes", **more: Any) -> None:
         """Channels are written, all at once."""
         self.emit(
-            e.StateUpdated(*self.where(), dict(update), cause=cause, group=self._group, **more)
+            e.StateUpdated(
+                *self.where(), update=dict(update), cause=cause, group=self._group, **more
+            )
         )
 
     # Contexts and messages
@@ -218,16 +232,27 @@ class Story:
         at, session, turn, acting, run_id = self.where()
         self.emit(
             e.ContextBuilt(
-                at, session, turn, agent or acting, run_id, call, tuple(parts), base, tuple(said),
-                (), None, tokens, budget,
+                at,
+                session,
+                turn,
+                agent or acting,
+                run_id,
+                call=call,
+                parts=tuple(parts),
+                base=base,
+                said=tuple(said),
+                tools=(),
+                settings=None,
+                tokens=tokens,
+                budget=budget,
             )
-        )  # fmt: skip
+        )
         return call
 
     def call(self, *parts: e.Part, **more: Any) -> str:
         """A context is built and sent."""
         call = self.context(*parts, **more)
-        self.emit(e.ModelCalled(*self.where(), call))
+        self.emit(e.ModelCalled(*self.where(), call=call))
         return call
 
     def message(self, role: str, text: str, **more: Any) -> int:
@@ -235,7 +260,9 @@ class Story:
         number = self.next("m")
         agent = self.agent if role in ("assistant", "tool") else None
         added = Message(role, text, f"m{number}", agent, self.number, **more)
-        self.emit(e.MessageAdded(*self.where(), added, tokens_of(added, chars_over_four)))
+        self.emit(
+            e.MessageAdded(*self.where(), message=added, tokens=tokens_of(added, chars_over_four))
+        )
         return number
 
     def says(self, text: str, *calls: ToolCall) -> int:
@@ -243,7 +270,9 @@ class Story:
         number = self.message("assistant", text, calls=calls)
         if self.last_call:
             kind = "calls" if calls else "text"
-            self.emit(e.ModelReplied(*self.where(), self.last_call, number, kind))
+            self.emit(
+                e.ModelReplied(*self.where(), call=self.last_call, message=number, reply=kind)
+            )
         self._reply = text
         return number
 

@@ -173,7 +173,7 @@ def a_step_is_tried_for_ever(patch: Patch) -> None:
 
 
 def nobody_is_told_why(patch: Patch) -> None:
-    patch.setattr(Way, "told", lambda *of: "")
+    patch.setattr(Way, "problem_text", lambda *of: "")
 
 
 def refused_ways_are_taken(patch: Patch) -> None:

@@ -19,7 +19,7 @@ STARTED = e.SessionStarted(0, "s1", project="p1")
 
 def said(number: int, text: str) -> e.MessageAdded:
     message = Message("assistant", text, f"m{number}", "a", 1)
-    return e.MessageAdded(5, "s1", 1, "a", "r1", message)
+    return e.MessageAdded(5, "s1", 1, "a", "r1", message=message)
 
 
 SAME = [said(number, "same") for number in range(1, 5)]

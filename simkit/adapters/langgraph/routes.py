@@ -105,9 +105,9 @@ class Routes:
                 self._recorder.sink.emit(
                     e.RouteChosen(
                         *self._recorder.at(run.agent if run is not None else "", run),
-                        agents,
+                        targets=agents,
                         # Several at once are several ways, and no label is in doubt.
-                        tuple(labels) if len(labels) < 2 else (),
-                        len(agents) > 1,
+                        labels=tuple(labels) if len(labels) < 2 else (),
+                        parallel=len(agents) > 1,
                     )
                 )

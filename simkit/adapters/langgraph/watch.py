@@ -137,7 +137,9 @@ class Watch(Moves):
                 is_inner = is_part(nodes[0], root.graph, False)
                 agent = name_of(root.graph) if is_inner else self._agent_of(nodes[0], root)
             self.asks.setdefault(self._recorder.session, []).append({"id": "", "agent": agent})
-            question = e.TurnInterrupted(*self._recorder.at(agent, runs[-1]), {where: [*nodes]})
+            question = e.TurnInterrupted(
+                *self._recorder.at(agent, runs[-1]), question={where: [*nodes]}
+            )
             self._recorder.sink.emit(question)
             self._recorder.waits_for = runs[-1].id
             self._is_stopped = True

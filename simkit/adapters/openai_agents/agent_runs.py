@@ -218,7 +218,7 @@ class AgentRunLog:
     def _trip(self, guardrail: str, reason: str, run: Run | None) -> None:
         agent = run.agent if run is not None else ""
         self.recorder.sink.emit(
-            e.GuardrailTripped(*self.recorder.at(agent, run), guardrail, reason)
+            e.GuardrailTripped(*self.recorder.at(agent, run), guardrail=guardrail, reason=reason)
         )
 
     # State

@@ -214,7 +214,9 @@ class AgentRunLog:
         """What a model gave as output is refused, by its type or by a validator."""
         with self.writing():
             where = self.recorder.at(agent_run.name, agent_run.run)
-            self.recorder.sink.emit(e.GuardrailTripped(*where, OUTPUT, reason_of(reason)))
+            self.recorder.sink.emit(
+                e.GuardrailTripped(*where, guardrail=OUTPUT, reason=reason_of(reason))
+            )
 
     def _refuse_call(self, call_id: str, problem: str) -> None:
         """A call is refused before its tool is carried out."""

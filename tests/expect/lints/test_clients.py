@@ -25,17 +25,29 @@ def failing(
     story.turn()
     story.start("a")
     call = story.call()
-    story.emit(e.ModelFailed(*story.where(), call, error, status, "no", after, partial))
+    story.emit(
+        e.ModelFailed(
+            *story.where(),
+            call=call,
+            error=error,
+            status=status,
+            message="no",
+            retry_after_ms=after,
+            partial=partial,
+        )
+    )
     return story, call
 
 
 def again(story: Story, call: str, attempt: int = 2, **settings: Any) -> None:
     """The call is made again, as it was or with other settings."""
-    story.emit(e.ModelRetried(*story.where(), call, attempt))
+    story.emit(e.ModelRetried(*story.where(), call=call, attempt=attempt))
     made = story.next("c")
     part = story.instructions()
-    story.emit(e.ContextBuilt(*story.where(), f"c{made}", (part,), settings=settings or None))
-    story.emit(e.ModelCalled(*story.where(), f"c{made}"))
+    story.emit(
+        e.ContextBuilt(*story.where(), call=f"c{made}", parts=(part,), settings=settings or None)
+    )
+    story.emit(e.ModelCalled(*story.where(), call=f"c{made}"))
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 451])

@@ -57,7 +57,7 @@ STRAIGHT = (
 def test_a_limit_that_was_reached_is_found() -> None:
     story = Story()
     story.turn()
-    story.emit(e.LimitReached(*story.where(), "handoffs_per_turn", 8))
+    story.emit(e.LimitReached(*story.where(), limit="handoffs_per_turn", allowed=8))
     story.end()
     story.emit(e.LimitReached(0, limit="turns", allowed=1))
 
@@ -392,7 +392,7 @@ def decided(*labels: str) -> Story:
     story = Story(["classify", "make", "change"])
     story.turn()
     story.start("classify")
-    story.emit(e.RouteChosen(*story.where(), ("make",), labels))
+    story.emit(e.RouteChosen(*story.where(), targets=("make",), labels=labels))
     return story
 
 

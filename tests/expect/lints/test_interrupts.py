@@ -18,14 +18,14 @@ def asks(story: Story, agent: str = "a", question: Any = "Which one?") -> None:
 
 
 def leaves(story: Story, question: Any = "Which one?") -> None:
-    story.emit(e.TurnInterrupted(*story.where(), question))
+    story.emit(e.TurnInterrupted(*story.where(), question=question))
     story.finish("interrupted")
 
 
 def answers(story: Story) -> None:
     """The user answers: the next turn resumes."""
     story.turn("the red one")
-    story.emit(e.TurnResumed(*story.where(), "the red one"))
+    story.emit(e.TurnResumed(*story.where(), value="the red one"))
 
 
 def asked(*agents: str) -> Story:
@@ -169,7 +169,7 @@ def test_a_question_that_the_user_left_behind_waits_no_longer() -> None:
 def test_a_session_is_not_answered_by_another() -> None:
     story = asked("a")
     story.turn(session="s2")
-    story.emit(e.TurnResumed(*story.where(), "yes"))
+    story.emit(e.TurnResumed(*story.where(), value="yes"))
     story.start("b")
     story.end()
 

@@ -82,11 +82,11 @@ def test_lines_left_over_in_a_turn_with_a_planned_fault_pass(turn: int, found: i
     story = Story(["a", "b"])
     if turn == 2:
         story.turn()
-        story.emit(e.FaultInjected(*story.where(), "overloaded on call 1"))
+        story.emit(e.FaultInjected(*story.where(), fault="overloaded on call 1"))
         story.end()
     story.turn()
     if turn == 1:
-        story.emit(e.FaultInjected(*story.where(), "overloaded on call 1"))
+        story.emit(e.FaultInjected(*story.where(), fault="overloaded on call 1"))
     story.end(unused=[e.UnusedLines("b", (0,), 0)])
 
     assert len(hits_of(ScriptMismatch, story.trace)) == found
@@ -97,7 +97,11 @@ def test_a_providers_failure_is_no_mismatch() -> None:
     story.turn()
     story.start("a")
     call = story.call()
-    story.emit(e.ModelFailed(*story.where(), call, "rate_limit", 429, "slow down"))
+    story.emit(
+        e.ModelFailed(
+            *story.where(), call=call, error="rate_limit", status=429, message="slow down"
+        )
+    )
     story.end(error=e.ErrorFacts("rate_limit", "slow down"))
 
     assert hits_of(ScriptMismatch, story.trace) == []
@@ -166,7 +170,7 @@ def test_an_uncontrolled_effect_is_found() -> None:
     story = Story()
     story.turn()
     story.start("a")
-    story.emit(e.UncontrolledEffect(*story.where(), "time.time", "app.py:3"))
+    story.emit(e.UncontrolledEffect(*story.where(), effect="time.time", where="app.py:3"))
 
     assert hits_of(Uncontrolled, story.trace) == [
         Hit(
@@ -190,7 +194,7 @@ def played(*, fault: bool = False, **end: Any) -> Story:
     story = Story()
     story.turn()
     if fault:
-        story.emit(e.FaultInjected(*story.where(), "overloaded on call 1"))
+        story.emit(e.FaultInjected(*story.where(), fault="overloaded on call 1"))
     story.end()
     story.emit(e.RunFinished(0, **end))
     return story

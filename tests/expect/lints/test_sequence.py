@@ -298,7 +298,7 @@ def with_system_message(agent: str | None = None) -> Story:
     story.says("Done.")
     run, story.agent = story.run, agent or ""
     added = Message("system", "Be brief.", "m3", agent, 1)
-    story.emit(e.MessageAdded(*story.where(), added, 2))
+    story.emit(e.MessageAdded(*story.where(), message=added, tokens=2))
     story.next("m")
     story.resume("a", run)
     story.end()

@@ -28,11 +28,11 @@ def uses(
     """The acting agent calls a tool, which answers; returns the call's id."""
     call = f"call{story.next('call')}"
     args = {} if args is None else args
-    story.emit(e.ToolCalled(*story.where(), call, tool, args))
+    story.emit(e.ToolCalled(*story.where(), call_id=call, tool=tool, args=args))
     if error:
-        story.emit(e.ToolFailed(*story.where(), call, tool, error))
+        story.emit(e.ToolFailed(*story.where(), call_id=call, tool=tool, error=error))
     else:
-        story.emit(e.ToolReturned(*story.where(), call, tool, result))
+        story.emit(e.ToolReturned(*story.where(), call_id=call, tool=tool, result=result))
     return call
 
 
@@ -130,7 +130,7 @@ def test_where_nobody_sees_what_calls_change_repeating_one_is_a_warning() -> Non
 def asks(story: Story, *others: ToolCall) -> None:
     """The acting agent asks for ``look`` (call1), and calls it."""
     story.says("", ToolCall("call1", "look", {}), *others)
-    story.emit(e.ToolCalled(*story.where(), "call1", "look", {}))
+    story.emit(e.ToolCalled(*story.where(), call_id="call1", tool="look", args={}))
 
 
 def test_calls_of_one_message_stand_in_its_order_whoever_began_first() -> None:
@@ -138,7 +138,11 @@ def test_calls_of_one_message_stand_in_its_order_whoever_began_first() -> None:
     calls = [ToolCall(f"call{number}", "look", {"in": str(number)}) for number in (1, 2, 3)]
     story.says("", *calls)
     for number in (3, 1, 2):
-        story.emit(e.ToolCalled(*story.where(), f"call{number}", "look", {"in": str(number)}))
+        story.emit(
+            e.ToolCalled(
+                *story.where(), call_id=f"call{number}", tool="look", args={"in": str(number)}
+            )
+        )
 
     view, _ = run_lints(story.trace.events, [])
 
@@ -174,7 +178,10 @@ def test_a_call_that_was_asked_for_and_not_made_is_found() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [e.ToolReturned(0, "s1", 1, "a", "r1", "call1"), e.ToolFailed(0, "s1", 1, "a", "r1", "call1")],
+    [
+        e.ToolReturned(0, "s1", 1, "a", "r1", call_id="call1"),
+        e.ToolFailed(0, "s1", 1, "a", "r1", call_id="call1"),
+    ],
     ids=["returned", "failed"],
 )
 def test_a_call_that_was_answered_passes(answer: e.AnyEvent) -> None:
@@ -204,7 +211,7 @@ def test_a_turn_that_ends_with_an_error_or_a_question_owes_nothing() -> None:
     story.turn()
     story.start("a")
     asks(story)
-    story.emit(e.TurnInterrupted(*story.where(), "Which one?"))
+    story.emit(e.TurnInterrupted(*story.where(), question="Which one?"))
     story.finish("interrupted")
     story.end()
     story.turn()
@@ -223,7 +230,9 @@ def test_a_call_of_the_only_tool_that_might_be_called_may_be_the_answer(
 ) -> None:
     story = working()
     story.emit(
-        e.ContextBuilt(*story.where(), "c1", (story.instructions(),), settings=settings, tokens=0)
+        e.ContextBuilt(
+            *story.where(), call="c1", parts=(story.instructions(),), settings=settings, tokens=0
+        )
     )
     story.says("", ToolCall("call1", "look", {}))
     story.finish()

@@ -76,8 +76,8 @@ def calling(*args: Any) -> Story:
     for number, one in enumerate(args):
         call = ToolCall(f"call{number}", "look", one)
         story.says("", call)
-        story.emit(e.ToolCalled(*story.where(), call.id, "look", one))
-        story.emit(e.ToolReturned(*story.where(), call.id, "look", "nothing"))
+        story.emit(e.ToolCalled(*story.where(), call_id=call.id, tool="look", args=one))
+        story.emit(e.ToolReturned(*story.where(), call_id=call.id, tool="look", result="nothing"))
         story.hears(call.id, "nothing")
     story.finish()
     story.end("Hi.")
