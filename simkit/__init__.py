@@ -70,7 +70,11 @@ _HOMES: Final = {
 
 
 def load(path: str | Path) -> list[Prepared]:
-    """Return the scenarios of a file or folder, ready to run; raise SourceError."""
+    """Return the scenarios of a file or folder, ready to run; raise SourceError.
+
+    >>> [scenario.item.name for scenario in simkit.load("desk.scenario.yaml")]
+    ['the desk answers']
+    """
     from simkit.spec.scenario.files import Library
     from simkit.spec.scenario.items import items_in, scenario_files
 

@@ -271,10 +271,15 @@ def _bare(function: _FunctionT) -> _FunctionT:
 
 @_bare
 def message(**fields: Any) -> Expected:
-    """A message: ``message(user="Hi")``, ``message(role="tool", tool="search", agent="cook")``.
+    """Match a message: a role with its text, or any of its fields.
 
     ``user``, ``assistant``, ``system`` and ``tool`` are roles, with what is said; the other fields
     are ``role content agent section calls id turn tool call_id data``.
+
+    >>> simkit.Message("user", "Hi") == message(user="Hi")
+    True
+    >>> simkit.Message("tool", "3 hits", tool="search") == message(role="tool", agent="cook")
+    False
     """
     source_text = _called("message", (), fields)
     known = ("user", "assistant", "system", *MESSAGE_FIELDS)
@@ -287,162 +292,269 @@ def message(**fields: Any) -> Expected:
 
 @_bare
 def partial(fields: Mapping[str, Any]) -> Expected:
-    """A mapping that has at least these keys, with values that match; so inside it too."""
+    """Match a mapping that has at least these keys, with values that match; so inside it too.
+
+    >>> {"to": "billing", "payload": {"order": 7}} == partial({"payload": {"order": gt(5)}})
+    True
+    """
     return Expected(fields, _called("partial", (fields,)), fields)
 
 
 @_bare
 def exact(fields: Mapping[str, Any]) -> Expected:
-    """A mapping with these keys and no others, whose values match."""
+    """Match a mapping with these keys and no others, whose values match.
+
+    >>> {"order": 7, "vip": True} == exact({"order": 7})
+    False
+    """
     return _operator("exact", "$exact", fields)
 
 
 @_bare
 def contains(*texts: str) -> Expected:
-    """Return what contains all of these: a text, a message, and of all else but None its JSON
-    text."""
+    """Match what contains all of these: a text, a message, of all else but None its JSON text.
+
+    >>> "Order 7 was shipped" == contains("Order", "shipped")
+    True
+    """
     return _operator("contains", "$contains", texts[0] if len(texts) == 1 else texts, *texts)
 
 
 @_bare
 def starts(text: str) -> Expected:
-    """A text that starts so."""
+    """Match a text that starts so.
+
+    >>> "Order 7" == starts("Order")
+    True
+    """
     return _operator("starts", "$starts", text)
 
 
 @_bare
 def ends(text: str) -> Expected:
-    """A text that ends so."""
+    """Match a text that ends so.
+
+    >>> "Order 7" == ends("8")
+    False
+    """
     return _operator("ends", "$ends", text)
 
 
 @_bare
 def regex(pattern: str) -> Expected:
-    """Return what the regular expression is found in: the text that `contains` searches."""
+    """Match the text that `contains` searches, if the pattern is found in it.
+
+    >>> "Order 7" == regex("Order [0-9]")
+    True
+    """
     return _operator("regex", "$regex", pattern)
 
 
 @_bare
 def length(size: Any) -> Expected:
-    """A text, list or mapping of this length, a number or a matcher of it."""
+    """Match a text, list or mapping of this length, a number or a matcher of it.
+
+    >>> ["a", "b"] == length(gte(2))
+    True
+    """
     return _operator("length", "$len", size)
 
 
 @_bare
 def anything() -> Expected:
-    """Whatever is there, None too."""
+    """Match whatever is there, None too.
+
+    >>> {"to": None} == partial({"to": anything()})
+    True
+    """
     return Expected({"$any": True}, "anything()")
 
 
 @_bare
 def absent() -> Expected:
-    """Return what is not there: the value of a key in ``partial`` or ``message``."""
+    """Match a key that is not there, in ``partial`` or ``message``.
+
+    >>> {"to": "billing"} == partial({"query": absent()})
+    True
+    """
     return Expected({"$absent": True}, "absent()")
 
 
 @_bare
 def either(*options: Any) -> Expected:
-    """At least one of these matches."""
+    """Match where at least one of these matches.
+
+    >>> "billing" == either("billing", starts("refund"))
+    True
+    """
     return _operator("either", "$either", options, *options)
 
 
 @_bare
 def all_of(*conditions: Any) -> Expected:
-    """All of these match."""
+    """Match where all of these match.
+
+    >>> 7 == all_of(gt(5), lt(10))
+    True
+    """
     return _operator("all_of", "$all", conditions, *conditions)
 
 
 @_bare
 def not_(matcher: Any) -> Expected:
-    """This does not match; so it holds of what is absent."""
+    """Match where this does not match; so it holds of what is absent.
+
+    >>> {"to": "billing"} == partial({"query": not_("refund")})
+    True
+    """
     return _operator("not_", "$not", matcher)
 
 
 @_bare
 def one_of(*values: Any) -> Expected:
-    """One of these values."""
+    """Match one of these values.
+
+    >>> "billing" == one_of("billing", "refunds")
+    True
+    """
     return _operator("one_of", "$in", values, *values)
 
 
 @_bare
 def equal(value: Any) -> Expected:
-    """Equal as a whole: mappings are not partial inside it."""
+    """Match a value that is equal as a whole: mappings are not partial inside it.
+
+    >>> {"payload": {"order": 7, "vip": True}} == partial({"payload": equal({"order": 7})})
+    False
+    """
     return _operator("equal", "$eq", value)
 
 
 @_bare
 def other_than(value: Any) -> Expected:
-    """There, and not equal."""
+    """Match a value that is there, and not equal.
+
+    >>> {"to": "billing"} == partial({"query": other_than("refund")})
+    False
+    """
     return _operator("other_than", "$ne", value)
 
 
 @_bare
 def type_(name: str) -> Expected:
-    """Of this type, one of JSON Schema's: ``type_("integer")``."""
+    """Match a value of this type, one of JSON Schema's.
+
+    >>> 7 == type_("integer")
+    True
+    """
     return _operator("type_", "$type", name)
 
 
 @_bare
 def valid(schema: Mapping[str, Any]) -> Expected:
-    """Valid under this JSON Schema."""
+    """Match a value that is valid under this JSON Schema.
+
+    >>> {"order": "7"} == valid({"properties": {"order": {"type": "integer"}}})
+    False
+    """
     return _operator("valid", "$schema", schema)
 
 
 @_bare
 def gt(number: float) -> Expected:
-    """A number above."""
+    """Match a number above this one.
+
+    >>> 7 == gt(7)
+    False
+    """
     return _operator("gt", "$gt", number)
 
 
 @_bare
 def gte(number: float) -> Expected:
-    """A number above, or equal."""
+    """Match this number, or one above.
+
+    >>> 7 == gte(7)
+    True
+    """
     return _operator("gte", "$gte", number)
 
 
 @_bare
 def lt(number: float) -> Expected:
-    """A number below."""
+    """Match a number below this one.
+
+    >>> 6.5 == lt(7)
+    True
+    """
     return _operator("lt", "$lt", number)
 
 
 @_bare
 def lte(number: float) -> Expected:
-    """A number below, or equal."""
+    """Match this number, or one below.
+
+    >>> 7 == lte(7)
+    True
+    """
     return _operator("lte", "$lte", number)
 
 
 @_bare
 def approx(number: float) -> Expected:
-    """About this number, to a millionth."""
+    """Match about this number, to a millionth of it.
+
+    >>> 0.1 + 0.2 == approx(0.3)
+    True
+    """
     return _operator("approx", "$approx", number)
 
 
 @_bare
 def has(*elements: Any) -> Expected:
-    """A list in which each of these is found, in any order."""
+    """Match a list in which each of these is found, in any order.
+
+    >>> ["triage", "billing", "closing"] == has("closing", "triage")
+    True
+    """
     return _operator("has", "$has", elements, *elements)
 
 
 @_bare
 def in_order(*elements: Any) -> Expected:
-    """A list in which these are found one after the other, with gaps."""
+    """Match a list in which these are found one after the other, with gaps.
+
+    >>> ["triage", "billing", "closing"] == in_order("triage", "closing")
+    True
+    """
     return _operator("in_order", "$in_order", elements, *elements)
 
 
 @_bare
 def unordered(*elements: Any) -> Expected:
-    """A list of these and nothing else, in any order."""
+    """Match a list of these and nothing else, in any order.
+
+    >>> ["triage", "billing"] == unordered("billing", "triage")
+    True
+    """
     return _operator("unordered", "$unordered", elements, *elements)
 
 
 @_bare
 def each(element: Any) -> Expected:
-    """A list whose every element matches."""
+    """Match a list whose every element matches.
+
+    >>> [1, 2, "3"] == each(type_("integer"))
+    False
+    """
     return _operator("each", "$each", element)
 
 
 @_bare
 def keys(*names: str) -> Expected:
-    """A mapping with exactly these keys."""
+    """Match a mapping with exactly these keys.
+
+    >>> {"to": "billing", "query": None} == keys("query", "to")
+    True
+    """
     return _operator("keys", "$keys", names, *names)

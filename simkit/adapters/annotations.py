@@ -140,7 +140,10 @@ class agent:
     """Names the agent whose work the block, or the decorated function, is.
 
     Model calls made inside belong to it, in threads and tasks started inside as well. Blocks may
-    be nested: the inner agent works for the outer one.
+    be nested: the inner agent works for the outer one. Outside a scenario it does nothing.
+
+    >>> with simkit.agent("billing"):
+    ...     reply = "A model call in here belongs to billing."
     """
 
     __slots__ = ("_entered", "name")
@@ -223,7 +226,10 @@ def handoff(
     type: str | None = None,
     query: str | None = None,
 ) -> None:
-    """Report that control passes to an agent, with what; ``source`` is else the agent at work."""
+    """Report that control passes to an agent, with what; ``source`` is else the agent at work.
+
+    >>> simkit.handoff("billing", {"order": 7}, type="refund")
+    """
     listener, mark = _current_listener(), _mark.get()
     if listener is not None:
         listener.handed_over(
@@ -232,7 +238,10 @@ def handoff(
 
 
 def state(**channels: Any) -> None:
-    """Describe the new value of pieces of the pipeline's state."""
+    """Report new values of the pipeline's state, one for each channel.
+
+    >>> simkit.state(order=7, notes=["The parcel was late."])
+    """
     listener, mark = _current_listener(), _mark.get()
     if listener is not None:
         listener.state_changed(mark.agent if mark is not None else "", channels)

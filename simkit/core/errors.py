@@ -54,7 +54,15 @@ from __future__ import annotations
 
 
 class SimkitError(Exception):
-    """The base of everything that simkit raises on purpose."""
+    """The base of everything that simkit raises on purpose.
+
+    >>> try:
+    ...     simkit.load("nowhere.scenario.yaml")
+    ... except simkit.SimkitError as problem:
+    ...     print(problem)
+    nowhere.scenario.yaml: there is no such file or folder
+      did you mean `desk.scenario.yaml`?
+    """
 
     __module__ = "simkit"  # Where users import it from, which tracebacks show.
 
@@ -68,6 +76,12 @@ class SourceError(SimkitError):
     ``where`` is ``file:line:column``; ``what`` is the sentence; ``at`` is the path inside the
     document; ``near`` is the known word nearest to the one found; ``known`` lists what could stand
     there; ``advice`` says what to do now.
+
+    >>> try:
+    ...     simkit.Simulation({"agents": {"desk": {"instrctions": "Answer."}}})
+    ... except simkit.SourceError as problem:
+    ...     print(problem.near)
+    instructions
     """
 
     __module__ = "simkit"

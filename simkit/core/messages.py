@@ -153,7 +153,11 @@ def call_of(identity: str, tool: str, args: JsonValue, target: str = "") -> Tool
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One message of a conversation, a context or a log."""
+    """One message of a conversation, a context or a log.
+
+    >>> simkit.Message("assistant", "It was shipped.", agent="billing").content
+    'It was shipped.'
+    """
 
     role: str
     """One of system, user, assistant, tool."""
@@ -330,7 +334,11 @@ class Calls(msgspec.Struct, frozen=True, gc=False):
 
 
 class Handoff(msgspec.Struct, frozen=True, gc=False):
-    """The model passes control to another agent."""
+    """The model passes control to another agent: an answer that a function of replies may return.
+
+    >>> simkit.Handoff("billing", payload={"order": 7}).to
+    'billing'
+    """
 
     to: str
     type: str | None = None

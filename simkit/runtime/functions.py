@@ -171,5 +171,9 @@ def _finished(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def same(root: Mapping[str, Any]) -> Any:
-    """Return the input: a node that only passes on what it was given."""
+    """Return the input: a node that only passes on what it was given, ``function: simkit:same``.
+
+    >>> simkit.same({"input": "Where is order 7?"})
+    'Where is order 7?'
+    """
     return root["input"]

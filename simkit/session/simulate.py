@@ -44,7 +44,10 @@ from simkit.trace.views import View, said_in, view_of
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a scenario: everything that happened, and what did not hold."""
+    """The result of a scenario: everything that happened, and what did not hold.
+
+    See `simulate`.
+    """
 
     trace: Trace
     judgement: Judgement
@@ -65,9 +68,14 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
-    """Run a scenario and judges it; ``seed`` replaces the scenario's own.
+    """Run a scenario and judge it; ``seed`` replaces the scenario's own.
 
     Raises SourceError where the script cannot be served as it is written.
+
+    >>> [scenario] = simkit.load("desk.scenario.yaml")
+    >>> outcome = simkit.simulate(scenario)
+    >>> outcome.passed, outcome.judgement.findings
+    (True, ())
     """
     if seed is not None:
         prepared = prepared.with_seed(seed)

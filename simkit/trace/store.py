@@ -153,6 +153,10 @@ _SAID_BY_THEIR_TEXT: Final = frozenset(
 class Trace:
     """The ordered events of one run of one scenario.
 
+    >>> trace = simkit.simulate(simkit.load("desk.scenario.yaml")[0]).trace
+    >>> type(trace.events[0]).__name__
+    'RunStarted'
+
     Producers make events only of frozen values and of plain data that nobody else can reach
     (`canonical`), so encoding them together, on demand, gives the same bytes as one by one.
     """
@@ -210,7 +214,12 @@ def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Read a stored trace; raise TraceError naming file and line."""
+    """Read a stored trace; raise TraceError naming file and line.
+
+    >>> trace = simkit.read_trace("desk.jsonl")
+    >>> trace.digest() == simkit.simulate(simkit.load("desk.scenario.yaml")[0]).trace.digest()
+    True
+    """
     try:
         content = Path(path).read_bytes()
     except OSError as problem:

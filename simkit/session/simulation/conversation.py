@@ -59,6 +59,10 @@ class Simulation:
 
     ``pipeline`` is a file, YAML text of several lines, a mapping, or code, ``module:function``.
     As a context manager it is checked at its end.
+
+    >>> with simkit.Simulation("desk.pipeline.yaml") as desk:
+    ...     turn = desk.say("Hello", replies={"desk": "Good day."})
+    ...     assert turn.reply == "Good day."
     """
 
     def __init__(

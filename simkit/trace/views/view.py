@@ -474,7 +474,12 @@ _HANDLERS: dict[type, Any] = {
 
 
 def view_of(events: Sequence[e.AnyEvent]) -> View:
-    """Return the view of a whole trace."""
+    """Return the view of a whole trace: turns, runs, calls with their contexts, handoffs, state.
+
+    >>> trace = simkit.simulate(simkit.load("desk.scenario.yaml")[0]).trace
+    >>> [run.agent for turn in simkit.view_of(trace.events).turns for run in turn.runs]
+    ['desk']
+    """
     view = View()
     for event in events:
         view.apply(event)
