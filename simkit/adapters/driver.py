@@ -197,7 +197,7 @@ class CodeDriver:
         enter(self._toolbox.standing_by())
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
-        """Import and builds the pipeline, which must reach nothing yet."""
+        """Import and build the pipeline, which must reach nothing yet."""
         try:
             with passing_through(self._gate, self._app.allow_hosts):
                 driver, home = self._pilot_of(adapter_context), home_of(self._app.entry)

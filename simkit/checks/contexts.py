@@ -166,7 +166,7 @@ def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
 
 
 def _holds(claim: Claim[CallView], writer: Writer) -> bool:
-    """Return whether a claim holds; says nothing else."""
+    """Return whether a claim holds, and nothing else."""
     if claim.name in ("includes", "excludes"):
         affirms = claim.name == "includes"
         pairs = (writer.matchers.of(matcher) for matcher in claim.matcher)

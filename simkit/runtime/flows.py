@@ -51,7 +51,7 @@ class RouterFlow:
         self._agents, self._decide, self._to = compiled.agents, decide, compile_references(to)
 
     def steps(self, turn: Turn) -> Steps:
-        """Ask the decider, then runs its targets."""
+        """Ask the decider, then run its targets."""
         activation: Activation = yield from chain(turn, Start(self._decide))
         turn.reply = None
         chosen = self._to.resolve(activation.root_now())

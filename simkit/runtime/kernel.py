@@ -77,7 +77,7 @@ class NativeDriver:
         self._waiting: dict[str, Suspended] = {}
 
     def start(self, sink: Sink) -> None:
-        """Begin the run, or read the store and goes on with it; raise StoreInvalid."""
+        """Begin the run, or read the store and go on with it; raise StoreInvalid."""
         doors, store, numbers = self._doors, self._store, Numbers()
         saved = recovered(store) if self._turns_before and store is not None else None
         self._sink: Sink = sink if store is None else Journal(sink, store, numbers)

@@ -63,7 +63,7 @@ def with_text(content: bytes, text: str) -> bytes:
 
 
 def write(change: FileChange) -> None:
-    """Write a change in one step and keeps the file's mode; raise SourceError.
+    """Write a change in one step and keep the file's mode; raise SourceError.
 
     Links are followed. A file that is no longer what was read is left alone.
     """

@@ -166,7 +166,7 @@ def give(site: Site, key: str, value: Any) -> Change:
 def relisted(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Take elements out of a list and puts others in; some must stay."""
+    """Take elements out of a list and put others in; some must stay."""
     spot = site.spot
     if spot.kind != "list":
         raise Obstacle("it is no list")
@@ -223,7 +223,7 @@ def _gaps(site: Site, before: int, after: int) -> Iterator[str]:
 def _relisted_block(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Take whole lines out and puts whole lines in."""
+    """Take whole lines out and put whole lines in."""
     text, items = site.text, site.spot.items
     starts = [line_start(text, item.lead - 1) for item in items]
     ends = [line_end(text, item.end) for item in items]

@@ -176,7 +176,7 @@ class AdkPilot(FrameworkDriver):
         return answer_to(waiting, turn.value)
 
     def restart(self) -> None:
-        """Import and builds the agents anew; raise ScriptMisfit where their sessions are gone."""
+        """Import and build the agents anew; raise ScriptMisfit where their sessions are gone."""
         before = self._running
         forget_modules(home_of(self._app.entry))
         root = root_of(found_as(self._app.entry))

@@ -200,7 +200,7 @@ class LangGraphPilot:
         return self._calling.reply(watch.states.last)
 
     def restart(self) -> None:
-        """Import and builds the graph anew; raise ScriptMisfit where its state is gone."""
+        """Import and build the graph anew; raise ScriptMisfit where its state is gone."""
         forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
         subject = found_as(self._app.entry)
         graph = _graph_of(subject, self._app, self._adapter_context)

@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def serve() -> None:
-    """Read a job from stdin and writes its answers to stdout, as JSON."""
+    """Read a job from stdin and write its answers to stdout, as JSON."""
     # What users' functions print must not stand between the answers.
     answers_to = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -42,7 +42,7 @@ class Matcher:
         self._misses = build(source, ())
 
     def holds(self, value: Any) -> bool:
-        """Report whether the matcher holds; stop at the first mismatch and renders nothing."""
+        """Report whether the matcher holds; stop at the first mismatch and render nothing."""
         return fits(self._misses, value)
 
     def distance(self, value: Any) -> float:
