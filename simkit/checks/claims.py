@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from simkit.core.text import counted
 from simkit.language.matching import Matcher, Mismatch, compile_matcher
 from simkit.language.yaml import Document, path_text
 
+T = TypeVar("T")
 DIFFERENCES_MAX: Final = 12
 NAMES_MAX: Final = 12
 LINES_MAX: Final = 8
@@ -67,12 +68,13 @@ class Writer:
         turn: int = 0,
         agent: str = "",
         call: int | None = None,
-        context: Sequence[str] = (),
+        context: Iterable[str] = (),
         fix: str = "",
         several: bool = False,
     ) -> list[Finding]:
         """Return the finding that a value does not match; nothing if it does.
 
+        ``context`` is only read for a finding, so it may be a generator that costs something.
         ``several`` says that the claim is also held against other values, for who would accept
         the one that was found.
         """
@@ -112,7 +114,7 @@ class Writer:
         agent: str = "",
         call: int | None = None,
         differences: Sequence[Difference] = (),
-        context: Sequence[str] = (),
+        context: Iterable[str] = (),
         fix: str = "",
         at: Path = (),
         breaks: bool = False,
@@ -168,6 +170,16 @@ def no_place(index: int, count: int) -> str:
         f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
     )
     return f"so there is no [{index}]: {places_text}"
+
+
+def listing(
+    title: str, items: Sequence[T], line_of: Callable[[T], str], otherwise: str
+) -> Iterator[str]:
+    """Yield a title and the line of each item below it; ``otherwise`` where there is none."""
+    if items:
+        yield from first_lines(title, [line_of(item) for item in items])
+    else:
+        yield otherwise
 
 
 def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:

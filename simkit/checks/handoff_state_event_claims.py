@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.checks.claims import LINES_MAX, Writer, first_lines, listed
+from simkit.checks.claims import LINES_MAX, Writer, listed, listing
 from simkit.checks.findings import Finding
 from simkit.checks.scope import Scope, event_fields, log_fields
 from simkit.core.text import short
@@ -21,18 +21,15 @@ _ENDS: Final = ("outcome", "reason")
 def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Request to pass control, in order; those of a plain list are made where it does not say."""
     handoffs = [handoff.fields() for handoff in scope.handoffs]
-    expected = _made_by_default(scope.expect.handoffs)
-    if not writer.misses(expected, handoffs):
-        return
     title = f"handoffs requested {scope.words}:"
-    lines = first_lines(title, [_handoff_line(scope_handoff) for scope_handoff in handoffs])
+    otherwise = f"no handoff was requested {scope.words}"
     yield from writer.compare(
-        expected,
+        _made_by_default(scope.expect.handoffs),
         handoffs,
         (*scope.path, "handoffs"),
         "handoffs",
         turn=scope.turn,
-        context=list(lines) if handoffs else [f"no handoff was requested {scope.words}"],
+        context=listing(title, handoffs, _handoff_line, otherwise),
     )
 
 
@@ -126,17 +123,14 @@ def _writer(update: e.StateUpdated) -> str:
 def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The log records of the code's own loggers, in order."""
     logs = [log_fields(event) for event in scope.events if isinstance(event, e.LogRecorded)]
-    if not writer.misses(scope.expect.logs, logs):
-        return
-    title = f"log records {scope.words}:"
-    lines = first_lines(title, [_log_line(log) for log in logs])
+    title, otherwise = f"log records {scope.words}:", f"nothing was logged {scope.words}"
     yield from writer.compare(
         scope.expect.logs,
         logs,
         (*scope.path, "logs"),
         "logs",
         turn=scope.turn,
-        context=list(lines) if logs else [f"nothing was logged {scope.words}"],
+        context=listing(title, logs, _log_line, otherwise),
     )
 
 
@@ -147,16 +141,14 @@ def _log_line(record: Mapping[str, Any]) -> str:
 def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Any fields of the events."""
     events = [event_fields(event) for event in scope.events]
-    misses = writer.misses(scope.expect.events, events)
-    if misses:
-        yield from writer.compare(
-            scope.expect.events,
-            events,
-            (*scope.path, "events"),
-            "events",
-            turn=scope.turn,
-            context=list(_events_near(scope)),
-        )
+    yield from writer.compare(
+        scope.expect.events,
+        events,
+        (*scope.path, "events"),
+        "events",
+        turn=scope.turn,
+        context=_events_near(scope),
+    )
 
 
 def _events_near(scope: Scope) -> Iterator[str]:

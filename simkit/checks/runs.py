@@ -17,7 +17,7 @@ from simkit.checks.choosing import (
     meant_agent,
     which_words,
 )
-from simkit.checks.claims import Writer, differences, first_lines, listed, no_place
+from simkit.checks.claims import Writer, differences, listed, listing, no_place
 from simkit.checks.findings import Finding
 from simkit.checks.observing import claims_of, not_observable, unobservable_in_run, untold_of_run
 from simkit.checks.scope import Scope
@@ -288,20 +288,19 @@ _RUNS: Final[Check[RunView]] = Check(
 def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Tool calls in order."""
     calls_found = [tool.fields() for tool in scope.tools]
-    path = (*scope.path, "tool_calls")
-    if not writer.misses(scope.expect.tool_calls, calls_found):
-        return
-    calls = [f"{call['tool']} by {call['agent']}" for call in calls_found]
-    title = f"tools called {scope.words}:"
-    lines = first_lines(title, calls) if calls else [f"no tool was called {scope.words}"]
+    title, otherwise = f"tools called {scope.words}:", f"no tool was called {scope.words}"
     yield from writer.compare(
         scope.expect.tool_calls,
         calls_found,
-        path,
+        (*scope.path, "tool_calls"),
         "tool_calls",
         turn=scope.turn,
-        context=list(lines),
+        context=listing(title, calls_found, _call_line, otherwise),
     )
+
+
+def _call_line(call: Mapping[str, Any]) -> str:
+    return f"{call['tool']} by {call['agent']}"
 
 
 def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:

@@ -64,7 +64,10 @@ class Judged(Result, frozen=True, rename={"question": "asked"}):
 def judge_traces(
     paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool = False
 ) -> int:
-    """Judge the traces and print the findings; return the exit code. Raises SimkitError if nothing can be judged."""
+    """Judge the traces and print the findings; return the exit code.
+
+    Raises SimkitError if nothing can be judged.
+    """
     with unchanged(paths or (FOLDER,)):
         return _judged(paths, question, form, quiet, strict)
 
