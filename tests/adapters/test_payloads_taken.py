@@ -14,7 +14,7 @@ from simkit.trace.events import HandoffRequested
 from tests.adapters.running import run_app
 from tests.adapters.scribes import Desk, user
 from tests.building import Ran
-from tests.expect.traces import hits_of
+from tests.checks.traces import hits_of
 
 AGENTS: Final = """
 from agents import Agent, handoff

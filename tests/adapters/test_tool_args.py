@@ -22,7 +22,7 @@ from simkit.language.json_schema.coercion import is_same, lost_in
 from simkit.trace.store import canonical
 from tests.adapters.running import run_app
 from tests.building import Ran
-from tests.expect.traces import hits_of
+from tests.checks.traces import hits_of
 
 DESK = """
 from __future__ import annotations

@@ -24,7 +24,7 @@ from simkit.language.matching.kinds import (
     Kind,
     check_kind,
 )
-from tests.expect.judging import MEALS, told
+from tests.checks.judging import MEALS, told
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,414 @@
+"""FLW-01, FLW-02, FLW-04, FLW-05, FLW-08: limits, edges, cycles, ends, ambiguous routes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints import run_lints
+from simkit.checks.lints.flow import (
+    AmbiguousRoute,
+    CallAfterEnd,
+    LimitPassed,
+    PingPong,
+    UndeclaredEdge,
+)
+from simkit.checks.runs import groups_of
+from simkit.core.messages import ToolCall
+from simkit.trace import events as e
+from tests.checks.traces import Story, hits_of, made, ran, texts_of
+
+PAIR = """\
+version: 1
+pipeline: pair
+agents:
+  a: {instructions: I am a., handoffs: [b]}
+  b: {instructions: I am b., handoffs: [a]}
+flow: {handoffs: {start: a}}
+limits: {agent_runs_per_turn: 4}
+---
+version: 1
+scenario: one
+pipeline: pair
+turns:
+  - user: hello
+    replies:
+"""
+CIRCLE = (
+    PAIR
+    + """\
+      a: [{handoff: {to: b}}, {handoff: {to: b}}]
+      b: [{handoff: {to: a}}, {handoff: {to: a}}]
+    expect: {error: {type: LimitExceeded}}
+"""
+)
+STRAIGHT = (
+    PAIR
+    + """\
+      a: {handoff: {to: b}}
+      b: Done.
+"""
+)
+
+
+def test_a_limit_that_was_reached_is_found() -> None:
+    story = Story()
+    story.turn()
+    story.emit(e.LimitReached(*story.where(), limit="handoffs_per_turn", allowed=8))
+    story.end()
+    story.emit(e.LimitReached(0, limit="turns", allowed=1))
+
+    assert hits_of(LimitPassed, story.trace) == [
+        Hit("FLW-01", what, 1, data={"limit": limit, "allowed": allowed})
+        for what, limit, allowed in (
+            ("limit `handoffs_per_turn` was reached in turn 1: 8 allowed", "handoffs_per_turn", 8),
+            ("limit `turns` was reached: 1 allowed", "turns", 1),
+        )
+    ]
+
+
+def test_two_agents_that_hand_off_in_circles_are_found_natively(tmp_path: Path) -> None:
+    trace = ran(tmp_path, CIRCLE)
+
+    assert texts_of(PingPong, trace) == [
+        "agent 'b' runs in circles in turn 1: run r4 starts with the same state and input as run r2"
+    ]
+    assert texts_of(LimitPassed, trace) == [
+        "limit `agent_runs_per_turn` was reached in turn 1: 4 allowed"
+    ]
+
+
+def test_a_handoff_that_ends_passes_natively(tmp_path: Path) -> None:
+    trace = ran(tmp_path, STRAIGHT)
+
+    for lint in (PingPong, LimitPassed, UndeclaredEdge, CallAfterEnd):
+        assert hits_of(lint, trace) == []
+
+
+def flowing(**facts: Any) -> Story:
+    story = Story(
+        {
+            "router": e.AgentFacts("Choose."),
+            "a": e.AgentFacts("I am a.", handoffs=("b",)),
+            "b": e.AgentFacts("I am b."),
+            "c": e.AgentFacts("I am c."),
+        },
+        **facts,
+    )
+    story.turn()
+    return story
+
+
+def test_a_start_that_the_pipeline_does_not_name_is_found() -> None:
+    story = flowing(decider="router", starts=("router",))
+    story.start("a")
+
+    assert hits_of(UndeclaredEdge, story.trace) == [
+        Hit("FLW-02", "agent 'a' started in turn 1, but a turn starts with: router", 1, "a")
+    ]
+
+
+def test_an_agent_that_the_last_route_does_not_name_is_found() -> None:
+    story = flowing(decider="router", starts=("router",))
+    story.start("router")
+    story.route("a", "b")
+    story.finish()
+    story.answers("a")
+    story.answers("c")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'c' started in turn 1, but the last route names: a, b"
+    ]
+
+
+def test_a_second_start_without_a_reason_is_found() -> None:
+    story = flowing()
+    story.answers("a")
+    story.answers("b")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'b' started in turn 1, but no edge, route or handoff leads to it"
+    ]
+
+
+def test_a_handoff_between_agents_that_do_not_declare_it_is_found() -> None:
+    story = flowing(contracts=(e.ContractFacts(("a",), "c", "other", "transfer", "all"),))
+    story.start("a")
+    story.passes_to("c", type="analysis")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'c' started in turn 1, by a handoff from 'a', which neither declares it nor has a "
+        "contract of type 'analysis' with it"
+    ]
+
+
+def test_a_start_by_a_handoff_that_was_not_made_is_found() -> None:
+    story = flowing()
+    story.start("a")
+    fields = story.requests("b")
+    story.emit(e.HandoffRejected(*story.where(), **fields, reason="no"))
+    story.start("b", handoff="h1", source="a")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'b' started in turn 1, by handoff h1, which was not made"
+    ]
+
+
+def test_routes_edges_handoffs_and_starts_are_reasons() -> None:
+    story = flowing(
+        decider="router",
+        starts=("router", "a"),
+        edges=(("b", "c"),),
+        contracts=(e.ContractFacts(("*",), "c", "analysis", "transfer", "all"),),
+    )
+    story.start("router")
+    story.route("a", "b")
+    story.finish()
+    story.start("a")
+    story.passes_to("b")
+    story.passes_to("c", type="analysis")
+    story.finish()
+    story.answers("c")
+    story.end()
+    story.turn()
+    story.start("router", group="g1")
+    story.start("a", group="g1")
+
+    assert hits_of(UndeclaredEdge, story.trace) == []
+
+
+def test_an_edge_leads_on_only_from_a_run_that_finished() -> None:
+    story = flowing(edges=(("a", "b"),), starts=("a",))
+    story.start("a")
+    story.start("b")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'b' started in turn 1, but no edge, route or handoff leads to it"
+    ]
+
+
+def test_the_source_of_a_rejected_handoff_may_run_again_and_nobody_else() -> None:
+    story = flowing(starts=("a",), edges=(("a", "b"),))
+    story.start("a")
+    fields = story.requests("b")
+    story.emit(e.HandoffRejected(*story.where(), **fields, reason="no"))
+    story.finish()
+    story.answers("a")
+    story.answers("c")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'c' started in turn 1, but no edge, route or handoff leads to it"
+    ]
+
+
+def circling(**second: Any) -> Story:
+    """Agents ``a`` and ``b`` pass control to and fro; the second round may differ."""
+    story = Story(["a", "b"])
+    story.turn()
+    story.start("a", given="hello")
+    story.passes_to("b", query="yours")
+    story.passes_to("a", query="mine")
+    if second.pop("writes", False):
+        story.write({"messages": []})
+    story.passes_to("b", **{"query": "yours", **second})
+    return story
+
+
+def reading(*texts: str, **facts: Any) -> Story:
+    """Agent ``a`` runs once for each text, which is what its first context says."""
+    story = Story(["a"], **facts)
+    story.turn()
+    for text in texts:
+        story.start("a", given="hello")
+        story.call(made("history", text, role="user"))
+        story.finish()
+    story.end()
+    return story
+
+
+def test_the_same_agent_with_the_same_state_and_handoff_is_found() -> None:
+    story = circling()
+    story.end()
+
+    assert hits_of(PingPong, story.trace) == [
+        Hit(
+            "FLW-04",
+            "agent 'b' runs in circles in turn 1: run r4 starts with the same state and input as "
+            "run r2",
+            1, "b", data={"runs": ["r2", "r4"]},
+        )
+    ]  # fmt: skip
+
+
+def test_where_the_driver_sees_no_state_no_cycle_is_told() -> None:
+    story = Story(["a", "b"], observes=("runs", "handoffs"))
+    story.turn()
+    story.start("a")
+    for target in ("b", "a", "b"):
+        story.passes_to(target)
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+CODE: dict[str, Any] = {"observes": ("state", "runs", "handoffs")}
+
+
+@pytest.mark.parametrize("facts", [{}, CODE], ids=["native", "code"])
+def test_runs_that_read_the_same_are_a_cycle_and_others_are_none(facts: dict[str, Any]) -> None:
+    assert len(hits_of(PingPong, reading("again", "again", **facts).trace)) == 1
+    assert hits_of(PingPong, reading("first", "second", **facts).trace) == []
+
+
+def test_an_unknown_input_of_code_equals_no_other() -> None:
+    story = Story(["a"], **CODE)
+    story.turn()
+    for _ in range(2):
+        story.start("a")
+        story.call(made("history", "again", role="user"))
+        story.finish()
+    story.end()
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def test_a_context_of_code_that_nobody_saw_equals_no_other() -> None:
+    story = Story(["a"], **CODE)
+    story.turn()
+    for _ in range(2):
+        story.start("a", given="hello")
+        story.finish()
+    story.end()
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def test_agents_that_two_calls_of_one_message_run_are_one_parallel_group() -> None:
+    story = Story(["boss", "worker"])
+    story.turn()
+    boss = story.start("boss")
+    calls = [ToolCall(f"call{n}", "task", {"n": n}) for n in (1, 2)]
+    story.says("", *calls)
+    for number, call in enumerate(calls, 2):
+        story.resume("worker", f"r{number}")
+        story.emit(e.AgentStarted(*story.where(), parent=boss, call_id=call.id))
+        story.finish()
+    story.end()
+
+    view, hits = run_lints(story.trace.events, [PingPong()])
+    assert hits == []
+    assert groups_of(view.turns[0].runs) == ["boss", ["worker", "worker"]]
+
+
+def test_a_longer_cycle_is_found_once_for_each_agent() -> None:
+    story = circling()
+    for target, query in (("a", "mine"), ("b", "yours"), ("a", "mine")):
+        story.passes_to(target, query=query)
+    story.end()
+
+    assert [hit.data for hit in hits_of(PingPong, story.trace)] == [
+        {"runs": ["r2", "r4"]},
+        {"runs": ["r3", "r5"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [{"query": "other"}, {"payload": {"try": 2}}, {"type": "other"}, {"writes": True}],
+    ids=["query", "payload", "type", "state"],
+)
+def test_a_second_round_that_differs_passes(second: dict[str, Any]) -> None:
+    story = circling(**second)
+    story.end()
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def refused(*reasons: str) -> Story:
+    """Agent ``a`` runs again each time what it passes on is refused."""
+    story = Story(["a", "b"])
+    story.turn()
+    for reason in reasons:
+        story.start("a", given="hello")
+        fields = story.requests("b")
+        story.emit(e.HandoffRejected(*story.where(), **fields, reason=reason))
+        story.finish()
+    story.start("a", given="hello")
+    story.end()
+    return story
+
+
+def test_an_agent_that_is_told_why_it_was_refused_does_not_run_in_circles() -> None:
+    assert hits_of(PingPong, refused("no data", "no sales").trace) == []
+
+
+def test_an_agent_that_is_refused_for_the_same_reason_again_runs_in_circles() -> None:
+    assert [hit.data for hit in hits_of(PingPong, refused("no data", "no data").trace)] == [
+        {"runs": ["r2", "r3"]}
+    ]
+
+
+def test_another_turn_and_a_parallel_group_are_no_cycle() -> None:
+    story = Story(["a"])
+    for _ in range(2):
+        story.turn()
+        story.start("a", given="hello")
+        story.end()
+    story.turn()
+    story.start("a", group="g1")
+    story.start("a", group="g1")
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def test_a_model_call_after_the_turn_is_found() -> None:
+    story = Story(["a"])
+    story.turn()
+    run = story.start("a")
+    story.call()
+    story.says("Done.")
+    story.end()
+    story.resume("a", run)
+    story.call()
+
+    assert hits_of(CallAfterEnd, story.trace) == [
+        Hit("FLW-05", "agent 'a' made a model call after turn 1 had ended", 1, "a", 1)
+    ]
+
+
+def test_a_model_call_of_the_next_turn_passes() -> None:
+    story = Story(["a"])
+    for _ in range(2):
+        story.turn()
+        story.answers("a")
+        story.end()
+
+    assert hits_of(CallAfterEnd, story.trace) == []
+
+
+def decided(*labels: str) -> Story:
+    story = Story(["classify", "make", "change"])
+    story.turn()
+    story.start("classify")
+    story.emit(e.RouteChosen(*story.where(), targets=("make",), labels=labels))
+    return story
+
+
+def test_a_decision_that_matches_two_labels_is_found() -> None:
+    story = decided("create", "recreate")
+
+    assert hits_of(AmbiguousRoute, story.trace) == [
+        Hit(
+            "FLW-08",
+            "what 'classify' decided in turn 1 matches 2 labels: create, recreate; the edge that "
+            "was taken: classify → make",
+            1, "classify", data={"labels": ["create", "recreate"], "targets": ["make"]},
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("labels", [("create",), ()], ids=["one label", "a router's choice"])
+def test_a_clear_decision_passes(labels: tuple[str, ...]) -> None:
+    assert hits_of(AmbiguousRoute, decided(*labels).trace) == []

@@ -1,0 +1,238 @@
+"""What lints saw: claimed, missing, allowed, turned off, or a finding."""
+
+# ruff: noqa: E501  what is found stands here as it is said
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.checks.findings import Hit
+from simkit.checks.lint_claims import HitsByTurn
+from tests.checks.judging import as_code, judged, text, told
+
+CROWDED = """
+limits: {context_tokens: 10}
+turns:
+  - user: I had soup, bread, an apple and a pear
+    replies: {router: {json: {to: nutrition}}, nutrition: Fine.}
+    expect:
+"""
+"""Both agents' contexts are over their budget."""
+
+TWO_TURNS = """
+limits: {context_tokens: 10}
+turns:
+  - user: Hi
+    replies: {router: {json: {to: archivist}}, archivist: Hm.}
+  - user: I had soup, bread, an apple and a pear
+    replies: {router: {json: {to: nutrition}}, nutrition: Fine.}
+"""
+
+
+def test_a_lint_that_nobody_claims_is_a_finding() -> None:
+    found = told(CROWDED, "reply: Fine.")
+
+    assert found == text("""
+        CTX-10 E [turn 1, router, call 0]
+        agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
+        at `user: I had soup, bread, an apple and a pear`
+        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
+        -> Give the history a `window`, or sections a `preview` or `tokens`.
+
+        CTX-10 E [turn 1, nutrition, call 0]
+        agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
+        at `user: I had soup, bread, an apple and a pear`
+        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
+        -> Give the history a `window`, or sections a `preview` or `tokens`.
+    """)
+
+
+def test_of_code_a_lint_says_what_to_do_in_the_code() -> None:
+    found = told(CROWDED, "reply: Fine.", edit=as_code)
+
+    assert found.splitlines()[3:5] == [
+        "| CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on",
+        "-> Trim or sum up the history before the model is asked, or raise `limits: "
+        "{context_tokens: N}`.",
+    ]
+
+
+def test_lints_come_after_the_claims_of_their_turn() -> None:
+    _, judgement = judged(TWO_TURNS + "    expect: {reply: x}\nexpect: {reply: y}")
+
+    assert [(finding.id, finding.turn) for finding in judgement.findings] == [
+        ("claim", 2), ("CTX-10", 2), ("CTX-10", 2), ("claim", 0),
+    ]  # fmt: skip
+
+
+def test_a_claimed_lint_is_noted_and_so_are_others_in_its_turn() -> None:
+    found = told(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]")
+    noted = told(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]", noted=True)
+
+    assert found == ""
+    assert noted == text("""
+        CTX-10 E [turn 1, router, call 0]
+        agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
+        at `user: I had soup, bread, an apple and a pear`
+        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
+        -> Give the history a `window`, or sections a `preview` or `tokens`.
+
+        CTX-10 E [turn 1, nutrition, call 0]
+        agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
+        at `user: I had soup, bread, an apple and a pear`
+        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
+        -> Give the history a `window`, or sections a `preview` or `tokens`.
+    """)
+
+
+def test_a_lint_may_be_claimed_for_the_whole_run() -> None:
+    assert told(TWO_TURNS + "expect: {findings: [{id: CTX-10, agent: nutrition, turn: 2}]}") == ""
+
+
+def test_a_claim_in_another_turn_excuses_nothing() -> None:
+    talk = TWO_TURNS.replace("archivist: Hm.}", "archivist: Hm.}\n    expect: {findings: [CTX-10]}")
+
+    found = told(talk)
+
+    assert found == text("""
+        claim E [turn 1]
+        CTX-10 is claimed, but not found in turn 1
+        at `CTX-10]}`
+        | lints found in turn 1: none
+
+        CTX-10 E [turn 2, router, call 0]
+        agent 'router' is sent 14 tokens in turn 2, more than its budget of 10
+        at `user: I had soup, bread, an apple and a pear`
+        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
+        -> Give the history a `window`, or sections a `preview` or `tokens`.
+
+        CTX-10 E [turn 2, nutrition, call 0]
+        agent 'nutrition' is sent 19 tokens in turn 2, more than its budget of 10
+        at `user: I had soup, bread, an apple and a pear`
+        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
+        -> Give the history a `window`, or sections a `preview` or `tokens`.
+    """)
+
+
+def test_a_claimed_lint_that_differs_is_shown_as_it_was_found() -> None:
+    found = told(CROWDED, "findings: [{id: CTX-10, agent: coach}]")
+
+    assert found == text("""
+        claim E [turn 1]
+        CTX-10 is claimed, but not so found in turn 1
+        at `{id: CTX-10, agent: coach}]`
+        | found: CTX-10 agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
+        | found: CTX-10 agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
+    """)
+
+
+def test_a_claimed_lint_that_is_missing_says_which_were_found() -> None:
+    found = told(CROWDED, "findings: [CTX-10, HND-03]")
+
+    assert found == text("""
+        claim E [turn 1]
+        HND-03 is claimed, but not found in turn 1
+        at `HND-03]`
+        | lints found in turn 1: CTX-10
+    """)
+
+
+def test_each_claim_takes_a_hit_of_its_own() -> None:
+    held = told(CROWDED, "findings: [CTX-10, {id: CTX-10, agent: router}]")
+    found = told(CROWDED, "findings: [CTX-10, CTX-10, {id: CTX-10, agent: router}]")
+
+    assert held == ""
+    assert found == text("""
+        claim E [turn 1]
+        CTX-10 is claimed, but not so found in turn 1
+        at `{id: CTX-10, agent: router}]`
+        | found: CTX-10 agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
+        | found: CTX-10 agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
+    """)
+
+
+def test_an_empty_list_of_claims_excuses_nothing() -> None:
+    found = told(CROWDED, "findings: []")
+
+    assert found.count("CTX-10 E") == 2
+
+
+def test_a_lint_that_is_turned_off_is_no_finding_and_is_listed_with_its_reason() -> None:
+    _, judgement = judged("lints: {CTX-10: the limit is old}\n" + CROWDED.strip() + " {}")
+
+    assert judgement.findings == ()
+    assert judgement.noted == ()
+    assert judgement.lints_off == (("CTX-10", "the limit is old"),)
+
+
+@pytest.mark.parametrize("place", ["nutrition", "turn 1"])
+def test_a_lint_is_turned_off_at_a_place_alone(place: str) -> None:
+    _, judgement = judged(f"lints: {{CTX-10: {{{place}: old}}}}\n" + CROWDED.strip() + " {}")
+
+    left = {finding.agent for finding in judgement.findings}
+    assert left == ({"router"} if place == "nutrition" else set())
+    assert judgement.lints_off == ((f"CTX-10 at {place}", "old"),)
+
+
+@pytest.mark.parametrize("place", ["nutri", "turn 2", "kitchen", "CTX-1"])
+def test_a_place_where_nothing_was_turned_off_is_a_finding(place: str) -> None:
+    _, judgement = judged(f"lints: {{CTX-10: {{{place}: old}}}}\n" + CROWDED.strip() + " {}")
+
+    last = judgement.findings[-1]
+    assert last.what == f"`CTX-10` was not found at `{place}`, so nothing is turned off there"
+    assert last.path == ("lints", "CTX-10", place)
+    assert last.context[0].startswith("found: ")
+
+
+def test_a_warning_fails_nothing() -> None:
+    _, judgement = judged(
+        "turns:\n  - user: Hi\n    replies: {router: {json: {to: coach}}, coach: Hm.}\n"
+        "    expect: {context: {coach: {excludes: [{$contains: pizza}]}}}"
+    )
+
+    assert judgement.passed
+    assert judgement.exit_code == 0
+    assert [(one.id, one.severity) for one in judgement.warnings] == [("RUN-03", "W")]
+
+
+def test_unused_lines_are_not_excused_by_other_lints() -> None:
+    talk = CROWDED.replace("nutrition: Fine.", "nutrition: [Fine., And more.]")
+
+    found = told(talk, "findings: [CTX-10]")
+
+    assert found == text("""
+        RUN-01 E [turn 1, nutrition]
+        agent 'nutrition' has 1 unused reply line in turn 1: [1]. It made 1 model call. Remove it, or let the agent be asked again.
+        at `[Fine., And more.]}`
+        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
+        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
+    """)
+
+
+def test_unused_lines_are_not_excused_by_a_reply_that_is_missing() -> None:
+    found = told(
+        """
+turns:
+  - user: Hi
+    replies: {router: {json: {to: nutrition}}, coach: Never.}
+    expect:
+""",
+        "error: {type: ReplyMissing}",
+    )
+
+    assert found == text("""
+        RUN-01 E [turn 1, coach]
+        agent 'coach' never ran in turn 1, but has 1 reply line. Remove it, or route the turn to the agent.
+        at `Never.}`
+        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
+        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
+    """)
+
+
+def test_hits_are_looked_up_by_their_turn() -> None:
+    hits = [Hit("RUN-03", "a", 1), Hit("RUN-03", "b", 2), Hit("RUN-03", "c", 0)]
+
+    by_turn = HitsByTurn(hits, ())
+
+    assert [by_turn.scopes_of(hit) for hit in hits] == [[], [], []]
+    assert by_turn.all == hits

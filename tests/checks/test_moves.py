@@ -1,0 +1,245 @@
+"""Claims on handoffs, state and events: where they hold, and the nearest where they do not."""
+
+# ruff: noqa: E501  what is found stands here as it is said
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, text, told
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "[{to: analyst, outcome: rejected, reason: {$contains: km}}, {from: coach, to: analyst, type: analysis, mode: transfer, payload: {km: 8}}]",
+        "[{outcome: rejected}, {outcome: made}]",
+        "{$has: {to: analyst}}",
+        "{$has: [{to: analyst, outcome: rejected}, {to: analyst}]}",
+        "{$in_order: [{outcome: rejected}, {to: analyst}]}",
+        "{$unordered: [{to: analyst}, {outcome: rejected}]}",
+        "{$not: {$has: {to: archivist}}}",
+        "{$each: {to: analyst, outcome: {$any: true}}}",
+        "{$len: 2}",
+        "[{$any: true}, {to: analyst, $not: {to: archivist}}]",
+        "[{reason: {$contains: km}}, {to: analyst}]",
+        "[{to: analyst, $not: {outcome: made}}, {to: analyst}]",
+        "[{$either: [{to: analyst}, {to: archivist}]}, {to: analyst}]",
+        "{$has: [{to: analyst}, {to: analyst}]}",
+        "{$has: [{reason: {$contains: km}}]}",
+        "{$in_order: [{to: analyst}, {to: analyst}]}",
+        "{$in_order: [{reason: {$contains: km}}, {to: analyst, outcome: made}]}",
+        "{$unordered: [{to: analyst}, {to: analyst}]}",
+        "{$each: {to: analyst}}",
+        "{$all: [{$has: {payload: {$exact: {}}}}, {$len: 2}]}",
+    ],
+)
+def test_handoffs_that_hold_say_nothing(claim: str) -> None:
+    assert told(HANDOFFS, f"handoffs: {claim}") == ""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "[{to: analyst}, {to: analyst}]",
+        "[{to: analyst, $not: {to: archivist}}, {to: analyst}]",
+    ],
+)
+def test_a_handoff_that_does_not_say_its_outcome_must_be_made(claim: str) -> None:
+    found = told(HANDOFFS, f"handoffs: {claim}")
+
+    assert found.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "{$not: {$has: [{to: analyst, payload: {$exact: {}}}]}}",
+        "{$not: {$has: {reason: {$contains: km}}}}",
+        "{$each: {$not: {reason: {$contains: km}}}}",
+        "{$each: {$not: {payload: {$exact: {}}}}}",
+        "{$not: {$in_order: [{payload: {$exact: {}}}, {to: analyst}]}}",
+        "{$not: {$unordered: [{to: analyst}, {to: analyst}]}}",
+        "{$not: [{to: analyst}, {to: analyst}]}",
+        "{$all: [{$not: {$has: {payload: {$exact: {}}}}}]}",
+        "{$either: [{$not: {$has: {payload: {$exact: {}}}}}, {$len: 3}]}",
+        "[{$not: {reason: {$contains: km}}}, {to: analyst}]",
+    ],
+)
+def test_what_denies_a_handoff_denies_rejected_ones_too(claim: str) -> None:
+    found = told(HANDOFFS, f"handoffs: {claim}")
+
+    assert found.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]
+
+
+def test_a_rejected_handoff_is_shown_with_the_reason() -> None:
+    found = told(
+        HANDOFFS,
+        """
+        handoffs:
+          - {to: analyst}
+          - {to: analyst}
+    """,
+    )
+
+    assert found == text("""
+        claim E [turn 1]
+        handoffs does not match
+        at `{to: analyst}`
+        [0].outcome: wanted "made", found "rejected"
+        | handoffs requested in turn 1:
+        |   [0] coach → analyst (analysis, transfer), rejected: payload: 'km' is a required property
+        |   [1] coach → analyst (analysis, transfer), made
+    """)
+
+
+def test_no_handoff_is_said_so() -> None:
+    held = told(MEALS, "handoffs: []")
+    found = told(MEALS, "handoffs: [{to: analyst}]")
+
+    assert held == ""
+    assert found == text("""
+        claim E [turn 2]
+        handoffs does not match
+        at `{to: analyst}]`
+        [0]: wanted {to: "analyst", outcome: "made"}, found nothing
+          note: 1 wanted, 0 found
+        | no handoff was requested in turn 2
+    """)
+
+
+def test_state_is_that_of_the_turns_end_before_its_channels_are_cleared() -> None:
+    held = told(
+        MEALS,
+        """
+        state:
+          decision: {to: nutrition}
+          total: 2
+          scratch: {$absent: true}
+          messages: {$len: 4}
+          messages[-1]: {assistant: Nothing more., agent: nutrition}
+    """,
+    )
+    found = told(
+        MEALS,
+        """
+        state:
+          total: 2
+          decision: {to: coach}
+          messages[-1]: {assistant: Bye.}
+    """,
+    )
+
+    assert held == ""
+    assert found == text("""
+        claim E [turn 2]
+        state does not match
+        at `coach}`
+        decision.to: wanted "coach", found "nutrition"
+        "messages[-1]".content: wanted "Bye.", found "Nothing more."
+        | channel decision was written in turn 2 by router
+        | channel messages was written in turn 2 by the user's message, nutrition
+    """)
+
+
+def test_a_channel_that_no_state_holds_is_explained() -> None:
+    found = told(MEALS, "state: {scratch: x}")
+
+    assert found == text("""
+        claim E [turn 2]
+        state does not match
+        at `x}`
+        scratch: wanted "x", found absent
+        | channel scratch has scope agent_run: it is in no state, only in `runs`
+    """)
+
+
+def test_a_channel_that_nobody_wrote_is_said_so() -> None:
+    talk = (
+        "given: {state: {total: 3}}"
+        + """
+turns:
+  - user: Hi
+    replies: {router: {json: {to: coach}}, coach: Hello.}
+    expect:
+"""
+    )
+
+    found = told(talk, "state: {total: 4}")
+
+    assert found == text("""
+        claim E [turn 1]
+        state does not match
+        at `4}`
+        total: wanted 4, found 3
+        | channel total was not written in turn 1
+    """)
+
+
+def test_a_whole_list_of_messages_in_the_state_is_shown_as_messages() -> None:
+    found = told(MEALS, "state: {messages: []}")
+
+    assert found == text("""
+        claim E [turn 2]
+        state does not match
+        at `[]}`
+        messages[0]: wanted nothing, found {user: "I ate pizza for lunch"}
+          note: 0 wanted, 4 found
+        messages[1]: wanted nothing, found {assistant: "Logged your pizza.", agent: "nutrition"}
+          note: 0 wanted, 4 found
+        messages[2]: wanted nothing, found {user: "And now?"}
+          note: 0 wanted, 4 found
+        messages[3]: wanted nothing, found 1 more elements
+          note: 0 wanted, 4 found
+        | channel messages was written in turn 2 by the user's message, nutrition
+    """)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "{$in_order: [{kind: AgentStarted, agent: router}, {kind: ToolCalled, tool: log_meal}]}",
+        "{$has: {kind: AgentStarted, agent: router, handoff: {$absent: true}, group: {$absent: true}}}",
+        "{$has: {kind: MessageAdded, message: {user: I ate pizza for lunch}}}",
+        "{$not: {$has: {kind: HandoffMade}}}",
+    ],
+)
+def test_events_that_hold_say_nothing(claim: str) -> None:
+    assert told(FIRST_MEAL, f"events: {claim}") == ""
+
+
+def test_events_in_another_order_are_shown_with_their_places() -> None:
+    found = told(
+        FIRST_MEAL,
+        """
+        events:
+          $in_order:
+            - {kind: ToolCalled, tool: log_meal}
+            - {kind: AgentStarted, agent: nutrition}
+    """,
+    )
+
+    assert found == text("""
+        claim E [turn 1]
+        events does not match
+        at `{kind: AgentStarted, agent: nutrition}`
+        .: wanted $in_order: {kind: "AgentStarted", agent: "nutrition"}, found none after [16], which is element 0 of those wanted
+          note: one that fits is at [11], too early
+        | events of these kinds in turn 1:
+        |   [3] AgentStarted router
+        |   [11] AgentStarted nutrition
+        |   [16] ToolCalled nutrition log_meal
+    """)
+
+
+def test_an_event_that_did_not_happen_is_reported_with_the_kinds_that_did() -> None:
+    found = told(FIRST_MEAL, "events: {$has: {kind: HandoffMade}}")
+
+    assert found == text("""
+        claim E [turn 1]
+        events does not match
+        at `{kind: HandoffMade}}`
+        .: wanted $has: {kind: "HandoffMade"}, found [{kind: "TurnStarted", at: 0, session: "s1", turn: 1, message: 1}, {kind: "MessageAdded", at: 0, session: "s1", turn: 1…
+          note: nearest is [1]: at [1].kind wanted "HandoffMade", found "MessageAdded"
+        | kinds of events in turn 1: TurnStarted, MessageAdded, StateUpdated, AgentStarted, ContextBuilt, ModelCalled, ModelReplied, AgentFinished, RouteChosen, ToolCalled, ToolReturned, TurnFinished
+    """)

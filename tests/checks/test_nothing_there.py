@@ -1,0 +1,92 @@
+"""Claims where nothing is there: absent and null are one, and a share is 0; denials say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.judging import MEALS, told
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "error: {$absent: true}",
+        "error: null",
+        "error: {$not: {$any: true}}",
+        "error: {$type: 'null'}",
+        "interrupt: {$absent: true}",
+        "interrupt: null",
+        "tool_calls: {$absent: true}",
+        "tool_calls: []",
+        "handoffs: {$absent: true}",
+        "context: {nutrition: {settings: {$absent: true}}}",
+        "context: {nutrition: {settings: {$exact: {}}}}",
+        "context: {nutrition: {left_out: {$absent: true}}}",
+        "context: {nutrition: {share: {run: {$lt: 0.5}}}}",
+        "context: {nutrition: {share: {run: {$lte: 0}, router: {$lt: 0.1}}}}",
+        "context: {nutrition: {share: {run: 0}}}",
+        "context: {nutrition: {share: {run: {$absent: true}}}}",
+        "context: {nutrition: {share: {run: {$not: {$gt: 0.5}}}}}",
+    ],
+)
+def test_a_claim_that_nothing_is_there_holds_where_nothing_is(claim: str) -> None:
+    assert told(MEALS, claim) == ""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "error: {$any: true}",
+        "interrupt: {$any: true}",
+        "tool_calls: {$any: true}",
+        "handoffs: {$not: {$absent: true}}",
+        "reply: {$absent: true}",
+        "runs: {nutrition: {output: {$absent: true}}}",
+        "runs: {nutrition: {update: {$absent: true}}}",
+        "context: {nutrition: {tools: {$absent: true}}}",
+        "context: {nutrition: {share: {run: {$gt: 0.1}}}}",
+        "context: {nutrition: {share: {history: {$lt: 0.1}}}}",
+    ],
+)
+def test_a_claim_that_something_is_there_fails_where_nothing_is(claim: str) -> None:
+    assert claim.split(":")[0] in told(MEALS, claim)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "reply: {$not: {$has: [x]}}",
+        "reply: {$not: [x]}",
+        "reply: {$not: {$type: list}}",
+        "reply: {$not: {$gt: 3}}",
+        "interrupt: {$not: {$contains: pizza}}",
+        "interrupt: {$not: {to: nutrition}}",
+        "error: {$not: {type: nutrition}}",
+        "state: {decision: {$not: {$has: [x]}}}",
+        "runs: {nutrition: {output: {$not: {$has: [x]}}}}",
+        "runs: {nutrition: {input: {$not: {$keys: [a]}}}}",
+        "context: {nutrition: {settings: {$not: {to: nutrition}}}}",
+    ],
+)
+def test_a_denial_of_a_shape_that_no_value_had_proves_nothing(claim: str) -> None:
+    assert told(MEALS, claim) == ""
+    assert "no value of this claim in the trace could match" in told(MEALS, claim, warnings=True)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "reply: {$not: {$len: 3}}",
+        "reply: {$not: null}",
+        "reply: {$not: {$contains: pizza}}",
+        "reply: {$not: {to: nutrition}}",
+        "interrupt: {$not: {$any: true}}",
+        "state: {decision: {$not: {to: router}}}",
+        "state: {total: {$not: {$gt: 100}}}",
+        "context: {nutrition: {tokens: {$not: {$gt: 1000}}}}",
+        "tool_calls: {$not: {$has: {tool: log_meal}}}",
+    ],
+)
+def test_a_denial_of_what_could_have_been_is_no_warning(claim: str) -> None:
+    assert told(MEALS, claim) == ""
+    assert told(MEALS, claim, warnings=True) == ""

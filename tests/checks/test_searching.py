@@ -1,0 +1,127 @@
+"""Searching contexts: the first match is what one finds who looks at every message."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from simkit.checks.claims import Matchers
+from simkit.checks.searching import BLOCK, Search, required_texts
+from simkit.core.messages import Message
+from simkit.language.matching import Matcher
+from simkit.trace.views import ContextView, MadePart
+from tests.building import run_yaml
+from tests.checks.judging import PIPELINE
+
+WORDS = ("pizza", "Answer 7", "kcal", "coach", "food", "Question 1", "nowhere", "say/so", "8", "é")
+
+
+@cache
+def contexts() -> list[ContextView]:
+    """The contexts of a conversation that is longer than a block."""
+    turns = []
+    for number in range(BLOCK // 2 + 20):
+        told = "coach: Answer" if number % 3 else "nutrition: [{calls: {log_meal: {food: pizza}}}"
+        end = f" {number}" if number % 3 else f", 'Answer {number} say/so é']"
+        to = "coach" if number % 3 else "nutrition"
+        turns.append(
+            f"  - user: {{json: {{number: {number}, text: Question {number}}}}}\n"
+            f"    replies: {{router: {{json: {{to: {to}}}}}, {told}{end}}}\n"
+            "    tool_results: {log_meal: {kcal: 800}}\n"
+        )
+    ran = run_yaml(PIPELINE, f"turns:\n{''.join(turns)}")
+    assert len(max(ran.view.streams.values(), key=lambda one: len(one.entries)).entries) > BLOCK
+    return [call.context for call in ran.view.calls.values()]
+
+
+def every_message(context: ContextView) -> list[Message]:
+    """The messages of a context, and before each the pieces that it is made of."""
+    found: list[Message] = []
+    for part in context.parts:
+        if isinstance(part, MadePart):
+            found += [
+                replace(part.message, content=one.content, section=one.section, data=None)
+                for one in part.pieces
+            ]
+            found.append(part.message)
+        else:
+            found += [part.message(place) for place in range(len(part))]
+    return [*found, *(replace(message, section="run") for message in context.own_messages)]
+
+
+words = st.sampled_from(WORDS)
+leaves = st.one_of(
+    words,
+    st.builds(lambda word: {"$contains": word}, words),
+    st.builds(lambda one, two: {"$contains": [one, two]}, words, words),
+    st.builds(lambda word: {"$regex": word}, words),
+    st.builds(lambda word: {"$not": {"$contains": word}}, words),
+    st.builds(lambda one, two: {"$either": [{"$contains": one}, two]}, words, words),
+    st.builds(lambda word: {"text": word}, words),
+    st.sampled_from([{"number": 8}, {"to": "coach"}, {"kcal": 800}, {"kcal": 800.0}]),
+)
+matchers = st.one_of(
+    leaves,
+    st.builds(lambda role, leaf: {role: leaf}, st.sampled_from(["user", "tool"]), leaves),
+    st.builds(lambda agent, leaf: {"agent": agent, "content": leaf}, words, leaves),
+    st.sampled_from(
+        [
+            {"role": "tool"}, {"section": "history", "agent": "coach"}, {"section": "plan"},
+            {"calls": [{"log_meal": {"food": "pizza"}}]}, {"calls": [{"tool": "log_meal"}]},
+            {"calls": {"$each": {"args": {"food": "nowhere"}}}}, {"calls[0].name": "log_meal"},
+            {"turn": 3}, {"calls": {"$len": 1}, "content": {"$absent": True}},
+        ]
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@given(matchers, st.integers(min_value=0))
+def test_the_first_match_is_the_first_of_all_messages_that_matches(
+    matcher: object, place: int
+) -> None:
+    key, compiled = Matchers().of(matcher)
+    search = Search()
+    some = [contexts()[place % len(contexts())], contexts()[-1], contexts()[0], contexts()[-2]]
+
+    found = [search.first(context, key, compiled) for context in some]
+
+    assert found == [
+        next((message for message in every_message(context) if compiled.holds(message)), None)
+        for context in some
+    ]
+
+
+def test_what_a_stream_has_settled_is_matched_once_for_each_pattern() -> None:
+    looked_at: list[Message] = []
+
+    class Watched:
+        def __init__(self) -> None:
+            self.source = {"$not": {"$contains": "e"}}
+
+        def holds(self, message: Message) -> bool:
+            looked_at.append(message)
+            return False
+
+    search = Search()
+    of_nutrition = [one for one in contexts() if one.tools]
+
+    for context in of_nutrition:
+        watched: Matcher = Watched()  # type: ignore[assignment]
+        search.first(context, b"key", watched)
+
+    settled = [message for message in looked_at if message.section == "history"]
+    assert len(settled) <= 2 * len({message.id for message in settled})
+
+
+def test_texts_are_required_only_where_they_must_stand_as_they_are() -> None:
+    assert required_texts({"user": {"$contains": ["pizza", "soup"]}}) == ("pizza", "soup")
+    assert required_texts({"role": "tool", "agent": "coach", "content": "x"}) == ("x",)
+    assert required_texts({"calls[0].id": "call3", "$regex": "a.c", "$len": 3}) == ()
+    assert required_texts({"$either": ["a", "b"]}) == ()
+    assert required_texts({"calls": {"$each": {"args": {"food": "pizza"}}}}) == ()
+    assert required_texts({"user": {"url": "a/b", "name": "é", "quote": 'a"b', "n": 8}}) == ()

@@ -1,0 +1,121 @@
+"""For every kind of claim: a driver that cannot see it yields a finding, and never a pass."""
+
+# ruff: noqa: E501  what is found stands here as it is said
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from simkit.checks.judge import CHECKS
+from simkit.spec.scenario.claims import RunClaims
+from simkit.trace import events as e
+from tests.checks.judging import MEALS, told
+
+PIZZA = """
+turns:
+  - user: I ate pizza for lunch
+    replies:
+      router: {json: {to: nutrition}}
+      nutrition:
+        - calls: [log_meal: {food: pizza}]
+        - Logged your pizza.
+    tool_results: {log_meal: {kcal: 800}}
+    expect:
+"""
+ON_THE_WIRE = {
+    "error": "how a model call failed is answered by simkit itself",
+    "interrupt": "a question is a reply line of the scenario",
+    "reply": "the last thing that a model said",
+    "context": "messages, tools, tokens and settings are the request's; sections are tested beside",
+    "model_calls": "requests are counted",
+    "events": "tested kind by kind",
+}
+"""Claims that the bare wire shows, and why."""
+CLAIMS = {
+    "agents": "agents: [router, nutrition]",
+    "state": "state: {total: 1}",
+    "handoffs": "handoffs: []",
+    "tool_calls": "tool_calls: {$any: true}",
+    "logs": "logs: []",
+    "runs": "runs: {nutrition: {output: x}}",
+}
+
+
+def bare(event: e.AnyEvent) -> list[e.AnyEvent]:
+    """Make a trace one of a driver that sees requests and responses alone."""
+    if isinstance(event, e.RunStarted):
+        facts = replace(event.pipeline, observes=(), channels={}, is_open=True)
+        return [replace(event, driver="wire", pipeline=facts)]
+    if isinstance(event, (e.ToolCalled, e.ToolReturned, e.ToolFailed, e.StateUpdated)):
+        return []
+    if isinstance(event, e.AgentStarted):
+        return [replace(event, input=None)]
+    return [event]
+
+
+def with_runs(event: e.AnyEvent) -> list[e.AnyEvent]:
+    """The same of a driver that sees whose calls are of one run."""
+    found = bare(event)
+    return [
+        replace(one, pipeline=replace(one.pipeline, observes=("runs", "handoffs")))
+        if isinstance(one, e.RunStarted)
+        else one
+        for one in found
+    ]
+
+
+def test_every_claim_is_seen_on_the_wire_or_tested_here() -> None:
+    assert {*ON_THE_WIRE, *CLAIMS} == {*CHECKS}
+    assert ON_THE_WIRE.keys().isdisjoint(CLAIMS)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_what_is_not_seen_is_a_finding_whatever_the_claim_says(name: str) -> None:
+    found = told(PIZZA, CLAIMS[name], edit=bare)
+
+    assert "is not observable by driver 'wire', which does not see" in found
+    assert "does not match" not in found
+
+
+@pytest.mark.parametrize("claim", RunClaims.model_fields)
+def test_no_claim_on_a_run_holds_where_runs_are_not_seen(claim: str) -> None:
+    found = told(MEALS, f"runs: {{nutrition: {{{claim}: {{$absent: true}}}}}}", edit=bare)
+
+    assert f"runs.nutrition.{claim} is not observable" in found
+
+
+def test_a_turn_in_which_no_tool_was_asked_for_called_none() -> None:
+    assert told(MEALS, "tool_calls: []", edit=with_runs) == ""
+
+
+@pytest.mark.parametrize("matcher", ["null", "And now?", "{$not: x}", "{$any: true}"])
+def test_an_input_that_nobody_saw_is_not_null(matcher: str) -> None:
+    found = told(MEALS, f"runs: {{nutrition: {{input: {matcher}}}}}", edit=with_runs)
+
+    assert (
+        "runs.nutrition.input is not observable by driver 'wire', which does not see what the code gave this run"
+        in found
+    )
+
+
+@pytest.mark.parametrize(
+    "matcher", ["null", "{$contains: lunch}", "{$not: {$contains: x}}", "{$any: true}"]
+)
+def test_a_goal_that_nobody_told_is_not_null(matcher: str) -> None:
+    found = told(MEALS, f"runs: {{nutrition: {{goal: {matcher}}}}}", edit=with_runs)
+
+    assert (
+        "runs.nutrition.goal is not observable by driver 'wire', which does not see for which goal this run works"
+        in found
+    )
+
+
+@pytest.mark.parametrize("matcher", ["[]", "{$len: 0}", "{$not: {$has: [{tool: log_meal}]}}"])
+def test_a_tool_that_was_asked_for_and_not_seen_was_not_left_uncalled(matcher: str) -> None:
+    found = told(PIZZA, f"tool_calls: {matcher}", edit=with_runs)
+
+    assert (
+        "tool_calls is not observable by driver 'wire', which does not see whether a tool ran that was asked for last"
+        in found
+    )

@@ -1,0 +1,590 @@
+"""Anthropic's messages: requests read, replies rendered, and both back again."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.anthropic.messages import PROTOCOL
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from tests.providers import mutants
+
+BODIES = Path(__file__).parent / "bodies"
+URL = "https://api.anthropic.com/v1/messages"
+PIXEL = "iVBORw0KGgo="
+PIXEL_SHA256 = "4c4b6a3be1314ab86138bef4314dde022e600960d8689a2c8f8631802d20dab6"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+CALL = ToolCall("toolu_1", "book", {"city": "Zürich"})
+OTHER = ToolCall("toolu_2", "book", {})
+THOUGHTS = [
+    {"type": "thinking", "thinking": "They want a room in Zürich.", "signature": "c2ln"},
+    {"type": "redacted_thinking", "data": "ZW5j"},
+]
+MESSAGES = {
+    "text": Message("assistant", "Grüezi, wie kann ich helfen? 🏔"),
+    "nothing": Message("assistant"),
+    "call": Message("assistant", calls=(CALL,)),
+    "text and calls": Message("assistant", "One moment.", calls=(CALL, OTHER)),
+    "json": Message("assistant", '{"city":"Bern"}', data={"city": "Bern"}),
+    "reasoning": Message("assistant", "Done.", calls=(CALL,), data={"reasoning": THOUGHTS}),
+}
+HELLO = {"role": "user", "content": "Hello"}
+TOOL = {"name": "book", "description": "Books a room.", "input_schema": SCHEMA}
+
+
+def request(**body: Any) -> HttpRequest:
+    whole = {"model": "claude-x", "max_tokens": 64, "messages": [HELLO], **body}
+    return HttpRequest("POST", URL, body=json.dumps(whole).encode())
+
+
+def asked(**body: Any) -> ParsedRequest:
+    return PROTOCOL.parse_request(request(**body))
+
+
+def read(*messages: Any) -> tuple[Message, ...]:
+    return asked(messages=list(messages)).messages
+
+
+def user(*blocks: Any) -> Any:
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks: Any) -> Any:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def text(words: str) -> Any:
+    return {"type": "text", "text": words}
+
+
+def use(call: ToolCall) -> Any:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
+
+
+def result(call: ToolCall, content: Any, **more: Any) -> Any:
+    return {"type": "tool_result", "tool_use_id": call.id, "content": content, **more}
+
+
+def failed(kind: str, is_streamed: bool = False, /, **changes: Any) -> Any:
+    known = FAILURES[kind]
+    fails = Fails(kind, known.status, known.message)
+    request = asked(stream=is_streamed)
+    return PROTOCOL.failed("c1", msgspec.structs.replace(fails, **changes), request)
+
+
+def events(response: HttpResponse) -> list[Any]:
+    return [json.loads(data) for _, data in sse.events(response.body)]
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "speaks"),
+    [
+        ("POST", URL, True),
+        ("POST", f"{URL}?beta=true", True),
+        ("POST", "http://127.0.0.1:8080/agent/v1/messages", True),
+        ("GET", URL, False),
+        ("POST", f"{URL}/count_tokens", False),
+        ("POST", f"{URL}/batches", False),
+        ("POST", "https://api.openai.com/v1/chat/completions", False),
+    ],
+)
+def test_it_speaks_messages_and_nothing_beside_them(method: str, url: str, speaks: bool) -> None:
+    assert PROTOCOL.speaks(HttpRequest(method, url)) is speaks
+
+
+def test_a_request_is_read_whole() -> None:
+    found = asked(
+        system=[text("Be brief."), text("Be kind.")],
+        tools=[
+            TOOL,
+            {"type": "web_search_20250305", "name": "web_search"},
+            {"type": "bash_20250124", "name": "bash"},
+        ],
+        tool_choice={"type": "tool", "name": "book", "disable_parallel_tool_use": True},
+        output_config={"format": {"type": "json_schema", "schema": SCHEMA}, "effort": "low"},
+        temperature=0.5,
+        stream=True,
+    )
+
+    assert found == ParsedRequest(
+        protocol="anthropic",
+        model="claude-x",
+        messages=(Message("system", "Be brief.\nBe kind."), Message("user", "Hello")),
+        offers=(Offer("book", SCHEMA, "Books a room."), Offer("web_search"), Offer("bash", {})),
+        choice="book",
+        output=SCHEMA,
+        settings={
+            "max_tokens": 64,
+            "temperature": 0.5,
+            "output_config": {"effort": "low"},
+            "disable_parallel_tool_use": True,
+        },
+        is_streamed=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "read_as"),
+    [
+        (None, "auto"),
+        ({"type": "auto"}, "auto"),
+        ({"type": "any"}, "required"),
+        ({"type": "none"}, "none"),
+        ({"type": "tool", "name": "book"}, "book"),
+    ],
+)
+def test_a_tool_choice_has_our_name(choice: Any, read_as: str) -> None:
+    assert asked(tool_choice=choice).choice == read_as
+
+
+def test_the_older_output_format_is_the_same() -> None:
+    assert asked(output_format={"type": "json_schema", "schema": SCHEMA}).output == SCHEMA
+
+
+def test_results_are_messages_of_their_own_before_what_the_user_says() -> None:
+    found = read(
+        HELLO,
+        assistant(text("One moment."), use(CALL), use(OTHER)),
+        user(
+            result(CALL, [text('{"ok":'), text("true}")]),
+            result(OTHER, "No room.", is_error=True),
+            text("And now?"),
+        ),
+    )
+
+    assert found == (
+        Message("user", "Hello"),
+        MESSAGES["text and calls"],
+        Message("tool", '{"ok":\ntrue}', call_id="toolu_1", tool="book", data={"ok": True}),
+        Message("tool", "No room.", call_id="toolu_2", tool="book", data={"is_error": True}),
+        Message("user", "And now?"),
+    )
+
+
+def test_a_result_of_an_unknown_call_names_no_tool() -> None:
+    found = read(user(result(ToolCall("toolu_9", "", {}), None)))
+
+    assert found == (Message("tool", "", call_id="toolu_9"),)
+
+
+def test_attachments_are_shown_by_a_placeholder_and_kept_by_reference() -> None:
+    image = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    sources: list[Any] = [
+        {"type": "image", "source": image},
+        {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png"}},
+        {"type": "document", "title": "Plan", "source": {"type": "file", "file_id": "file_1"}},
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Hi"}},
+        {"type": "container_upload", "file_id": "file_2"},
+    ]
+
+    (found,) = read(user(text("Look:"), *sources))
+
+    assert found == Message(
+        "user",
+        "Look:\n[image sha256:4c4b6a3be131]\n[image https://x.test/a.png]\n[document file_1]\n"
+        "[document]\n[container_upload]",
+        data={
+            "parts": [
+                {"type": "image", "sha256": PIXEL_SHA256, "media_type": "image/png"},
+                {"type": "image", "url": "https://x.test/a.png"},
+                {"type": "document", "id": "file_1", "name": "Plan"},
+                {"type": "document", "text": "Hi"},
+                {"type": "container_upload", "file_id": "file_2"},
+            ]
+        },
+    )
+
+
+def test_reasoning_and_server_tools_are_kept_beside_the_text() -> None:
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    found_pages = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
+
+    (found,) = read(assistant(*THOUGHTS, search, found_pages, text("It "), text("rains.")))
+
+    assert found == Message(
+        "assistant",
+        "It rains.",
+        data={"reasoning": THOUGHTS, "items": [search, found_pages]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"model": None}, "model: should be a text, is null"),
+        ({"messages": "Hello"}, "messages: should be a list, is a text"),
+        ({"messages": ["Hello"]}, "messages[0]: should be an object, is a text"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content: is missing"),
+        (
+            {"messages": [{"role": "usr", "content": ""}]},
+            "messages[0].role: unknown role 'usr'; did you mean 'user'? "
+            "known: user, assistant, system",
+        ),
+        (
+            {"messages": [user({"type": "text"})]},
+            "messages[0].content[0].text: is missing",
+        ),
+        (
+            {"messages": [assistant({"type": "tool_use", "id": "1", "name": "a"})]},
+            "messages[0].content[0].input: is missing",
+        ),
+        ({"tools": [{"name": "a"}]}, "tools[0].input_schema: is missing"),
+        (
+            {"tool_choice": {"type": "required"}},
+            "tool_choice.type: unknown choice 'required'; known: auto, any, none, tool",
+        ),
+        (
+            {"output_config": {"format": {"type": "json"}}},
+            "output_config.format.type: unknown format 'json'; known: json_schema",
+        ),
+        ({"stream": "yes"}, "stream: should be true or false, is a text"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireInvalid) as caught:
+        asked(**body)
+
+    assert str(caught.value) == message
+
+
+def test_a_body_is_rendered_whole() -> None:
+    said = OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7))
+
+    response = PROTOCOL.served(said, asked())
+
+    assert response.status == 200
+    assert response.headers == (("content-type", "application/json"), ("request-id", "req_c1"))
+    assert json.loads(response.body) == {
+        "id": "msg_c1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "content": [text("One moment."), use(CALL), use(OTHER)],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 11,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 7,
+            "service_tier": "standard",
+        },
+    }
+
+
+def test_a_stream_is_rendered_whole() -> None:
+    message = Message("assistant", "One moment.", calls=(CALL,), data={"reasoning": THOUGHTS[:1]})
+
+    response = PROTOCOL.served(
+        OutgoingReply("c1", message, Usage(11, 7), chunks=2), asked(stream=True)
+    )
+
+    usage = {
+        "input_tokens": 11,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": 7,
+    }
+    begun: dict[str, Any] = {
+        "id": "msg_c1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**usage, "output_tokens": 0, "service_tier": "standard"},
+    }
+    stopped = {"stop_reason": "tool_use", "stop_sequence": None}
+    assert header(response.headers, "content-type") == sse.CONTENT_TYPE
+    assert len(response.chunks) == len(events(response))
+    assert events(response) == [
+        {"type": "message_start", "message": begun},
+        start(0, {"type": "thinking", "thinking": "", "signature": ""}),
+        {"type": "ping"},
+        delta(0, type="thinking_delta", thinking="They want a ro"),
+        delta(0, type="thinking_delta", thinking="om in Zürich."),
+        delta(0, type="signature_delta", signature="c2ln"),
+        {"type": "content_block_stop", "index": 0},
+        start(1, text("")),
+        delta(1, type="text_delta", text="One mo"),
+        delta(1, type="text_delta", text="ment."),
+        {"type": "content_block_stop", "index": 1},
+        start(2, {**use(CALL), "input": {}}),
+        delta(2, type="input_json_delta", partial_json=""),
+        delta(2, type="input_json_delta", partial_json='{"city":"'),
+        delta(2, type="input_json_delta", partial_json='Zürich"}'),
+        {"type": "content_block_stop", "index": 2},
+        {"type": "message_delta", "delta": stopped, "usage": usage},
+        {"type": "message_stop"},
+    ]
+    assert [name for name, _ in sse.events(response.body)] == [
+        event["type"] for event in events(response)
+    ]
+
+
+def start(index: int, block: Any) -> Any:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, **change: Any) -> Any:
+    return {"type": "content_block_delta", "index": index, "delta": change}
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_streamed", "chunks", "finish"),
+    list(product(MESSAGES, [False, True], [None, 1, 3, (1, 4)], ["", "length"])),
+)
+def test_what_was_served_is_heard(kind: str, is_streamed: bool, chunks: Any, finish: str) -> None:
+    request = asked(stream=is_streamed)
+    said = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
+
+    heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
+
+    assert heard == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "msg_c1")
+
+
+@pytest.mark.parametrize("name", ["recommended.json", "stream.sse"])
+def test_bodies_that_the_libraries_were_seen_to_take_are_heard(name: str) -> None:
+    body = (BODIES / f"anthropic_messages.{name}").read_bytes()
+
+    heard = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
+
+    message = Message("assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),))
+    assert heard == ParsedResponse(message, Usage(10, 5), "", "msg_sim")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "type_", "message"),
+    [
+        (
+            "rate_limit",
+            429,
+            "rate_limit_error",
+            "This request would exceed your account's rate limit. Please try again later.",
+        ),
+        ("overloaded", 529, "overloaded_error", "Overloaded"),
+        ("server_error", 500, "api_error", "Internal server error"),
+        ("unavailable", 503, "api_error", "Service temporarily unavailable"),
+        ("authentication", 401, "authentication_error", "invalid x-api-key"),
+        (
+            "permission",
+            403,
+            "permission_error",
+            "Your API key does not have permission to use the specified resource.",
+        ),
+        ("not_found", 404, "not_found_error", "model: claude-x"),
+        ("invalid_request", 400, "invalid_request_error", "The request is not valid."),
+        (
+            "context_overflow",
+            400,
+            "invalid_request_error",
+            "prompt is too long: 200001 tokens > 200000 maximum",
+        ),
+        (
+            "content_filter",
+            400,
+            "invalid_request_error",
+            "Output blocked by content filtering policy",
+        ),
+        (
+            "quota_exceeded",
+            402,
+            "billing_error",
+            "Your credit balance is too low to access the Anthropic API.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_failure_is_the_providers_own_and_is_heard(
+    kind: str, status: int, type_: str, message: str, is_streamed: bool
+) -> None:
+    response = failed(kind, is_streamed)
+
+    assert (response.status, json.loads(response.body)) == (
+        status,
+        {
+            "type": "error",
+            "error": {"type": type_, "message": message},
+            "request_id": "req_c1",
+        },
+    )
+    assert response.headers == (
+        ("content-type", "application/json"),
+        ("request-id", "req_c1"),
+        ("x-should-retry", "false"),
+    )
+    heard = PROTOCOL.parse_response(response, asked(stream=is_streamed))
+    assert heard == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
+
+
+def test_the_scenarios_own_status_words_type_and_delay_stand() -> None:
+    response = failed("rate_limit", kind="teapot", status=418, message="Tea?", retry_after=0.5)
+
+    assert response.headers[-1] == ("retry-after", "0.5")
+    assert PROTOCOL.parse_response(response, asked()).error == Fails("teapot", 418, "Tea?", 0.5)
+
+
+@pytest.mark.parametrize("kind", ["timeout", "connection"])
+def test_no_response_comes_where_the_connection_fails(kind: str) -> None:
+    assert failed(kind) == NoResponse(kind, FAILURES[kind].message)
+
+
+def test_every_kind_of_failure_is_known() -> None:
+    own = {kind for kind in FAILURES if isinstance(failed(kind), HttpResponse)}
+
+    assert own == set(FAILURES) - {"timeout", "connection"}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "heard"),
+    [
+        (
+            "refusal",
+            ParsedResponse(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal"),
+        ),
+        ("length", ParsedResponse(Message("assistant", "No."), finish="length")),
+        ("empty_reply", ParsedResponse(Message("assistant"))),
+        ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
+    ],
+)
+def test_a_reply_that_is_none_is_heard(kind: str, heard: ParsedResponse, is_streamed: bool) -> None:
+    response = failed(kind, is_streamed, message="No.")
+
+    found = PROTOCOL.parse_response(response, asked(stream=is_streamed))
+
+    assert response.status == 200
+    assert found == msgspec.structs.replace(heard, usage=Usage(0, 0), id="msg_c1")
+
+
+def test_malformed_arguments_come_where_a_stream_can_carry_them() -> None:
+    request = asked(tools=[{"type": "web_search_1", "name": "web_search"}, TOOL], stream=True)
+
+    response = PROTOCOL.failed("c1", Fails("malformed_json", 200, ""), request)
+
+    assert isinstance(response, HttpResponse)
+    heard = PROTOCOL.parse_response(response, request)
+    assert heard.message.calls == (ToolCall("toolu_c1", "book", '{"value": }'),)
+
+
+def test_a_cut_stream_keeps_half_of_its_chunks() -> None:
+    whole = PROTOCOL.served(
+        OutgoingReply("c1", Message("assistant", "One, two, three, four, five."), Usage(0, 0)),
+        asked(stream=True),
+    )
+
+    response = failed("cut_stream", True, message="One, two, three, four, five.")
+
+    assert response.ends == "cut"
+    assert response.chunks == whole.chunks[: len(whole.chunks) // 2]
+    error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    heard = PROTOCOL.parse_response(response, asked(stream=True))
+    assert heard.error == error
+    assert heard.message.content == "One, two, three, fou"
+
+
+def test_a_cut_body_is_half_a_body() -> None:
+    response = failed("cut_stream")
+
+    assert (response.ends, len(response.chunks)) == ("cut", 1)
+    error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    assert PROTOCOL.parse_response(response, asked()) == ParsedResponse(
+        Message("assistant"), error=error
+    )
+
+
+def test_a_stream_without_its_last_event_is_cut_however_it_ended() -> None:
+    said = OutgoingReply("c1", MESSAGES["text"], Usage(1, 1))
+    whole = PROTOCOL.served(said, asked(stream=True))
+    short = HttpResponse(200, whole.headers, whole.chunks[:-1])
+
+    heard = PROTOCOL.parse_response(short, asked(stream=True))
+
+    assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    assert heard.message == MESSAGES["text"]
+
+
+def test_a_failure_of_status_200_is_told_inside_the_stream() -> None:
+    response = failed("overloaded", True, status=200)
+
+    assert [name for name, _ in sse.events(response.body)] == ["message_start", "error"]
+    heard = PROTOCOL.parse_response(response, asked(stream=True))
+    assert heard.error == Fails("overloaded", 200, "Overloaded")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>", b'{"content":1}'])
+def test_a_response_that_is_none_is_refused(body: bytes) -> None:
+    with pytest.raises(WireInvalid):
+        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
+
+
+def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
+    response = HttpResponse(503, (), (b"<html>busy</html>",))
+
+    heard = PROTOCOL.parse_response(response, asked())
+
+    assert heard.error == Fails("unavailable", 503, "<html>busy</html>")
+
+
+GOOD_REQUEST = json.loads(
+    request(
+        system=[text("Be brief.")],
+        messages=[
+            HELLO,
+            assistant(*THOUGHTS, text("a"), use(CALL)),
+            user(result(CALL, [text("ok")], is_error=True), {"type": "image", "source": {}}),
+        ],
+        tools=[TOOL],
+        tool_choice={"type": "tool", "name": "book"},
+        output_config={"format": {"type": "json_schema", "schema": SCHEMA}},
+    ).body
+)
+GOOD = [
+    PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), asked(stream=is_streamed))
+    for message in MESSAGES.values()
+    for is_streamed in (False, True)
+]
+
+
+@given(mutants.bodies([GOOD_REQUEST]))
+def test_any_request_is_read_or_refused(body: bytes) -> None:
+    try:
+        found = PROTOCOL.parse_request(HttpRequest("POST", URL, body=body))
+    except WireInvalid:
+        return
+
+    assert isinstance(found, ParsedRequest)
+
+
+@given(
+    mutants.bodies([json.loads(response.body) for response in GOOD[::2]])
+    | mutants.streams([events(response) for response in GOOD[1::2]]),
+    st.sampled_from([200, 400, 529]),
+    st.sampled_from(["", "cut", "timeout"]),
+)
+def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -> None:
+    try:
+        found = PROTOCOL.parse_response(HttpResponse(status, (), (body,), ends), asked())
+    except WireInvalid:
+        return
+
+    assert isinstance(found, ParsedResponse)
+
+
+@pytest.mark.parametrize("deep", [b"[" * 200_000, b'{"messages":' * 5_000, b'{"a":' * 200_000])
+def test_what_is_nested_too_deep_is_refused(deep: bytes) -> None:
+    with pytest.raises(WireInvalid):
+        PROTOCOL.parse_request(HttpRequest("POST", URL, body=deep))

@@ -1,0 +1,726 @@
+"""Gemini's generateContent: requests read, replies rendered, and both back again."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.failures import FAILURES
+from simkit.providers.gemini.generate import PROTOCOL
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from tests.providers import mutants
+
+HOST = "https://generativelanguage.googleapis.com/v1beta"
+PLAIN = f"{HOST}/models/gemini-x:generateContent"
+EVENTS = f"{HOST}/models/gemini-x:streamGenerateContent?alt=sse"
+LISTED = f"{HOST}/models/gemini-x:streamGenerateContent"
+WAYS = {"plain": PLAIN, "events": EVENTS, "listed": LISTED}
+PIXEL = "iVBORw0KGgo="
+PIXEL_SHA256 = "4c4b6a3be1314ab86138bef4314dde022e600960d8689a2c8f8631802d20dab6"
+CALL = ToolCall("call_7", "book", {"city": "Zürich"})
+OTHER = ToolCall("call_8", "book", {})
+THOUGHT = {"text": "They want a room in Zürich.", "thought": True}
+MESSAGES = {
+    "text": Message("assistant", "Grüezi, wie kann ich helfen? 🏔"),
+    "nothing": Message("assistant"),
+    "call": Message("assistant", calls=(CALL,)),
+    "text and calls": Message("assistant", "One moment.", calls=(CALL, OTHER)),
+    "json": Message("assistant", '{"city":"Bern"}', data={"city": "Bern"}),
+    "reasoning": Message(
+        "assistant",
+        "Done.",
+        calls=(CALL, OTHER),
+        data={
+            "reasoning": [
+                THOUGHT,
+                {"thoughtSignature": "c2ln"},
+                {"thoughtSignature": "b24=", "call": 0},
+            ]
+        },
+    ),
+}
+HELLO = {"role": "user", "parts": [{"text": "Hello"}]}
+
+
+def request(url: str = PLAIN, **body: Any) -> HttpRequest:
+    return HttpRequest("POST", url, body=json.dumps({"contents": [HELLO], **body}).encode())
+
+
+def asked(url: str = PLAIN, **body: Any) -> ParsedRequest:
+    return PROTOCOL.parse_request(request(url, **body))
+
+
+def read(*contents: Any) -> tuple[Message, ...]:
+    return asked(contents=list(contents)).messages
+
+
+def user(*parts: Any) -> Any:
+    return {"role": "user", "parts": list(parts)}
+
+
+def model(*parts: Any) -> Any:
+    return {"role": "model", "parts": list(parts)}
+
+
+def call(name: str, args: Any, **more: Any) -> Any:
+    return {"functionCall": {"name": name, "args": args, **more}}
+
+
+def result(name: str, response: Any, **more: Any) -> Any:
+    return {"functionResponse": {"name": name, "response": response, **more}}
+
+
+def failed(kind: str, url: str = PLAIN, /, **changes: Any) -> Any:
+    known = FAILURES[kind]
+    fails = Fails(kind, known.status, known.message)
+    return PROTOCOL.failed("c1", msgspec.structs.replace(fails, **changes), asked(url))
+
+
+def events(response: HttpResponse) -> list[Any]:
+    return [json.loads(data) for _, data in sse.events(response.body)]
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "speaks"),
+    [
+        ("POST", PLAIN, True),
+        ("POST", EVENTS, True),
+        ("POST", "http://127.0.0.1:8080/agent/v1/models/gemini-x:generateContent?key=1", True),
+        (
+            "POST",
+            "https://europe-west1-aiplatform.googleapis.com/v1beta1/projects/p/locations/l/"
+            "publishers/google/models/gemini-x:streamGenerateContent",
+            True,
+        ),
+        ("POST", f"{HOST}/tunedModels/mine:generateContent", True),
+        ("GET", PLAIN, False),
+        ("POST", f"{HOST}/models/gemini-x:countTokens", False),
+        ("POST", f"{HOST}/models/gemini-x:batchGenerateContent", False),
+        ("GET", f"{HOST}/models/gemini-x", False),
+    ],
+)
+def test_it_speaks_generate_content_and_nothing_beside_it(
+    method: str, url: str, speaks: bool
+) -> None:
+    assert PROTOCOL.speaks(HttpRequest(method, url)) is speaks
+
+
+CAMEL: dict[str, Any] = {
+    "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    "contents": [
+        {"role": "user", "parts": [{"fileData": {"mimeType": "image/png", "fileUri": "gs://a"}}]}
+    ],
+    "tools": [
+        {
+            "functionDeclarations": [
+                {
+                    "name": "book",
+                    "description": "Books a room.",
+                    "parameters": {
+                        "type": "OBJECT",
+                        "properties": {
+                            "max_items": {"type": "STRING", "nullable": True, "enum": ["a"]},
+                            "nights": {"type": "ARRAY", "items": {"type": "INTEGER"}},
+                        },
+                        "required": ["nights"],
+                    },
+                },
+                {"name": "list", "parametersJsonSchema": {"type": "object", "title": "T"}},
+                {"name": "ping"},
+            ]
+        },
+        {"googleSearch": {}},
+    ],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["book"]}},
+    "generationConfig": {
+        "temperature": 0.5,
+        "maxOutputTokens": 64,
+        "responseMimeType": "application/json",
+        "responseSchema": {
+            "type": "OBJECT",
+            "propertyOrdering": ["a"],
+            "properties": {"a": {"anyOf": [{"type": "STRING"}], "minItems": "1"}},
+        },
+    },
+}
+SNAKE = {
+    "system_instruction": CAMEL["systemInstruction"],
+    "contents": [{"parts": [{"file_data": {"mime_type": "image/png", "file_uri": "gs://a"}}]}],
+    "tools": [
+        {
+            "function_declarations": [
+                CAMEL["tools"][0]["functionDeclarations"][0],
+                {"name": "list", "parameters_json_schema": {"type": "object", "title": "T"}},
+                {"name": "ping"},
+            ]
+        },
+        {"google_search": {}},
+    ],
+    "tool_config": {"function_calling_config": {"mode": "any", "allowed_function_names": ["book"]}},
+    "generation_config": {
+        "temperature": 0.5,
+        "max_output_tokens": 64,
+        "response_mime_type": "application/json",
+        "response_schema": {
+            "type": "object",
+            "property_ordering": ["a"],
+            "properties": {"a": {"any_of": [{"type": "STRING"}], "min_items": 1}},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("body", [CAMEL, SNAKE], ids=["camelCase", "snake_case"])
+def test_a_request_is_read_whole_in_either_spelling(body: dict[str, Any]) -> None:
+    image = {"type": "image", "url": "gs://a", "media_type": "image/png"}
+    parameters = {
+        "type": "object",
+        "properties": {
+            "max_items": {"type": ["string", "null"], "enum": ["a", None]},
+            "nights": {"type": "array", "items": {"type": "integer"}},
+        },
+        "required": ["nights"],
+    }
+
+    found = asked(EVENTS, **body)
+
+    assert found == ParsedRequest(
+        protocol="gemini",
+        model="gemini-x",
+        messages=(
+            Message("system", "Be brief."),
+            Message("user", "[image gs://a]", data={"parts": [image]}),
+        ),
+        offers=(
+            Offer("book", parameters, "Books a room."),
+            Offer("list", {"type": "object", "title": "T"}),
+            Offer("ping", {"type": "object", "properties": {}}),
+            Offer("googleSearch"),
+        ),
+        choice="book",
+        output={
+            "type": "object",
+            "properties": {"a": {"anyOf": [{"type": "string"}], "minItems": 1}},
+        },
+        settings={"temperature": 0.5, "maxOutputTokens": 64},
+        is_streamed=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "choice", "settings"),
+    [
+        ({}, "auto", {}),
+        ({"mode": "AUTO"}, "auto", {}),
+        ({"mode": "NONE"}, "none", {}),
+        ({"mode": "ANY"}, "required", {}),
+        ({"mode": "VALIDATED"}, "auto", {"mode": "VALIDATED"}),
+        (
+            {"mode": "ANY", "allowedFunctionNames": ["a", "b"]},
+            "required",
+            {"mode": "ANY", "allowedFunctionNames": ["a", "b"]},
+        ),
+    ],
+)
+def test_a_tool_choice_has_our_name(config: Any, choice: str, settings: Any) -> None:
+    found = asked(toolConfig={"functionCallingConfig": config})
+
+    kept = {"toolConfig": {"functionCallingConfig": settings}} if settings else {}
+    assert (found.choice, found.settings) == (choice, kept)
+
+
+@pytest.mark.parametrize(
+    ("config", "output"),
+    [
+        ({}, None),
+        ({"responseMimeType": "text/plain"}, None),
+        ({"responseMimeType": "application/json"}, {}),
+        (
+            {"responseJsonSchema": {"type": "object", "title": "T"}},
+            {"type": "object", "title": "T"},
+        ),
+    ],
+)
+def test_the_answers_schema_is_read(config: Any, output: Any) -> None:
+    assert asked(generationConfig=config).output == output
+
+
+def test_results_find_their_calls_by_id_and_else_by_the_order_of_names() -> None:
+    found = read(
+        HELLO,
+        model(call("book", {"n": 1}), call("book", {"n": 2}), call("list", {}, id="x1")),
+        user(
+            result("list", {"rooms": 2}, id="x1"),
+            result("book", {"result": "Booked."}),
+            result("book", {"error": "No room."}),
+            {"text": "And now?"},
+        ),
+        model(call("book", {})),
+        user(result("book", {"output": {"ok": True}})),
+    )
+
+    assert found == (
+        Message("user", "Hello"),
+        Message(
+            "assistant",
+            calls=(
+                ToolCall("call_1", "book", {"n": 1}),
+                ToolCall("call_2", "book", {"n": 2}),
+                ToolCall("x1", "list", {}),
+            ),
+        ),
+        Message("tool", '{"rooms":2}', call_id="x1", tool="list", data={"rooms": 2}),
+        Message("tool", "Booked.", call_id="call_1", tool="book"),
+        Message("tool", "No room.", call_id="call_2", tool="book", data={"is_error": True}),
+        Message("user", "And now?"),
+        Message("assistant", calls=(ToolCall("call_4", "book", {}),)),
+        Message("tool", '{"ok":true}', call_id="call_4", tool="book", data={"ok": True}),
+    )
+
+
+def test_a_call_without_an_id_is_heard_under_the_id_it_has_in_the_next_request() -> None:
+    earlier = model(call("book", {}))
+    body = {"candidates": [{"content": model(call("list", {})), "finishReason": "STOP"}]}
+    response = HttpResponse(200, (), (json.dumps(body).encode(),))
+
+    heard = PROTOCOL.parse_response(response, asked(contents=[HELLO, earlier]))
+
+    assert heard.message.calls == read(HELLO, earlier, model(call("list", {})))[2].calls
+    assert heard.message.calls == (ToolCall("call_2", "list", {}),)
+
+
+def test_attachments_are_shown_by_a_placeholder_and_kept_by_reference() -> None:
+    (found,) = read(
+        user(
+            {"text": "Look:"},
+            {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
+            {"fileData": {"mimeType": "application/pdf", "fileUri": "https://x.test/a.pdf"}},
+            {"someday": {"more": 1}},
+        )
+    )
+
+    assert found == Message(
+        "user",
+        "Look:\n[image sha256:4c4b6a3be131]\n[file https://x.test/a.pdf]\n[someday]",
+        data={
+            "parts": [
+                {"type": "image", "sha256": PIXEL_SHA256, "media_type": "image/png"},
+                {"type": "file", "url": "https://x.test/a.pdf", "media_type": "application/pdf"},
+                {"someday": {"more": 1}},
+            ]
+        },
+    )
+
+
+def test_thoughts_signatures_and_what_the_provider_ran_are_kept_beside_the_text() -> None:
+    code = {"executableCode": {"language": "PYTHON", "code": "1"}}
+
+    (found,) = read(
+        model(
+            {"text": "They want ", "thought": True},
+            {"text": "a room.", "thought": True, "thoughtSignature": "YQ=="},
+            code,
+            {"text": "One "},
+            {"text": "moment.", "thoughtSignature": "Yg=="},
+            {**call("book", {}, id="x1"), "thoughtSignature": "Yw=="},
+        )
+    )
+
+    thought = {"text": "They want a room.", "thought": True, "thoughtSignature": "YQ=="}
+    signatures = [{"thoughtSignature": "Yg=="}, {"thoughtSignature": "Yw==", "call": 0}]
+    assert found == Message(
+        "assistant",
+        "One moment.",
+        calls=(ToolCall("x1", "book", {}),),
+        data={"reasoning": [thought, *signatures], "items": [code]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"contents": None}, "contents: should be a list, is null"),
+        ({"contents": ["Hello"]}, "contents[0]: should be an object, is a text"),
+        (
+            {"contents": [{"role": "assistant", "parts": []}]},
+            "contents[0].role: unknown role 'assistant'; known: user, model, function, tool",
+        ),
+        (
+            {"contents": [model({"functionCall": {"args": {}}})]},
+            "contents[0].parts[0].functionCall.name: is missing",
+        ),
+        (
+            {"contents": [user({"inlineData": {"mimeType": "image/png"}})]},
+            "contents[0].parts[0].inlineData.data: is missing",
+        ),
+        (
+            {"tools": [{"functionDeclarations": [{"description": "a"}]}]},
+            "tools[0].functionDeclarations[0].name: is missing",
+        ),
+        (
+            {"tools": [{"functionDeclarations": [{"name": "a", "parameters": {"type": 1}}]}]},
+            "tools[0].functionDeclarations[0].parameters.type: should be a text, is a whole number",
+        ),
+        (
+            {"generationConfig": {"responseSchema": {"items": {"maxItems": "x"}}}},
+            "generationConfig.responseSchema.items.maxItems: should be a whole number",
+        ),
+        (
+            {"toolConfig": {"functionCallingConfig": {"mode": "SOME"}}},
+            "toolConfig.functionCallingConfig.mode: unknown mode 'SOME'; known: "
+            "MODE_UNSPECIFIED, AUTO, VALIDATED, ANY, NONE",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireInvalid) as caught:
+        asked(**body)
+
+    assert str(caught.value) == message
+
+
+def response_of(parts: Any, usage: tuple[int, int], reason: str = "") -> Any:
+    """One response as the API gives it."""
+    return {
+        "candidates": [
+            {
+                "content": {"parts": parts, "role": "model"},
+                **({"finishReason": reason} if reason else {}),
+                "index": 0,
+            }
+        ],
+        "usageMetadata": {
+            "promptTokenCount": usage[0],
+            "candidatesTokenCount": usage[1],
+            "totalTokenCount": sum(usage),
+        },
+        "modelVersion": "gemini-x",
+        "responseId": "resp_c1",
+    }
+
+
+def test_a_body_is_rendered_whole() -> None:
+    response = PROTOCOL.served(
+        OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7)), asked()
+    )
+
+    parts = [
+        {"text": "One moment."},
+        call("book", {"city": "Zürich"}, id="call_7"),
+        call("book", {}, id="call_8"),
+    ]
+    assert (response.status, response.headers) == (
+        200,
+        (("content-type", "application/json; charset=UTF-8"),),
+    )
+    assert json.loads(response.body) == response_of(parts, (11, 7), "STOP")
+
+
+@pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
+def test_a_stream_is_rendered_whole(url: str) -> None:
+    said = OutgoingReply("c1", MESSAGES["reasoning"], Usage(11, 7), chunks=2)
+
+    response = PROTOCOL.served(said, asked(url))
+
+    if url == EVENTS:
+        assert header(response.headers, "content-type") == sse.CONTENT_TYPE
+        found = events(response)
+    else:
+        assert header(response.headers, "content-type") == "application/json; charset=UTF-8"
+        found = json.loads(response.body)
+    first = {**call("book", {"city": "Zürich"}, id="call_7"), "thoughtSignature": "b24="}
+    assert len(response.chunks) == len(found) + (url == LISTED)
+    assert found == [
+        response_of([{"text": "They want a ro", "thought": True}], (11, 0)),
+        response_of([{"text": "om in Zürich.", "thought": True}], (11, 0)),
+        response_of([{"text": "Don"}], (11, 0)),
+        response_of([{"text": "e.", "thoughtSignature": "c2ln"}], (11, 0)),
+        response_of([first], (11, 0)),
+        response_of([call("book", {}, id="call_8")], (11, 7), "STOP"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "way", "chunks", "finish"),
+    list(product(MESSAGES, WAYS, [None, 1, 3, (1, 4)], ["", "length"])),
+)
+def test_what_was_served_is_heard(kind: str, way: str, chunks: Any, finish: str) -> None:
+    request = asked(WAYS[way])
+    said = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
+
+    heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
+
+    assert heard == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "resp_c1")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("kind", "status", "word", "message"),
+    [
+        (
+            "rate_limit",
+            429,
+            "RESOURCE_EXHAUSTED",
+            "Resource has been exhausted (e.g. check quota).",
+        ),
+        ("overloaded", 503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
+        ("server_error", 500, "INTERNAL", "An internal error has occurred."),
+        ("unavailable", 503, "UNAVAILABLE", "The service is currently unavailable."),
+        (
+            "authentication",
+            401,
+            "UNAUTHENTICATED",
+            "Request had invalid authentication credentials. Expected OAuth 2 access token, login "
+            "cookie or other valid authentication credential.",
+        ),
+        (
+            "permission",
+            403,
+            "PERMISSION_DENIED",
+            "Permission denied: Consumer does not have access to model gemini-x.",
+        ),
+        (
+            "not_found",
+            404,
+            "NOT_FOUND",
+            "models/gemini-x is not found for API version v1beta, or is not supported for "
+            "generateContent.",
+        ),
+        ("invalid_request", 400, "INVALID_ARGUMENT", "Request contains an invalid argument."),
+        (
+            "context_overflow",
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (1048577) exceeds the maximum number of tokens allowed "
+            "(1048576).",
+        ),
+    ],
+)
+def test_a_failure_is_the_providers_own_and_is_heard(
+    kind: str, status: int, word: str, message: str, way: str
+) -> None:
+    response = failed(kind, WAYS[way])
+
+    error = {"code": status, "message": message, "status": word}
+    assert (response.status, json.loads(response.body)) == (status, {"error": error})
+    heard = PROTOCOL.parse_response(response, asked(WAYS[way]))
+    assert heard == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
+
+
+def test_a_used_up_quota_says_which_and_when_to_come_back() -> None:
+    response = failed("quota_exceeded", retry_after=2.5)
+
+    message = "You exceeded your current quota, please check your plan and billing details."
+    assert json.loads(response.body)["error"] == {
+        "code": 429,
+        "message": message,
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [
+            {
+                "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}],
+            },
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2.5s"},
+        ],
+    }
+    assert header(response.headers, "retry-after") == "2.5"
+    heard = PROTOCOL.parse_response(response, asked())
+    assert heard.error == Fails("quota_exceeded", 429, message, 2.5)
+
+
+def test_the_scenarios_own_status_words_and_type_stand() -> None:
+    response = failed("rate_limit", kind="TEAPOT", status=418, message="Tea?")
+
+    assert PROTOCOL.parse_response(response, asked()).error == Fails("TEAPOT", 418, "Tea?")
+
+
+@pytest.mark.parametrize("kind", ["timeout", "connection"])
+def test_no_response_comes_where_the_connection_fails(kind: str) -> None:
+    assert failed(kind) == NoResponse(kind, FAILURES[kind].message)
+
+
+def test_every_kind_of_failure_is_known() -> None:
+    own = {kind for kind in FAILURES if isinstance(failed(kind), HttpResponse)}
+
+    assert own == set(FAILURES) - {"timeout", "connection"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("kind", "heard"),
+    [
+        (
+            "refusal",
+            ParsedResponse(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal"),
+        ),
+        (
+            "content_filter",
+            ParsedResponse(
+                Message("assistant", "No.", data={"refusal": "No."}), finish="content_filter"
+            ),
+        ),
+        ("length", ParsedResponse(Message("assistant", "No."), finish="length")),
+        ("empty_reply", ParsedResponse(Message("assistant"))),
+        ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
+    ],
+)
+def test_a_reply_that_is_none_is_heard(kind: str, heard: ParsedResponse, way: str) -> None:
+    response = failed(kind, WAYS[way], message="No.")
+
+    found = PROTOCOL.parse_response(response, asked(WAYS[way]))
+
+    assert response.status == 200
+    assert found == msgspec.structs.replace(heard, usage=Usage(0, 0), id="resp_c1")
+
+
+def test_a_malformed_call_never_leaves_the_provider() -> None:
+    request = asked(tools=[{"googleSearch": {}, "functionDeclarations": [{"name": "book"}]}])
+
+    response = PROTOCOL.failed("c1", Fails("malformed_json", 200, ""), request)
+
+    assert isinstance(response, HttpResponse)
+    words = 'Malformed function call: book({"value": })'
+    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
+        Message("assistant"),
+        Usage(0, 0),
+        "malformed_function_call",
+        "resp_c1",
+        Fails("malformed_json", 200, words),
+    )
+
+
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [("plain", ""), ("events", "One, two, three, fou"), ("listed", "One, two, three, fou")],
+)
+def test_a_cut_reply_is_heard_as_far_as_it_came(way: str, text: str) -> None:
+    response = failed("cut_stream", WAYS[way], message="One, two, three, four, five, six, seven.")
+
+    heard = PROTOCOL.parse_response(response, asked(WAYS[way]))
+
+    assert response.ends == "cut"
+    assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    assert heard.message == Message("assistant", text)
+
+
+@pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
+def test_a_stream_without_a_reason_is_cut_however_it_ended(url: str) -> None:
+    whole = PROTOCOL.served(
+        OutgoingReply("c1", MESSAGES["text and calls"], Usage(1, 1)), asked(url)
+    )
+    end = -1 if url == EVENTS else -2
+    short = HttpResponse(200, whole.headers, whole.chunks[:end])
+
+    heard = PROTOCOL.parse_response(short, asked(url))
+
+    assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    assert heard.message == Message("assistant", "One moment.", calls=(CALL,))
+
+
+@pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
+def test_a_failure_of_status_200_is_told_inside_the_stream(url: str) -> None:
+    response = failed("overloaded", url, status=200)
+
+    heard = PROTOCOL.parse_response(response, asked(url))
+
+    assert response.status == 200
+    message = "The model is overloaded. Please try again later."
+    assert heard.error == Fails("overloaded", 200, message)
+
+
+def test_an_error_in_a_list_is_read_too() -> None:
+    body = b'[{"error": {"code": 400, "message": "API key not valid.", "status": "X"}}]'
+
+    heard = PROTOCOL.parse_response(HttpResponse(400, (), (body,)), asked())
+
+    assert heard.error == Fails("authentication", 400, "API key not valid.")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b'{"candidates":1}', b'{"candidates":[]}'])
+def test_a_response_that_is_none_is_refused(body: bytes) -> None:
+    with pytest.raises(WireInvalid):
+        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
+
+
+def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
+    heard = PROTOCOL.parse_response(HttpResponse(504, (), (b"<html>slow</html>",)), asked())
+
+    assert heard.error == Fails("unavailable", 504, "<html>slow</html>")
+
+
+GOOD_REQUEST = {
+    **CAMEL,
+    "contents": [
+        HELLO,
+        model(THOUGHT, {"text": "a"}, {**call("book", {}), "thoughtSignature": "YQ=="}),
+        user(result("book", {"result": 1}), {"inlineData": {"mimeType": "a/b", "data": PIXEL}}),
+    ],
+}
+GOOD = {
+    way: [
+        PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), asked(url))
+        for message in MESSAGES.values()
+    ]
+    for way, url in WAYS.items()
+}
+
+
+@given(mutants.bodies([GOOD_REQUEST, SNAKE]), st.sampled_from([PLAIN, LISTED]))
+def test_any_request_is_read_or_refused(body: bytes, url: str) -> None:
+    try:
+        found = PROTOCOL.parse_request(HttpRequest("POST", url, body=body))
+    except WireInvalid:
+        return
+
+    assert isinstance(found, ParsedRequest)
+
+
+@given(
+    mutants.bodies([json.loads(one.body) for one in GOOD["plain"] + GOOD["listed"]])
+    | mutants.streams([events(one) for one in GOOD["events"]])
+    | st.sampled_from(GOOD["listed"]).flatmap(
+        lambda one: st.integers(0, len(one.body)).map(lambda end: one.body[:end])
+    ),
+    st.sampled_from([200, 400, 503]),
+    st.sampled_from(["", "cut", "timeout"]),
+)
+def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -> None:
+    headers = (("content-type", "text/event-stream"),) if body.startswith(b"event:") else ()
+    try:
+        found = PROTOCOL.parse_response(HttpResponse(status, headers, (body,), ends), asked())
+    except WireInvalid:
+        return
+
+    assert isinstance(found, ParsedResponse)
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        b'{"contents":[],"generationConfig":{"responseSchema":'
+        + b'{"items":' * depth
+        + b"{}"
+        + b"}" * (depth + 2)
+        for depth in (400, 900, 5_000, 200_000)
+    ],
+    ids=["400", "900", "5000", "200000"],
+)
+def test_a_schema_is_read_or_refused_however_deep_it_is(deep: bytes) -> None:
+    try:
+        found = PROTOCOL.parse_request(HttpRequest("POST", PLAIN, body=deep))
+    except WireInvalid as problem:
+        refused = str(problem)
+    else:
+        refused = "" if found.output else "no output"
+
+    assert refused in ("", "body: is nested too deep")
