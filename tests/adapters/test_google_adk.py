@@ -102,7 +102,7 @@ def _as_it_was(before: Any) -> Any:
 HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "agents": (event_parsing, "_worked", _as_it_was, "team: a graph"),
     "runners": (event_parsing, "_flown", _as_it_was, "team: agents that are tools"),
-    "requests": (event_parsing, "_asked", _as_it_was, "desk: control passes"),
+    "requests": (event_parsing, "_wrap_requests", _as_it_was, "desk: control passes"),
     "tools": (event_parsing, "_carried_out", _as_it_was, "desk: answers come in pieces"),
     "callbacks": (event_parsing, "_listed", _as_it_was, "desk: control passes"),
     "plugins": (event_parsing, "heard_plugins", lambda *args: (), "desk: plugins answer"),
@@ -110,13 +110,13 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "include_contents": (event_parsing, "shortened", _nothing_later, "desk: a judge"),
     "filters": (filters._Look, "again", _nothing, "desk: control passes"),
     "the tool that passes control": (event_parsing, "ROUTERS", {}, "desk: control passes"),
-    "what agents make": (AdkLog, "made", _nothing, "team: control that a tool passes on"),
+    "what agents make": (AdkLog, "event_made", _nothing, "team: control that a tool passes on"),
     "what agents say": (AdkLog, "_note_words", _nothing, "desk: plugins answer"),
     "what waits": (AdkLog, "_note_waiting", _nothing, "desk: what is asked for"),
     "who leaves": (AdkLog, "_left_by", lambda self, here, agent: here, "team: control that passes"),
     "parallel runs": (AdkLog, "_group", lambda self, outer: "", "team: agents in sequence"),
     "transfers not made": (AdkLog, "_told_handoffs", _nothing, "team: of two transfers"),
-    "state that is there": (States, "found", _nothing, "desk: control passes"),
+    "state that is there": (States, "observe_state", _nothing, "desk: control passes"),
     "state that is written": (States, "wrote", _nothing, "team: an agent that is code"),
     "summaries": (event_parsing, "_summarised", _as_it_was, "team: old events"),
     "who gives tasks": (AdkLog, "_giver", _nothing, "team: a task is given"),
@@ -124,7 +124,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "what agents are given": (AdkLog, "_given_to", _nothing, "team: a task is given"),
     "output by a tool": (event_parsing, "OUTPUT_TOOLS", (), "desk: an expert"),
     "credentials": (event_parsing, "nobodys", lambda is_heard: (), "desk: a model on Vertex"),
-    "what was said last": (Place, "said", _nothing, "team: a loop"),
+    "what was said last": (Place, "say", _nothing, "team: a loop"),
 }
 
 

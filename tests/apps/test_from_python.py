@@ -154,7 +154,7 @@ def test_what_is_wrong_with_it_is_told_at_its_line(options: dict[str, Any], text
 
     assert text in str(caught.value)
     assert caught.value.where.split(":")[0].endswith("test_from_python.py")
-    assert [one.library for one in patched() if one.what] == []  # Nothing is left replaced.
+    assert [one.library for one in patched() if one.way] == []  # Nothing is left replaced.
 
 
 PAIR = """\
