@@ -15,6 +15,7 @@ from benchmarks import (
     items,
     native,
     rooms,
+    schemas,
     startup,
     wire,
 )
@@ -26,6 +27,7 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "items": items.rows,
     "cassettes": cassettes.rows,
     "rooms": rooms.rows,
+    "schemas": schemas.rows,
     "startup": startup.rows,
     "wire": wire.rows,
     "framework": framework.rows,
