@@ -35,7 +35,6 @@ defaults: {context: [instructions, handoff, history, current_message]}
 agents:
   triage: {instructions: Route., handoffs: [billing]}
   billing: {instructions: Answer.}
-contracts: [{from: triage, to: billing, mode: transfer, payload: {type: object}}]
 flow: {handoffs: {start: triage}}
 """
 _SCENARIO: Final = """

@@ -100,7 +100,7 @@ class Activation:
                 turn.number,
                 self.agent.name,
                 self.id,
-                input=canonical(self.input),
+                input=self._recorded_input(),
                 handoff=handoff.id if handoff else "",
                 handoff_from=handoff.source if handoff else "",
                 group=self.group,
@@ -122,6 +122,12 @@ class Activation:
         if handoff is None:
             return self.turn.input
         return handoff.payload if handoff.payload is not None else handoff.query
+
+    def _recorded_input(self) -> m.JsonValue:
+        handoff = self.handoff
+        if handoff is not None and self.input is handoff.payload:
+            return handoff.recorded_payload
+        return canonical(self.input)
 
     @property
     def name(self) -> str:

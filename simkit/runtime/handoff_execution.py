@@ -160,7 +160,7 @@ def told_of(
         type=request.type,
         mode=request.mode,
         query=request.query,
-        payload=canonical(request.payload),
+        payload=request.recorded_payload,
         **more,
     )
 
@@ -180,5 +180,6 @@ def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
 
 
 def _arguments(request: Request) -> dict[str, Any]:
-    arguments = {"type": request.type, "query": request.query, "payload": request.payload}
-    return {key: canonical(value) for key, value in arguments.items() if value is not None}
+    payload = request.recorded_payload
+    arguments = {"type": request.type, "query": request.query, "payload": payload}
+    return {key: value for key, value in arguments.items() if value is not None}

@@ -13,6 +13,7 @@ from simkit.language.matching import mismatches
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.schemas import schema_of
 from simkit.spec.pipeline.model import Contract
+from simkit.trace.store import canonical
 
 DEFAULT_TYPE = "handoff"
 
@@ -29,6 +30,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     payload: JsonValue
     contract: Contract | None
     depth: int
+    recorded_payload: JsonValue
+    """The payload as plain data, which events and the model's call share: nobody changes it."""
 
     def facts(self) -> dict[str, JsonValue]:
         """Return what ``${handoff…}``, rules and sections see."""
@@ -61,7 +64,10 @@ def requested(
     kind = reply.type or (contract.type if contract else DEFAULT_TYPE)
     payload = _completed(compiled, reply.payload, contract, source, kind)
     mode = contract.mode if contract else "transfer"
-    return Request(identity, source, reply.to, kind, mode, reply.query, payload, contract, depth)
+    return Request(
+        identity, source, reply.to, kind, mode, reply.query, payload, contract, depth,
+        canonical(payload),
+    )  # fmt: skip
 
 
 def _completed(
