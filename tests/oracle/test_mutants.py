@@ -151,7 +151,7 @@ def a_branch_sees_what_others_write(patch: Patch) -> None:
 
 
 def a_branch_hears_what_others_say(patch: Patch) -> None:
-    patch.setattr(Turn, "log", lambda self, _: self.conversation.seen(None))
+    patch.setattr(Turn, "log", lambda self, _: self.conversation.log_of(None))
 
 
 def one_channel_is_recalled(patch: Patch) -> None:
