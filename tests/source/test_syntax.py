@@ -29,7 +29,6 @@ SYNTAX = [
     ("a: & b", "1:4: a text cannot start with `&`", QUOTE),
     ("a: ]", "1:4: a text cannot start with `]`", QUOTE),
     ("a: ? b", "1:4: a text cannot start with `? `", QUOTE),
-    ("[a, ? ]", "1:1: a `?` alone inside […] needs quotes", QUOTE),
     ("a: [b,,c]", "1:7: a value is missing before `,`", QUOTE),
     ("a: {x:[y]}", "1:6: a space is missing after the `:`", QUOTE),
     (": x", "1:1: a key is missing before the `:`", QUOTE),
@@ -136,3 +135,11 @@ SYNTAX = [
 @pytest.mark.parametrize(("text", "what", "advice"), SYNTAX)
 def test_what_is_no_yaml_is_refused_with_advice(text: str, what: str, advice: str) -> None:
     assert refusal(text) == f"f.yaml:{what}\n  {advice}"
+
+
+def test_a_question_mark_alone_is_refused_by_each_libyaml() -> None:
+    """An older libyaml loses its place at it; a newer one reads a key that says nothing."""
+    first, *_, last = refusal("[a, ? ]").splitlines()
+
+    assert first.partition(": ")[2] == "a `?` alone inside brackets needs quotes"
+    assert last == f"  {QUOTE}"

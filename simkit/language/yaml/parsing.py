@@ -92,7 +92,26 @@ def _composed(text: str, file: str) -> Iterator[Node]:
     except (ReaderError, UnicodeEncodeError):
         raise _unprintable(text, file) from None
     except MarkedYAMLError as error:
+        if "nesting depth" in (error.problem or ""):
+            # libyaml has a limit of its own since 0.2.6, and its scanner is ahead of the composer:
+            # the text up to the first brackets that are too many is refused by the composer.
+            mark: Any = error.problem_mark
+            yield from _composed(_up_to_brackets(text, mark.index), file)
         raise rephrased(error, text, file) from None
+
+
+def _up_to_brackets(text: str, end: int) -> str:
+    """Cut a text behind the first bracket that is nested deeper than a document may be.
+
+    ``end`` is a place behind thousands of open brackets; those in quoted texts only move the place.
+    """
+    opened: list[int] = []
+    for match in re.finditer(r"[][{}]", text[:end]):
+        if match[0] in "[{":
+            opened.append(match.start())
+        elif opened:
+            opened.pop()
+    return text[: opened[NESTING_MAX + 1] + 1] if len(opened) > NESTING_MAX + 1 else text[:end]
 
 
 class _Composer(CParser):

@@ -85,6 +85,9 @@ def refused_tag(tag: str) -> tuple[str, str]:
     )
 
 
+LONE_QUESTION_MARK: Final = "a `?` alone inside brackets needs quotes"
+
+
 def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
     """Return what libyaml's ``error`` means in ``text``."""
     mark: Any = error.problem_mark
@@ -169,7 +172,7 @@ def _flow(scene: _Scene) -> _Explanation:
         start = _innermost_open(scene.text[: scene.mark.index])
         if start is None:
             # libyaml loses its place after `[? ]`, which YAML allows.
-            return scene.start, f"a `?` alone inside {kind} needs quotes", QUOTE
+            return scene.start, LONE_QUESTION_MARK, QUOTE
         problem = f"the `{scene.text[start.index]}` opened here is never closed"
         return (
             start,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from yaml.nodes import Node, ScalarNode, SequenceNode
 
 from simkit.language.yaml.nodes import Fault
-from simkit.language.yaml.syntax import QUOTE, refused_tag
+from simkit.language.yaml.syntax import LONE_QUESTION_MARK, QUOTE, refused_tag
 
 _WORDS: Final[Mapping[str, bool | None]] = {
     "true": True,
@@ -97,6 +97,9 @@ def _check_key(node: Node, pairs: Iterable[tuple[Node, Node]]) -> None:
     if node.tag:
         raise Fault(node, *refused_tag(node.tag))
     if not node.style and not node.value:
+        (value,) = [value for key, value in pairs if key is node]
+        if value.start_mark.index == node.start_mark.index:
+            raise Fault(node, LONE_QUESTION_MARK, QUOTE)  # libyaml reads `[? ]` since 0.2.6.
         raise Fault(node, "a key is missing before the `:`")
     if not node.style and node.value == "<<":
         advice = "write the keys out, or put an anchor under an `x-` key and alias it whole"
