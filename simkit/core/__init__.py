@@ -1,1 +1,1 @@
-"""What everything stands on: errors, messages, redaction, text, chance."""
+"""The base of all packages: errors, messages, redaction, text, random numbers."""

@@ -3,50 +3,51 @@
 ::
 
     SimkitError                   exit 2, printed without a traceback
-    ├── SourceError               a YAML file says something that cannot be
-    ├── MatcherError              a matcher that is none (inside a file; becomes a SourceError)
-    ├── ReferenceInvalid          a `${…}` that cannot be read (becomes a SourceError)
-    │   └── FakeInvalid           what Faker is asked for and does not give (becomes a SourceError)
-    ├── TraceError                a stored trace that cannot be read
-    ├── StoreInvalid              a store that cannot be read, or be written to
-    ├── Unsupported               asked for what this version, or this driver, cannot do
-    │   └── FunctionMissing       a `module:function` that is not there (becomes a SourceError)
-    ├── ProcessFailed             a process that was to go on with a scenario ended too early
-    ├── ScriptBroken              the script cannot be served as it is written
-    │   └── ScriptMisfit          what it says was right, and the pipeline no longer does: exit 1
-    ├── OutputFailed              a stream that cannot be written to: full, or closed
-    │   └── OutputUnread          its reader went away, and has what it wanted
-    ├── DirectoryGone             the working directory was deleted, or may not be looked up
-    ├── PatternTooSlow            a user's regular expression that finds no answer in time
-    ├── WireInvalid               a request or response that its protocol does not know
-    │   └── WordUnasked           a script's word that this request does not ask for
-    ├── CassetteInvalid           a cassette that cannot be read, or must not be written
-    ├── ProviderUnreached         a model call that cannot be sent (becomes a SourceError)
-    ├── CallUnattributed          a real model call that belongs to no agent
+    ├── SourceError               a YAML file is invalid
+    ├── MatcherError              a matcher is invalid (inside a file; becomes a SourceError)
+    ├── ReferenceInvalid          a `${…}` cannot be read (becomes a SourceError)
+    │   └── FakeInvalid           Faker does not provide a value (becomes a SourceError)
+    ├── TraceError                a stored trace cannot be read
+    ├── StoreInvalid              a store cannot be read or written
+    ├── Unsupported               this version, or this driver, cannot do it
+    │   └── FunctionMissing       a `module:function` does not exist (becomes a SourceError)
+    ├── ProcessFailed             a process that runs a scenario ended too early
+    ├── ScriptBroken              the script of a scenario cannot be used
+    │   └── ScriptMisfit          the script no longer fits the pipeline: exit 1
+    ├── OutputFailed              a stream cannot be written: full, or closed
+    │   └── OutputUnread          its reader closed it: `| head -1`
+    ├── DirectoryGone             the working directory was deleted or is not readable
+    ├── PatternTooSlow            a user's regular expression takes too long
+    ├── WireInvalid               a request or response does not fit its protocol
+    │   └── WordUnasked           a script gives a value that the request did not ask for
+    ├── CassetteInvalid           a cassette cannot be read, or must not be written
+    ├── ProviderUnreached         a model call cannot be sent (becomes a SourceError)
+    ├── CallUnattributed          a real model call belongs to no agent
     └── PipelineError             the pipeline itself failed; `expect: error` may claim it
-        ├── NoRoute               no label, agent or edge fits what the router said
+        ├── NoRoute               no label, agent or edge fits the router's answer
         ├── ModelError            a scripted or real provider error
-        ├── InputInvalid          what an agent is given does not satisfy its schema
+        ├── InputInvalid          an agent's input does not satisfy its schema
         ├── OutputInvalid         an agent's output does not satisfy its schema
         ├── HandoffInvalid        a handoff was refused and its contract says `retry`
         ├── HandoffTimeout        the target of a handoff took longer than its contract allows
-        ├── ToolMissing           a tool was called that nobody answers
-        ├── ReplyMissing          a model call that no reply line answers
-        ├── CassetteMissed        a model call that no recorded interaction answers
-        ├── FunctionFailed        the user's own function raised
+        ├── ToolMissing           a called tool has no result and no function
+        ├── ReplyMissing          no reply line answers a model call
+        ├── CassetteMissed        no recorded interaction answers a model call
+        ├── FunctionFailed        a user's function raised
         ├── FrameworkFailed       the pipeline's framework raised
-        ├── ProgramFailed         the user's own program ended in a turn, or asked nothing more
-        ├── ReportInvalid         a program told something in words that nobody reads
-        ├── WriteInvalid          a write that its channel cannot take
-        ├── NetworkRefused        the user's own function reached for the network
+        ├── ProgramFailed         a user's program ended in a turn, or made no more calls
+        ├── ReportInvalid         a program reported something that simkit cannot read
+        ├── WriteInvalid          a channel cannot take a written value
+        ├── NetworkRefused        a user's function tried to use the network
         └── LimitExceeded         a named limit was reached
 
-Beside the tree stand RunHalted, a BaseException: simkit's own stop inside the user's code, which
-no ``except Exception`` there may take for an outage; and Terminated, what Ctrl-C is for SIGTERM.
+Two classes are outside the tree. RunHalted is a BaseException that stops the user's code; an
+``except Exception`` there must not catch it as an outage. Terminated is the KeyboardInterrupt of
+SIGTERM.
 
 Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
-Not here are exceptions that never leave their module's callers, because somebody always catches
-them: ``language.yaml.nodes.Fault``, ``runtime.scheduler.TimedOut``,
+Exceptions that are always caught inside simkit are defined in their modules:
+``language.yaml.nodes.Fault``, ``runtime.scheduler.TimedOut``,
 ``runtime.handoff_execution.TurnStopped``.
 """
 
@@ -54,7 +55,7 @@ from __future__ import annotations
 
 
 class SimkitError(Exception):
-    """The base of everything that simkit raises on purpose.
+    """The base class of all errors that simkit raises on purpose.
 
     >>> try:
     ...     simkit.load("nowhere.scenario.yaml")
@@ -64,18 +65,18 @@ class SimkitError(Exception):
       did you mean `desk.scenario.yaml`?
     """
 
-    __module__ = "simkit"  # Where users import it from, which tracebacks show.
+    __module__ = "simkit"  # Tracebacks show the module from which users import it.
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class SourceError(SimkitError):
-    """A file says something that cannot be.
+    """A file is invalid.
 
     ``where`` is ``file:line:column``; ``what`` is the sentence; ``at`` is the path inside the
-    document; ``near`` is the known word nearest to the one found; ``known`` lists what could stand
-    there; ``advice`` says what to do now.
+    document; ``near`` is the known word nearest to the unknown one; ``known`` lists the words that
+    are valid there; ``advice`` says what to do now.
 
     >>> try:
     ...     simkit.Simulation({"agents": {"desk": {"instrctions": "Answer."}}})
@@ -116,7 +117,7 @@ class SourceError(SimkitError):
 
 
 class MatcherError(SimkitError):
-    """A matcher that is none; ``path`` leads from the matcher's root to the place."""
+    """A matcher is invalid; ``path`` leads from the matcher's root to the place."""
 
     def __init__(
         self,
@@ -134,11 +135,11 @@ class MatcherError(SimkitError):
 
 
 class ReferenceInvalid(SimkitError):
-    """A ``${…}`` or path that cannot be read: ``args`` are the sentence and, if known, where."""
+    """A ``${…}`` or a path cannot be read: ``args`` are the sentence and, if known, the place."""
 
 
 class FakeInvalid(ReferenceInvalid):
-    """What Faker is asked for and does not give; ``near`` and ``known`` are words that it takes."""
+    """Faker does not provide the value; ``near`` and ``known`` are words that it knows."""
 
     def __init__(self, what: str, near: str = "", known: tuple[str, ...] = ()) -> None:
         super().__init__(what, near, known)
@@ -146,19 +147,19 @@ class FakeInvalid(ReferenceInvalid):
 
 
 class TraceError(SimkitError):
-    """A stored trace that cannot be read."""
+    """A stored trace cannot be read."""
 
 
 class StoreInvalid(SimkitError):
-    """A store that cannot be read, or be written to: its file is damaged, foreign or in use."""
+    """A store cannot be read or written: its file is damaged, foreign or in use."""
 
 
 class Unsupported(SimkitError):
-    """Something that this version, or this driver, cannot do."""
+    """This version, or this driver, cannot do what was asked."""
 
 
 class FunctionMissing(Unsupported):
-    """A ``module:function`` that is not there; ``name`` is how the file writes it."""
+    """A ``module:function`` does not exist; ``name`` is its spelling in the file."""
 
     def __init__(self, what: str, name: str) -> None:
         super().__init__(what, name)
@@ -166,7 +167,7 @@ class FunctionMissing(Unsupported):
 
 
 class ScriptBroken(SimkitError):
-    """The script cannot be served as it is written: the scenario is at fault, not the pipeline.
+    """The script of a scenario cannot be used: the scenario is wrong, not the pipeline.
 
     ``path`` leads to the place in the scenario's document.
     """
@@ -177,15 +178,16 @@ class ScriptBroken(SimkitError):
 
 
 class ScriptMisfit(ScriptBroken):
-    """What a scenario says and the pipeline does not do, though it may have done so before.
+    """The script of a scenario does not fit the pipeline, though it may have done so before.
 
-    A change of the pipeline alone can be the reason, so it is a finding at the line that says it:
-    a call of a tool that is no longer offered, an answer to a question that is no longer asked.
+    The cause may be a change of the pipeline alone, so the result is a finding at the line of the
+    script: for example a call of a tool that is no longer offered, or an answer to a question that
+    is no longer asked.
     """
 
 
 class ProcessFailed(SimkitError):
-    """A process that was to go on with a scenario ended before it was done.
+    """A process that continues a scenario ended before the scenario did.
 
     ``path`` leads to the restart in the scenario's document.
     """
@@ -196,15 +198,15 @@ class ProcessFailed(SimkitError):
 
 
 class OutputFailed(SimkitError):
-    """A stream that cannot be written to."""
+    """A stream cannot be written."""
 
 
 class OutputUnread(OutputFailed):
-    """A stream whose reader went away: ``| head -1``."""
+    """The reader of a stream closed it: ``| head -1``."""
 
 
 class PatternTooSlow(SimkitError):
-    """A regular expression that finds no answer in time: ``args`` are what, and the pattern."""
+    """A regular expression takes too long: ``args`` are the sentence and the pattern."""
 
     def __init__(self, what: str, pattern: str = "") -> None:
         super().__init__(what, pattern)
@@ -215,7 +217,7 @@ class PatternTooSlow(SimkitError):
 
 
 class WireInvalid(SimkitError):
-    """A request or response that its protocol does not know: ``args`` are what, and where."""
+    """A request or response does not fit its protocol: ``args`` are the sentence and the place."""
 
     def __init__(self, what: str, field: str = "") -> None:
         super().__init__(what, field)
@@ -226,19 +228,19 @@ class WireInvalid(SimkitError):
 
 
 class WordUnasked(WireInvalid):
-    """What a script says, and a provider sends only where a request asks for it: not here."""
+    """A script gives a value that a provider sends only if the request asks for it."""
 
 
 class CassetteInvalid(SimkitError):
-    """A cassette that cannot be read, or must not be written; says which and where in it."""
+    """A cassette cannot be read, or must not be written; the message names file and place."""
 
 
 class ProviderUnreached(SimkitError):
-    """A model call that cannot be sent: no client of the provider's, or no key for it."""
+    """A model call cannot be sent: the provider's client or the key is missing."""
 
 
 class CallUnattributed(SimkitError):
-    """A real model call that belongs to no agent; says what was called and proposes a rule."""
+    """A real model call belongs to no agent; the message shows the call and proposes a rule."""
 
 
 class PipelineError(SimkitError):
@@ -246,12 +248,12 @@ class PipelineError(SimkitError):
 
     @property
     def type(self) -> str:
-        """The name under which ``error: {type: …}`` claims it."""
+        """Return the name under which ``error: {type: …}`` claims this error."""
         return type(self).__name__
 
 
 class NoRoute(PipelineError):
-    """Nothing that could run next fits what the router said."""
+    """No agent that could run next fits the router's answer."""
 
 
 class ModelError(PipelineError):
@@ -267,7 +269,7 @@ class ModelError(PipelineError):
 
 
 class InputInvalid(PipelineError):
-    """What an agent is given does not satisfy its ``input`` schema, or is not there."""
+    """An agent's input does not satisfy its ``input`` schema, or is missing."""
 
 
 class OutputInvalid(PipelineError):
@@ -275,7 +277,7 @@ class OutputInvalid(PipelineError):
 
 
 class HandoffInvalid(PipelineError):
-    """A handoff was refused again although its contract asked for another try."""
+    """A handoff was refused again although its contract allowed another try."""
 
 
 class HandoffTimeout(PipelineError):
@@ -287,19 +289,19 @@ class ToolMissing(PipelineError):
 
 
 class ReplyMissing(PipelineError):
-    """A model call that no reply line answers."""
+    """No reply line answers a model call."""
 
 
 class CassetteMissed(PipelineError):
-    """A model call that no recorded interaction answers; says why, and what was near."""
+    """No recorded interaction answers a model call; the message says why and what was near."""
 
 
 class FunctionFailed(PipelineError):
-    """The user's own function raised."""
+    """A user's function raised."""
 
 
 class FrameworkFailed(PipelineError):
-    """A framework's own exception: ``args`` are message and the name of its class."""
+    """A framework raised: ``args`` are the message and the name of the exception's class."""
 
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message, kind)
@@ -311,21 +313,21 @@ class FrameworkFailed(PipelineError):
 
 
 class ProgramFailed(PipelineError):
-    """The user's own program ended in the middle of a turn, or asked nothing for too long."""
+    """A user's program ended in the middle of a turn, or made no model call for too long."""
 
 
 class ReportInvalid(PipelineError):
-    """A program told something of itself in words that nobody here reads."""
+    """A program reported something that simkit cannot read."""
 
 
 class WriteInvalid(PipelineError):
-    """A write that its channel's reducer cannot take, or that names no channel."""
+    """A write is not valid for its channel's reducer, or names no channel."""
 
 
 class NetworkRefused(PipelineError):
-    """A user's function reached for the network: ``args`` are message, host, port.
+    """A user's function tried to use the network: ``args`` are message, host, port.
 
-    It is no OSError, so that no client library takes it for an outage and tries again.
+    This is no OSError, so that client libraries do not take it for an outage and try again.
     """
 
     def __init__(self, message: str, host: str, port: int | None) -> None:
@@ -334,7 +336,7 @@ class NetworkRefused(PipelineError):
 
 
 class LimitExceeded(PipelineError):
-    """A named limit was reached: ``args`` are its name and what it allows."""
+    """A named limit was reached: ``args`` are its name and its value."""
 
     def __init__(self, limit: str, allowed: int) -> None:
         super().__init__(limit, allowed)
@@ -345,7 +347,7 @@ class LimitExceeded(PipelineError):
 
 
 class DirectoryGone(SimkitError):
-    """There is no working directory any more; ``args`` hold what the system says."""
+    """The working directory no longer exists; ``args`` hold the system's message."""
 
     def __str__(self) -> str:
         return (
@@ -355,11 +357,11 @@ class DirectoryGone(SimkitError):
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was told to end, by SIGTERM: everything stops as at Ctrl-C."""
+    """The process received SIGTERM: everything stops as at Ctrl-C."""
 
 
 class RunHalted(BaseException):
-    """The run cannot go on, and the user's code must not: ``args`` hold the SimkitError."""
+    """The run cannot continue, and the user's code must stop: ``args`` hold the SimkitError."""
 
     def __init__(self, cause: SimkitError) -> None:
         super().__init__(cause)
@@ -367,7 +369,7 @@ class RunHalted(BaseException):
 
 
 def unanswered_as(problem: PipelineError) -> tuple[str, int, str]:
-    """Return under which kind, with which status and words a model call without answer fails."""
+    """Return the kind, HTTP status and message with which an unanswered model call fails."""
     if isinstance(problem, ModelError):
         return problem.kind, problem.status, str(problem)
     kind = "no_recording" if isinstance(problem, CassetteMissed) else "no_reply_line"

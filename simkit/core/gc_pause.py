@@ -1,4 +1,4 @@
-"""The garbage collector, paused while simkit works, and never while user code does."""
+"""The garbage collector: paused while simkit works, never while user code runs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 
 
 class _Collector:
-    """The one collector of this process, which several threads may want paused at once.
+    """The collector of this process, which several threads may want paused at once.
 
-    It is paused while somebody wants that and no user code is at work in any thread. What user
-    code itself switches on or off stays so.
+    It is paused while at least one thread wants that and no thread runs user code. If user code
+    itself turned it off or on, it stays so.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # Finalizers may come back here.
+        self._lock = threading.RLock()  # Finalizers may call this again.
         self._pauses = 0
         self._user_calls = 0
         self._is_paused = False
 
     def change(self, pauses: int = 0, user_calls: int = 0) -> None:
-        """Count one more, or one less, of those who want a pause or forbid it."""
+        """Change the number of pauses and of running user calls."""
         with self._lock:
             self._pauses += pauses
             self._user_calls += user_calls
@@ -62,18 +62,17 @@ _RUNNING: Final = _Running()
 
 
 def gc_paused() -> _Pausing:
-    """Return a context manager that pauses the collector for work of simkit's own.
+    """Return a context manager that pauses the collector for simkit's own work.
 
-    For work that makes many values and lets go of most: each collection would walk all that are
-    there to find nothing, and then count those that it saw as old. User code that is called
-    inside is called in `collected_meanwhile`.
+    For work that makes many values and drops most: each collection would walk all of them, free
+    nothing, and then count the survivors as old. Call user code inside it in `collected_meanwhile`.
     """
     return _PAUSING
 
 
 def collected_meanwhile() -> _Running:
-    """Return a context manager that lets the collector run for user code, whoever paused it.
+    """Return a context manager that lets the collector run for user code, even if it is paused.
 
-    User code may make cycles, and hold much memory by them; only the collector frees that.
+    User code may make cycles that hold much memory; only the collector frees them.
     """
     return _RUNNING

@@ -1,6 +1,6 @@
-"""Locks between processes: who holds a folder's lock is the only one that changes what is in it.
+"""Locks between processes: only the holder of a folder's lock changes the files in it.
 
-The operating system drops a lock when its process ends, however that ends, so that no lock is ever
+The operating system drops a lock when its process ends, however it ends, so that no lock is ever
 stale. On POSIX the folder itself is locked; where folders cannot be opened (Windows), a file in it.
 """
 
@@ -18,21 +18,21 @@ _FILE: Final = ".lock"
 _NOT_CARRIED: Final = frozenset(
     (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 )
-"""What file systems say that carry no locks of folders, such as NFS."""
+"""Errors of file systems without locks of folders, such as NFS."""
 
 
 class Lock:
     """The lock of one folder, held until it is released or the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Raise OSError if the folder cannot be opened."""
+        """Open the folder. Raise OSError if it cannot be opened."""
         self._handle = _opened(folder)
 
     def acquire(self, *, waits: bool) -> bool:
-        """Return whether the lock is held now; with ``waits``, only once it is.
+        """Return whether the lock is held now; with ``waits``, wait until it is.
 
-        Where the file system carries no locks, whoever waits goes on without one: a recording that
-        was paid for is worth more than the order of two that are written at once.
+        If the file system has no locks, a waiting caller continues without one: a paid recording is
+        worth more than the order of two recordings that are written at once.
         """
         try:
             _lock(self._handle, waits)
@@ -43,7 +43,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -62,7 +62,7 @@ class Lock:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock; wait for whoever holds it. Raise OSError if it cannot be opened."""
+    """Hold a folder's lock; wait until it is free. Raise OSError if the folder cannot be opened."""
     with Lock(folder) as lock:
         lock.acquire(waits=True)
         yield

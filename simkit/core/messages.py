@@ -1,7 +1,7 @@
-"""What is said, and what one model call receives: messages, tool calls, replies.
+"""Messages, tool calls and replies: the parts of a conversation and of a context.
 
-All values are frozen. A message's ``content`` is always text, as a provider would carry it;
-``data`` keeps the structured value that the text was made from (a JSON reply, a tool's result).
+All values are frozen. A message's ``content`` is always text, as a provider would send it; ``data``
+keeps the structured value that the text was made from (a JSON reply, a tool's result).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import msgspec
 
 JsonValue: TypeAlias = Any
-"""``None``, a bool, a number, a text, a list or a mapping with text keys, of the same."""
+"""``None``, a bool, a number, a text, or a list or text-keyed mapping of such values."""
 
 ROLE_ALIASES: Final[Mapping[str, str]] = {
     "human": "user",
@@ -29,15 +29,16 @@ ROLE_ALIASES: Final[Mapping[str, str]] = {
     "system": "system",
     "tool": "tool",
 }
-"""Other libraries' words for the four roles; read everywhere, printed nowhere."""
+"""Other libraries' words for the four roles; simkit reads them and never prints them."""
 
 HANDOFF_PREFIX: Final = "transfer_to_"
-"""A declared pipeline's handoff stands in a context as a call of this name and the target's."""
+"""In a context, a handoff of a declared pipeline is a call with this prefix and the target's
+name."""
 
 
 @final
 class Absent:
-    """The value of something that is not there; distinct from ``None``, which is a value."""
+    """The value of a missing thing; distinct from ``None``, which is a value."""
 
     _instance: Absent | None = None
 
@@ -60,33 +61,33 @@ ABSENT: Final = Absent()
 
 
 class Nothing:
-    """What is there and holds nothing: a claim that it is absent holds of it, too."""
+    """A value that exists and is empty: the claim ``absent`` also holds for it."""
 
     __slots__ = ()
 
 
 @final
 class Unmade(Nothing, tuple[()]):
-    """A list that holds nothing, as the messages of a section that made none."""
+    """An empty list, such as the messages of a section that made none."""
 
     __slots__ = ()
 
 
 @final
 class UnmadeMapping(Nothing, dict[str, Any]):
-    """A mapping that holds nothing."""
+    """An empty mapping."""
 
 
 @final
 class NoShare(Nothing, float):
-    """The share of a context of who has nothing in it: 0."""
+    """The share 0 of an agent, or of a section, with nothing in a context."""
 
     __slots__ = ()
 
 
 @final
 class Null(Nothing):
-    """The error or reply that there is not: null."""
+    """The null of a missing error or reply."""
 
     __slots__ = ()
 
@@ -107,7 +108,7 @@ UNMADE: Final = Unmade()
 
 
 def or_nothing(value: Any) -> Any:
-    """Return what a whole claim is held against: null and what is empty are absent, too."""
+    """Return the value that a claim is compared with; null and empty values become `Nothing`."""
     if value is None:
         return Null()
     if isinstance(value, Sized) and not len(value) and not isinstance(value, (str, Nothing)):
@@ -116,32 +117,32 @@ def or_nothing(value: Any) -> Any:
 
 
 class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One call that an assistant message asks for."""
+    """One tool call that an assistant message contains."""
 
     id: str
     name: str
-    """The tool, as the model was offered it."""
+    """The tool's name as it was offered to the model."""
     args: JsonValue
     to: str = ""
-    """The agent to which it passes control, where the name does not say that."""
+    """The agent that gets control, if the name does not say it; else empty."""
     is_ordinary: bool = False
-    """Whether the tool passes control to nobody, although its name begins as if it did."""
+    """Whether this is a plain tool call although the tool's name begins like a handoff's."""
 
     @property
     def target(self) -> str:
-        """The agent to which it passes control; empty for an ordinary call."""
+        """Return the agent that gets control; empty for a plain tool call."""
         if self.to or self.is_ordinary or not self.name.startswith(HANDOFF_PREFIX):
             return self.to
         return self.name.removeprefix(HANDOFF_PREFIX)
 
     @property
     def is_handoff(self) -> bool:
-        """Whether it passes control to another agent."""
+        """Return whether the call passes control to another agent."""
         return bool(self.target)
 
 
 def call_of(identity: str, tool: str, args: JsonValue, target: str = "") -> ToolCall:
-    """Return a call that passes control to ``target``, or, without one, an ordinary call."""
+    """Return a call that passes control to ``target``, or a plain call if there is no target."""
     named = f"{HANDOFF_PREFIX}{target}"
     return ToolCall(
         identity,
@@ -162,31 +163,31 @@ class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     role: str
     """One of system, user, assistant, tool."""
     content: str = ""
-    """The text that a provider would carry."""
+    """The text that a provider would send."""
     id: str = ""
     """A counter with a prefix (``m12``); empty for a message made for one context only."""
     agent: str | None = None
-    """Who said it: the agent, for tool messages the agent that called; None for the user."""
+    """The agent that wrote it; for tool messages, the agent that called. None for the user."""
     turn: int = 0
-    """The turn in which it was said, counted from 1; 0 before the first."""
+    """The turn in which it was written, counted from 1; 0 before the first."""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
-    """For tool messages: the call that this one answers."""
+    """For tool messages: the id of the call that this message answers."""
     tool: str = ""
     """For tool messages: the tool's name."""
     data: JsonValue = None
-    """The structured value that ``content`` was made from, where there was one."""
+    """The structured value that ``content`` was made from; None if there is none."""
     section: str = ""
-    """Inside a context: the section that put it there."""
+    """Inside a context: the section that made it."""
 
     @property
     def number(self) -> int:
-        """Its number in the log, by which events refer to it; 0 for one that is in no log."""
+        """Return its number in the log, by which events refer to it; 0 if it is in no log."""
         return int(self.id[1:]) if self.id else 0
 
 
 class Dropped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One thing that a history section read and left out."""
+    """One message, or part of one, that a history section read and did not show."""
 
     message: Message
     what: str
@@ -200,7 +201,7 @@ _MESSAGE_KEYS: Final = ("role", "content", "agent", "section", "calls", "id", "t
 
 
 def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
-    """Return what a matcher or a path finds under ``key``, or ABSENT."""
+    """Return the value under ``key`` for a matcher or a path, or ABSENT."""
     if isinstance(value, Dropped):
         if key == "what" or key == "by":
             return getattr(value, key)
@@ -225,23 +226,23 @@ def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
 
 
 REASONING: Final = "reasoning"
-"""The key under which the ``data`` of an assistant's message has its thinking."""
+"""The key in an assistant message's ``data`` that holds its thinking."""
 
 
 _EXTRA_KEYS: Final = frozenset((REASONING, "parts", "items", "refusal", "is_error"))
-"""Keys under which ``data`` has what is beside the text (`simkit.providers.attachments`)."""
+"""Keys of ``data`` that hold more than the text (`simkit.providers.attachments`)."""
 
 
 def thinking_of(message: Message) -> str | None:
-    """Return the thinking that stands in a message, as a text; None if there is none.
+    """Return the thinking in a message as text; None if there is none.
 
-    It is empty where a provider shows none of it. Each provider has its own parts for it.
+    It is empty if the provider hides it. Each provider has its own parts for it.
     """
     data = message.data
     if message.role != "assistant" or not isinstance(data, Mapping) or REASONING not in data:
         return None
     if as_json(message.content) == data:
-        # A structured reply with a field of that name: its text tells.
+        # This is a structured reply with a field of that name; its text shows it.
         return None
     parts = data[REASONING]
     if not isinstance(parts, (list, tuple)):
@@ -250,7 +251,7 @@ def thinking_of(message: Message) -> str | None:
 
 
 def without_thinking(message: Message) -> Message:
-    """Return a message as others are shown it, who are shown none of its thinking."""
+    """Return a message without its thinking, as other agents see it."""
     if thinking_of(message) is None:
         return message
     rest = {key: value for key, value in message.data.items() if key != REASONING}
@@ -259,7 +260,7 @@ def without_thinking(message: Message) -> Message:
 
 
 def value_said(message: Message) -> JsonValue:
-    """Return the value that an assistant's text was made from, or None: nothing beside it."""
+    """Return the value that an assistant's text was made from; None if there is only text."""
     data = message.data
     if (
         message.role != "assistant"
@@ -283,7 +284,7 @@ def _thought(part: Mapping[str, JsonValue]) -> str:
 
 
 def as_json(text: str) -> JsonValue:
-    """Return the object or list that a text is in JSON, or None."""
+    """Return the JSON object or list in a text, or None."""
     if text[:1] not in ("{", "["):
         return None
     try:
@@ -293,28 +294,28 @@ def as_json(text: str) -> JsonValue:
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Tokens that a reply reports; None where the scenario does not say."""
+    """The token counts of a reply; None if the scenario does not give them."""
 
     input_tokens: int | None = None
-    """Of the whole context, what was cached too."""
+    """Tokens of the whole context, cached ones included."""
     output_tokens: int | None = None
-    """Of the whole reply, thinking too."""
+    """Tokens of the whole reply, thinking included."""
     cached_tokens: int | None = None
-    """How many of the context's were read from the provider's cache."""
+    """Tokens of the context that were read from the provider's cache."""
     cache_write_tokens: int | None = None
-    """How many of the context's were written to it."""
+    """Tokens of the context that were written to the provider's cache."""
     reasoning_tokens: int | None = None
-    """How many of the reply's are thinking."""
+    """Tokens of the reply that are thinking."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
-    """The model answers with text."""
+    """A reply with text."""
 
     text: str
 
 
 class Structured(msgspec.Struct, frozen=True, gc=False):
-    """The model answers with a JSON value."""
+    """A reply with a JSON value."""
 
     value: JsonValue
 
@@ -327,14 +328,14 @@ class CallLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class Calls(msgspec.Struct, frozen=True, gc=False):
-    """The model asks for one or more tools, all in one message."""
+    """A reply with one or more tool calls in one message."""
 
     calls: tuple[CallLine, ...]
     text: str = ""
 
 
 class Handoff(msgspec.Struct, frozen=True, gc=False):
-    """The model passes control to another agent: an answer that a function of replies may return.
+    """A reply that passes control to another agent; a function of replies may return it.
 
     >>> simkit.Handoff("billing", payload={"order": 7}).to
     'billing'
@@ -348,60 +349,60 @@ class Handoff(msgspec.Struct, frozen=True, gc=False):
 
 
 class Interrupts(msgspec.Struct, frozen=True, gc=False):
-    """The agent asks the user and waits."""
+    """A reply in which the agent asks the user and waits."""
 
     question: JsonValue
 
 
 class Fails(msgspec.Struct, frozen=True, gc=False):
-    """The provider fails instead of answering."""
+    """A failure of the provider instead of a reply."""
 
     kind: str
-    """A name of ``simkit.providers.failures``, or a type of the scenario's own."""
+    """A name from ``simkit.providers.failures``, or a type that the scenario defines."""
     status: int
     message: str
     retry_after: float | None = None
 
 
 class Computes(msgspec.Struct, frozen=True, gc=False):
-    """The user's function of the context answers."""
+    """A reply that a user's function computes from the context."""
 
     function: str
-    """``module:callable``; it gets the messages and returns a reply line's value."""
+    """``module:callable``; it gets the messages and returns the value of a reply line."""
 
 
 Reply: TypeAlias = Text | Structured | Calls | Handoff | Interrupts | Fails | Computes
 
 
 class Thinking(msgspec.Struct, frozen=True, gc=False):
-    """What a model thinks before it answers, as its provider shows it."""
+    """The thinking of a model before its answer, as its provider shows it."""
 
     text: str | None = None
-    """None where the provider shows none of it."""
+    """None if the provider hides it."""
     signature: str = ""
-    """By which the provider knows it again, opaque to clients; empty for one made up."""
+    """The provider's opaque signature of it; empty for thinking that simkit made up."""
 
 
 class Token(msgspec.Struct, frozen=True, gc=False):
-    """One token of a reply, with how probable it was."""
+    """One token of a reply with its log probability."""
 
     text: str
     logprob: float
     others: tuple[tuple[str, float], ...] = ()
-    """What else could have stood there."""
+    """Other tokens that were possible in its place, with their log probabilities."""
 
 
 class Citation(msgspec.Struct, frozen=True, gc=False):
-    """A page that a tool of the provider's own found, and where the reply cites it."""
+    """A page that a provider's own tool found, and the place where the reply cites it."""
 
     url: str
     title: str = ""
     quote: str = ""
-    """Words of the page."""
+    """The quoted words of the page."""
     at: str = ""
-    """The words of the reply that cite it; empty for all of them."""
+    """The words of the reply that cite it; empty for the whole reply."""
     query: str = ""
-    """What was searched for."""
+    """The search query."""
 
 
 def spans_of(
@@ -417,17 +418,20 @@ def spans_of(
 
 
 class ResponseExtras(msgspec.Struct, frozen=True, gc=False):
-    """What a provider sends beside text and calls; only a wire shows it, but for thinking."""
+    """Parts of a provider's response beside text and calls.
+
+    Apart from thinking, only HTTP traffic shows them.
+    """
 
     thinking: Thinking | None = None
     logprobs: tuple[Token, ...] = ()
     citations: tuple[Citation, ...] = ()
     raw: Mapping[str, JsonValue] | None = None
-    """Merged into the provider's response."""
+    """Keys that are merged into the provider's response."""
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing beside."""
+        """Return whether all parts are empty."""
         return not (self.thinking or self.logprobs or self.citations or self.raw)
 
 
@@ -435,33 +439,33 @@ NO_EXTRAS: Final = ResponseExtras()
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """One reply with what the provider says around it."""
+    """One reply with its extras, stream cuts and planned fault."""
 
     reply: Reply
     usage: Usage | None = None
     latency_ms: int = 0
     chunks: tuple[int, ...] | int | Literal["bytes"] | None = None
-    """How a stream is cut: sizes in characters, or their number; or the whole body byte by byte,
-    so that characters of several bytes come in pieces. Only a wire shows it."""
+    """How a stream is cut: the sizes of its chunks in characters, or their number; or the whole
+    body byte by byte, so that characters of several bytes are split. Only HTTP traffic shows it."""
     fault: str = ""
-    """The planned misbehaviour that it is, if it is one."""
+    """The planned fault of this reply; empty if none."""
     line: int | None = None
-    """The place of its reply line among its agent's in the turn, where something may not fit: of
-    a handoff, and of what stands beside."""
+    """The index of its reply line among its agent's lines in the turn, for errors about handoffs
+    and extras; None if no line gave it."""
     extras: ResponseExtras = NO_EXTRAS
 
 
 def thinking_said(answer: Answer) -> str:
-    """Return what the model thinks before it answers, as a text."""
+    """Return the thinking of an answer as text."""
     thinking = answer.extras.thinking
     return "" if thinking is None else thinking.text or ""
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):
-    """Exactly what one model call receives."""
+    """All that one model call receives."""
 
     agent: str
     messages: Sequence[Message]
     tools: tuple[str, ...]
-    """The names of the tools offered, in order; handoffs are not among them."""
+    """The names of the offered tools, in order, without handoffs."""
     settings: Mapping[str, JsonValue]

@@ -1,17 +1,16 @@
-"""The one door for text that leaves the process: terminal, pipes, annotations, summaries, pytest.
+"""The only way for text to leave the process: terminal, pipes, annotations, summaries, pytest.
 
-What is said of a scenario holds texts of others: of models, tools, users, files. Through the door
+Reports about a scenario contain texts of others: of models, tools, users, files. In every text
 
 - secrets are replaced (`redact`);
-- characters that command a terminal, or that are not seen, are shown as escapes: ``\\x1b``,
-  ``\\u202e``. The escapes are those of JSON where JSON has such characters, so that the same
-  door serves both;
-- what commands a CI server (``::error``, ``##[group]``, ``##vso[…]``) is taken apart by such an
-  escape. GitHub reads commands at the start of a line, others read theirs anywhere.
+- characters that control a terminal, or are invisible, are shown as escapes: ``\\x1b``,
+  ``\\u202e``. They are JSON's escapes where JSON has such characters, so that JSON stays JSON;
+- commands to a CI server (``::error``, ``##[group]``, ``##vso[…]``) are broken by such an
+  escape. GitHub reads commands at the start of a line, others read them anywhere.
 
-Colours and annotations of simkit's own are marked by a number that is drawn for the process, which
-no text can know; the door puts the real sequences in. `tests/test_output.py` holds every module to
-it: nobody else writes to a stream.
+Colours and annotations of simkit itself are marked by a number that is drawn for the process, which
+no other text can know; this module replaces the marks by the real sequences. `tests/test_output.py`
+checks that no other module writes to a stream.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ SEQUENCES: Final[Mapping[str, str]] = {
     "end": "\x1b[0m",
     "clear": "\r\x1b[2K",
 }
-"""What simkit itself tells a terminal."""
+"""The escape sequences that simkit itself sends to a terminal."""
 
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Controls (but tab and line feed), line separators, bidirectional controls, tags, what has no
-width; the joiners that scripts and emoji need are none of them."""
+"""Control characters (except tab and line feed), line separators, bidirectional controls, tags
+and characters without width; joiners that scripts and emoji need are not among them."""
 _LINE_COMMAND: Final = re.compile(r"^(\s*)::", re.MULTILINE)
 _COMMAND: Final = re.compile(r"##(?=\[|[a-z]+\[)", re.IGNORECASE)
 
@@ -68,18 +67,18 @@ _marks = _Marks(os.urandom(8).hex())
 
 
 def marks() -> str:
-    """Return the number of this process's marks, for a process that makes texts for it."""
+    """Return the number in this process's marks, for a process that writes texts for it."""
     return _marks.number
 
 
 def share_marks(number: str) -> None:
-    """Mark texts as the process does that prints them."""
+    """Use the marks of the process that prints the texts."""
     global _marks
     _marks = _Marks(number)
 
 
 def mark(name: str) -> str:
-    """Return what the door turns into one of `SEQUENCES`; it has no place in any other text."""
+    """Return a mark that `clean` replaces by one of `SEQUENCES`; it works in no other process."""
     return _marks.of(name)
 
 
@@ -89,22 +88,22 @@ def styled(text: str, tone: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with every character that is not seen, or commands, as its escape."""
+    """Return the text with every invisible or control character as an escape."""
     return _HIDDEN.sub(_escape, text)
 
 
 def neutral(text: str) -> str:
-    """Return the text with every command to a CI server taken apart."""
+    """Return the text with every command to a CI server broken."""
     return _COMMAND.sub(r"#\\u0023", _LINE_COMMAND.sub(r"\1:\\u003a", text))
 
 
 def clean(text: str, redactor: Redactor | None = None) -> str:
-    """Return the text as it may leave the process; marks become the terminal's sequences."""
+    """Return the text as it may leave the process; marks become terminal sequences."""
     return _rendered(text, redactor, lambda part: neutral(visible(part)))
 
 
 def redacted(text: str, redactor: Redactor) -> str:
-    """Return a text without secrets that is still to pass the door: its marks stay."""
+    """Return a text without secrets, with its marks kept for `clean`."""
     parts = _marks.pattern.split(text)
     parts[::2] = redactor.pieces(parts[::2])
     parts[1::2] = map(mark, parts[1::2])
@@ -112,7 +111,7 @@ def redacted(text: str, redactor: Redactor) -> str:
 
 
 def without_secrets(value: T, redactor: Redactor) -> T:
-    """Return a struct or a tuple of structs, of its own kind, with every secret replaced."""
+    """Return a struct or a tuple of structs, of the same type, with every secret replaced."""
     encoded = msgspec.json.encode(value)
     line = redactor.line(encoded)
     return value if line == encoded else msgspec.json.decode(line, type=type(value))
@@ -123,12 +122,12 @@ _read: Final[set[str]] = set()
 
 
 def note_secrets(data: Any) -> None:
-    """Let no secret that stands in a user's document leave by this door."""
+    """Register the secrets of a user's document, so that no output contains them."""
     _read.update(secrets_written_in(data))
 
 
 def current_redactor() -> Redactor:
-    """Return what knows the secrets of the environment as it is now, and of files read here."""
+    """Return the redactor for the secrets of the environment and of the files read so far."""
     return _redactor(tuple(sorted(_read.union(secrets_of(os.environ)))))
 
 
@@ -138,12 +137,12 @@ def _redactor(secrets: tuple[str, ...]) -> Redactor:
 
 
 def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """Write a text, through the door, to stdout or stderr."""
+    """Write a cleaned text to stdout or stderr."""
     _write(clean(text) + end, err)
 
 
 def echo_json(text: str) -> None:
-    """Write a JSON text, through the door, to stdout; it stays JSON."""
+    """Write a cleaned JSON text to stdout; it stays JSON."""
     line = text.encode("utf-8", "surrogatepass")
     redacted = current_redactor().line(line)
     if redacted != line:
@@ -168,7 +167,7 @@ def echo_commands(lines: Iterable[str]) -> None:
 
 def _rendered(text: str, redactor: Redactor | None, quote: Callable[[str], str]) -> str:
     parts = _marks.pattern.split(text)
-    # A secret of which a part is coloured is one secret.
+    # A secret that is partly coloured is still one secret.
     parts[::2] = map(quote, (redactor or current_redactor()).pieces(parts[::2]))
     parts[1::2] = (SEQUENCES.get(name, "") for name in parts[1::2])
     return "".join(parts)
@@ -190,7 +189,8 @@ def _write(text: str, err: bool) -> None:
         stream.write(text)
         stream.flush()
     except BrokenPipeError:
-        # Of another kind: click takes a BrokenPipeError for exit code 1, which means findings.
+        # This is another exception type, because click exits with 1 on BrokenPipeError, which means
+        # findings.
         raise OutputUnread("nobody reads any longer") from None
     except (OSError, ValueError) as problem:
         name = "stderr" if err else "stdout"

@@ -1,4 +1,4 @@
-"""What simkit cannot run without: a package that is missing is named, with how to install it."""
+"""Required packages: report a missing one by name, with the command that installs it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 DISTRIBUTION: Final = "agent-simkit"
 _NAMED_OTHERWISE: Final = {"pyyaml": "yaml", "vcrpy": "vcr"}
-"""Modules that are not called as their distribution is."""
+"""Modules with a name that differs from their distribution's."""
 _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*([^;]*)")
 
 
 def missing_package(problem: BaseException | None) -> str:
-    """Return one line about a required package that is not installed, if this is the problem."""
+    """Return one line about a required package that is not installed; empty for other problems."""
     if not isinstance(problem, ModuleNotFoundError):
         return ""
     needed = _requirements().get((problem.name or "").partition(".")[0])
@@ -25,7 +25,7 @@ def missing_package(problem: BaseException | None) -> str:
 
 
 def was_asked_by_simkit(problem: BaseException) -> bool:
-    """Return whether simkit's own code imported in vain, and not the user's."""
+    """Return whether simkit's own code failed to import, not the user's."""
     step = problem.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
@@ -34,12 +34,12 @@ def was_asked_by_simkit(problem: BaseException) -> bool:
 
 
 def missing_in_test(problem: BaseException, module_text: str = "") -> str:
-    """Return what pytest is to print where a test or its module failed for a missing package.
+    """Return the text that pytest prints if a test or module fails because a package is missing.
 
-    ``module_text`` is what pytest says of a module. It stays if the module itself imported the
-    package: a test's own import that failed has a traceback, which says more.
+    ``module_text`` is pytest's text about a module. It stays if the module itself imported the
+    package: the traceback of a test's own failed import says more.
     """
-    # pytest's own error for a module that cannot be imported stands before the cause.
+    # pytest wraps the import error of a module, which is the cause.
     cause = problem if isinstance(problem, ModuleNotFoundError) else problem.__cause__
     lacking = missing_package(cause)
     if not lacking or cause is None or was_asked_by_simkit(cause):
@@ -48,7 +48,7 @@ def missing_in_test(problem: BaseException, module_text: str = "") -> str:
 
 
 def _requirements() -> dict[str, tuple[str, str]]:
-    """Return name and versions of each package that simkit always requires, by its module."""
+    """Return name and versions of each required package, by module."""
     try:
         lines = requires(DISTRIBUTION) or ()
     except PackageNotFoundError:

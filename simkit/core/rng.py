@@ -1,4 +1,4 @@
-"""One seed, split by name: a new draw in one place moves nothing elsewhere."""
+"""Random numbers from one seed, split by name: a draw in one place changes no others."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from random import Random
 
 
 class Chance:
-    """A named source of randomness below the one seed."""
+    """A named source of random numbers below the seed."""
 
     def __init__(self, seed: int, path: str = "") -> None:
         self._seed, self._path = seed, path
 
     @cached_property
     def random(self) -> Random:
-        """The generator; many a source only has children, and to seed one takes its time."""
+        """Return the generator.
+
+        It is made on first use: many sources only have children, and seeding is slow.
+        """
         digest = hashlib.sha256(f"{self._seed}/{self._path}".encode()).digest()
         return Random(int.from_bytes(digest[:8], "big"))
 

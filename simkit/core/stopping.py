@@ -1,4 +1,4 @@
-"""What ends a command from outside: SIGTERM stops it as Ctrl-C does."""
+"""Stopping from outside: SIGTERM stops a command as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Final
 from simkit.core.errors import Terminated
 
 TERMINATED: Final = 128 + signal.SIGTERM
-"""The exit code of a command that was told to end, as shells count signals."""
+"""The exit code of a command that got SIGTERM, as shells count signals."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated where this process is told to end, unless somebody else listens."""
+    """Raise Terminated on SIGTERM, unless there is another handler."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        # Some send it twice, to a process and to its group; what is under way is to come to an end.
+        # Some senders signal a process and its group, so twice; the clean-up must finish.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise Terminated
 

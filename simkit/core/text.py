@@ -1,4 +1,4 @@
-"""How messages word counts and long texts, and what in a text does not last."""
+"""Texts of messages: counts, shortening, and values that differ between runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSING: Final = re.compile(
     r"|(?<![\w/.])/(?:tmp|var|home|root|Users|private)/|\b[A-Z]:\\",  # places of this machine
     re.IGNORECASE,
 )
-"""What a later run, another machine or another day has otherwise."""
+"""Values that differ in a later run, on another machine or on another day."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -23,30 +23,30 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def short(text: str, most: int) -> str:
-    """Return a text on one line, with its white space folded, cut to ``most`` characters."""
+    """Return a text on one line, with white space folded, cut to ``most`` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: max(most - 1, 0)] + "…"
 
 
 def short_both(first: str, second: str, most: int) -> tuple[str, str]:
-    """Return two texts as `short` does, but cut so that their first difference is seen."""
+    """Return two texts as `short` does, cut so that their first difference is visible."""
     lines = " ".join(first.split()), " ".join(second.split())
     if lines[0] == lines[1] and first != second:
-        lines = repr(first), repr(second)  # They differ in white space.
+        lines = repr(first), repr(second)  # They differ in white space only.
     return cut_both(*lines, most)
 
 
 def cut_both(first: str, second: str, most: int) -> tuple[str, str]:
-    """Return two texts cut to ``most`` characters so that their first difference is seen."""
+    """Return two texts cut to ``most`` characters so that their first difference is visible."""
     longer = max(len(first), len(second))
-    # As much of what follows is shown as of what is before.
+    # Show as much after the difference as before it.
     start = min(parted_at(first, second) - most // 2, longer - most + 1) if longer > most else 0
     start = max(0, start)
     return _cut(first, start, most), _cut(second, start, most)
 
 
 def parted_at(first: str, second: str) -> int:
-    """Return the place of the first character that differs; the shorter's length if none does."""
+    """Return the index of the first character that differs, or the shorter length if none does."""
     return next(
         (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
         min(len(first), len(second)),
@@ -59,20 +59,23 @@ def _cut(text: str, start: int, most: int) -> str:
 
 
 def exception_text(problem: BaseException) -> str:
-    """Return an exception as ``Type: message``; the type alone where it cannot be put in words."""
+    """Return an exception as ``Type: message``, or its type alone if its message raises."""
     kind = type(problem).__name__
     try:
         return f"{kind}: {problem}"
-    except Exception:  # The message is made by somebody else's code.
+    except Exception:  # Other people's code makes the message.
         return kind
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """Return that of ``known`` which ``word`` probably meant, in any case, or an empty text."""
+    """Return the element of ``known`` that ``word`` probably means, or an empty text.
+
+    Case does not matter.
+    """
     spelled = {name.lower(): name for name in known}
     if not word or not spelled:
         return ""
-    # Imported here because most files have no misspelled word.
+    # Imported here because most files contain no misspelled word.
     import difflib
 
     matches = difflib.get_close_matches(word.lower(), spelled, n=1)
@@ -80,7 +83,7 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 class Open(tuple[str, ...]):
-    """Names beside which there may be others: what is nearly one of these alone is a mistake."""
+    """Names that are not a complete list: only a near miss of one of them is a mistake."""
 
     __slots__ = ()
 

@@ -1,9 +1,8 @@
-"""Clocks: the wall clock by time-machine, the clocks that only go on by redirection.
+"""Clocks: time-machine replaces the wall clock, redirection replaces the monotonic clocks.
 
-time-machine replaces the functions of ``time`` and ``datetime`` in C, so that it makes no
-difference who imported them, and when. It asks one object for the time; that object is ours here.
-Clocks that only go on (``monotonic`` and its like) it leaves alone, since event loops live by them;
-here who asks decides.
+time-machine replaces the functions of ``time`` and ``datetime`` in C, so that it does not matter
+which module imported them, or when. It asks one object for the time, which is ours here. It leaves
+monotonic clocks alone, because event loops need them; here the caller decides which time it gets.
 """
 
 from __future__ import annotations
@@ -19,22 +18,23 @@ from simkit.core.determinism.redirecting import Redirected
 from simkit.core.determinism.worlds import world_of_time
 
 BASE_NS: Final = 1_000 * 1_000_000_000
-"""What clocks that only go on show at the start: never zero, which reads as none."""
+"""The first value of monotonic clocks in nanoseconds. It is not 0, which code may read as
+"unset"."""
 
 _MONOTONIC: Final = ("monotonic", "perf_counter", "process_time", "thread_time")
 
 
 class WallClock:
-    """What time-machine asks for the time."""
+    """The object that time-machine asks for the time."""
 
     def __init__(self) -> None:
         self._travel: Any = None
 
     def begin(self) -> None:
-        """Answer from now on; not where freezegun answers already."""
+        """Start to answer, unless freezegun answers already."""
         time_machine = _time_machine()
         travel = time_machine.travel(0, tick=False)
-        # Whoever has set the clock before is believed: a test of the user's, `--verify`.
+        # A clock that was set before wins: by a test of the user, or by `--verify`.
         before = list(time_machine.traveller_stack)
         real_ns = before[-1].time_ns if before else time_machine.escape_hatch.time.time_ns
         try:
@@ -51,7 +51,7 @@ class WallClock:
         traveller.time_ns = time_ns
 
     def end(self) -> None:
-        """Leave the time alone again."""
+        """Stop to answer."""
         if self._travel is not None:
             self._travel.stop()
             self._travel = None
@@ -64,7 +64,7 @@ def later(by: timedelta) -> AbstractContextManager[Any]:
 
 
 def _time_machine() -> Any:
-    """Import time-machine; without pytest, of which it needs nothing outside of tests."""
+    """Import time-machine without pytest, which it needs only in tests."""
     if "time_machine" in sys.modules or "pytest" in sys.modules:
         import time_machine
 
@@ -78,7 +78,7 @@ def _time_machine() -> Any:
 
 
 def monotonic_clocks() -> Iterator[Redirected]:
-    """Yield the clocks that only go on, each answered by the world of whoever asks."""
+    """Yield the monotonic clocks; the world of the caller answers each."""
     for name in _MONOTONIC:
         if hasattr(time, name):
             yield _redirected(name, lambda ns: ns / 1_000_000_000)
@@ -97,10 +97,10 @@ def _redirected(name: str, convert: Callable[[int], Any]) -> Redirected:
 def clock_gettime(
     before: Callable[[int], Any], convert: Callable[[int], Any]
 ) -> Callable[..., Any]:
-    """Return ``time.clock_gettime``, of which time-machine knows the wall clock alone."""
+    """Return ``time.clock_gettime``; time-machine replaces it for the wall clock only."""
 
     def read(clock: int, /) -> Any:
-        real = before(clock)  # It knows which clocks there are.
+        real = before(clock)  # It raises for an unknown clock.
         world = world_of_time(sys._getframe(1))
         if world is None:
             return real
@@ -111,7 +111,7 @@ def clock_gettime(
 
 
 def ctime(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``time.ctime`` and ``time.asctime``, which look at the clock themselves."""
+    """Return ``time.ctime`` and ``time.asctime``, which read the clock in C."""
 
     def text(*arguments: Any) -> Any:
         if arguments and arguments[0] is not None:

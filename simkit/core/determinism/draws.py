@@ -1,4 +1,4 @@
-"""Draws: random bytes, generators that are not seeded, and ids that are not made in Python."""
+"""Draws: random bytes, unseeded generators, and ids that are not made in Python."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from simkit.core.determinism.redirecting import Redirected
 from simkit.core.determinism.worlds import World, world_of_chance
 
 NODE: Final = 0x02_51_4D_4B_49_54
-"""The network address in ids that hold one; of a kind that no device has."""
+"""The network address in ids that contain one; no real device has an address of this kind."""
 
 
 def random_bytes() -> Redirected:
     """Return ``os.urandom``, from which `uuid`, `secrets` and `SystemRandom` draw."""
 
     def urandom(size: Any) -> Any:
-        # The nearest frame is the redirection's.
+        # The nearest frame is the frame of the redirection.
         outer_world = world_of_chance(sys._getframe(2 if redirected.is_in_c else 1))
         if outer_world is None or operator.index(size) < 0:
             return redirected.original(size)
@@ -48,8 +48,10 @@ def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``Random.seed``: without a seed, a generator gets one of its world's; of the one
-    that all share, it is the world's own that is seeded."""
+    """Return ``Random.seed``, which takes a missing seed from the world.
+
+    Called on the shared generator, it seeds the world's own generator instead.
+    """
 
     def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
         outer_world = world_of_chance(sys._getframe(1)) if a is None else None
@@ -62,18 +64,18 @@ def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def seed_of_all(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``random.seed``, the same for the generator that all share."""
+    """Return ``random.seed``, which seeds the world's own generator."""
     shared = before.__self__  # type: ignore[attr-defined]
     return partial(seed_of_generators(before.__func__), shared)  # type: ignore[attr-defined]
 
 
 def random_id(world: World, place: str) -> int:
-    """Return the number of an id of version 4."""
+    """Return the number of an id of version 4 (random)."""
     return UUID(bytes=world.stream(place).random.randbytes(16), version=4).int
 
 
 def counted_id(world: World, place: str) -> int:
-    """Return the number of an id of version 7: by time, and within a moment in order."""
+    """Return the number of an id of version 7: ordered by time, then by a counter."""
     world.counter += 1
     drawn = world.stream(place).random.getrandbits(32)
     count = world.counter & 0x3FF_FFFF_FFFF
@@ -91,7 +93,7 @@ Number = Callable[[World, str], int]
 
 
 def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what makes a function that gives ids: numbers, or values of the kind of before's."""
+    """Return a replacement for a function that makes ids, as numbers or as its own type."""
 
     def decorate(before: Callable[..., Any]) -> Callable[..., Any]:
         def give(*args: Any, **options: Any) -> Any:
@@ -116,4 +118,4 @@ IDS: Final[Mapping[str, tuple[tuple[str, Callable[..., Any]], ...]]] = {
     ),
     "fastuuid": (*((name, drawn(way, False)) for name, way in (*_WAYS, ("uuid7", counted_id))),),
 }
-"""Functions of modules that are not written in Python, and what is put in their places."""
+"""Functions of modules that are not written in Python, and the functions that replace them."""

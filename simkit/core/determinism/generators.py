@@ -1,8 +1,8 @@
-"""The generator that the functions of `random` share: each world has one of its own.
+"""The generator behind the functions of `random`: each world has its own.
 
-The functions of `random` are methods of one generator, written in C or in Python, and whoever
-imported them by name holds them. So it is the generator itself that asks which world it draws for;
-the process's own state is never touched.
+The functions of `random` are methods of one generator, and modules that imported them by name hold
+them. So the generator itself looks up the world that it draws for; the state of the process is
+never touched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY: Final = "random"
 
 
 def own_generator() -> Random | None:
-    """Return the generator of this code's world; None where the process's own answers."""
+    """Return the generator of this code's world, or None if the process's own generator answers."""
     world = current_world()
     if world is None or "chance" in world.real:
         return None
@@ -34,12 +34,12 @@ def own_generator() -> Random | None:
 
 
 def intended_generator(generator: Any) -> Any:
-    """Return the generator that is meant by one: the world's for the one that all share."""
+    """Return the world's generator for the shared one, and any other generator as it is."""
     return (own_generator() or generator) if generator is _SHARED else generator
 
 
 class _Asking(Random):
-    """What the shared generator is while a world is at work."""
+    """The class of the shared generator while a world is installed."""
 
     def random(self) -> float:
         own = own_generator()
@@ -51,7 +51,7 @@ class _Asking(Random):
 
     @property
     def gauss_next(self) -> Any:
-        """The second of two numbers that are drawn at once."""
+        """Return the second of two numbers that `gauss` draws at once."""
         own = own_generator()
         return own.gauss_next if own is not None else vars(self).get("gauss_next")  # type: ignore[attr-defined]
 
@@ -65,14 +65,14 @@ class _Asking(Random):
 
 
 class SharedGenerator:
-    """Lets the shared generator ask."""
+    """The switch that makes the shared generator draw for the caller's world."""
 
     def begin(self) -> None:
-        """Ask from now on."""
+        """Make the shared generator look up the caller's world."""
         _SHARED.__class__ = _Asking
 
     def end(self) -> None:
-        """Is the process's own again."""
+        """Give the shared generator back to the process."""
         _SHARED.__class__ = Random
 
 
@@ -92,7 +92,7 @@ _bits: Final = Redirected(random, "getrandbits", 1, _draw_bits)
 
 def _getstate(__class__: Any = None) -> Any:
     def getstate(self: Any) -> Any:
-        # It runs among the names of `random`, and holds the cell that its class has.
+        # This code runs with the globals of `random`, and holds the cell of its class.
         from simkit.core.determinism.generators import intended_generator, state_of
 
         return state_of(intended_generator(self), __class__)
@@ -139,4 +139,4 @@ _states: Final = (
     Recoded(Random.seed, _seed()),
 )
 SHARED: Final = (SharedGenerator(), _random, _bits, *_states)
-"""All that begins with the first world at work and ends with the last."""
+"""Replacements that begin with the first installed world and end with the last."""

@@ -1,4 +1,4 @@
-"""Imports: what a module reads and draws while it is imported is the same whoever imports it."""
+"""Imports: a module reads and draws the same values, whichever scenario imports it first."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _LOADERS: Final = (
     ("importlib.machinery", "SourceFileLoader"),
     ("_pytest.assertion.rewrite", "AssertionRewritingHook"),
 )
-"""What carries out a module's code: Python's own way, and that of a test that pytest imports."""
+"""The loaders that run a module's code: Python's own, and pytest's for test modules."""
 
 
 def loaders() -> Iterator[type]:
-    """Yield the classes whose ``exec_module`` carries out modules."""
+    """Yield the classes whose ``exec_module`` runs modules."""
     for module, name in _LOADERS:
         loaded = machinery if module == "importlib.machinery" else sys.modules.get(module)
         kind = getattr(loaded, name, None)
@@ -51,9 +51,9 @@ def loaders() -> Iterator[type]:
 def exec_module(
     before: Callable[..., Any], arrived: Callable[[str], None]
 ) -> Callable[[Any, ModuleType], None]:
-    """Return what carries out a module in its own world, where it is imported in one at all.
+    """Return an ``exec_module`` that runs a module in its own world, if a world is current.
 
-    ``arrived`` hears of every module that is there.
+    ``arrived`` is called with the name of every module that was imported.
     """
 
     def carry_out(self: Any, module: ModuleType) -> None:
@@ -72,7 +72,7 @@ def exec_module(
 
 @contextmanager
 def imported_here(module: str) -> Iterator[None]:
-    """Import a user's module inside, as every scenario would, where no scenario runs yet."""
+    """Import a user's module inside as every scenario would, when no scenario runs yet."""
     if module in sys.modules or current_world() is not None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Installing: all that is replaced while a world is at work, and put back after the last one."""
+"""Installation: replacements that the first world makes and the last world undoes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
 
 
 class _Installation:
-    """Replaces for the first world that comes, and puts back with the last one that goes."""
+    """The replacements of this process, made with the first world and undone with the last."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -49,7 +49,7 @@ class _Installation:
                 return
             while self._replaced:
                 owner, name, before, ours = self._replaced.pop()
-                if vars(owner).get(name) is ours:  # Else it is somebody else's by now.
+                if vars(owner).get(name) is ours:  # Otherwise somebody else has replaced it since.
                     setattr(owner, name, before)
             while self._recoded:
                 self._recoded.pop().end()
@@ -58,7 +58,7 @@ class _Installation:
             self._wall.end()
 
     def arrived(self, module: str) -> None:
-        """Replace what a module that was just imported has."""
+        """Replace the functions of a module that was just imported."""
         if module in draws.IDS or module in kept.USERS:
             with self._lock:
                 if self._entered and module in draws.IDS:

@@ -1,9 +1,9 @@
-"""What a process keeps once, and every world has for itself: last ids, names, numpy's state, TZ.
+"""State that a process has once and each world has for itself: last ids, names, numpy's state, TZ.
 
-With a world its own is put in place, and taken out with it. Where worlds are at work in several
-threads at once, the last one's is in place; functions of Python that use it (`USERS`) put that of
-the world that calls them in place for as long as they work. *Shared by such worlds*: the state of
-numpy's global generator, the local time zone, and when `logging` began.
+Entering a world puts its state in place, and leaving it takes the state out. If worlds run in
+several threads at once, the last one's state is in place; Python functions that use it (`USERS`)
+swap in the state of the calling world while they run. Three values are *shared by such worlds*: the
+state of numpy's global generator, the local time zone, and the time when `logging` began.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from simkit.core.determinism.worlds import World, current_world
 
 
 class _Record(Protocol):
-    """Something that is kept once a process."""
+    """One value that exists once a process."""
 
     kind: str
-    """What it belongs to: `clock` or `chance`."""
+    """``clock`` or ``chance``: the part of a world that it belongs to."""
 
     def read(self) -> Any:
-        """Return it; None for what is not there yet."""
+        """Return the value; None if it does not exist yet."""
 
     def write(self, value: Any) -> None:
-        """Put it in place."""
+        """Put the value in place."""
 
     def fresh(self, world: World) -> Any:
-        """Return what a world begins with."""
+        """Return the value that a new world begins with."""
 
 
 class _NumpyGenerator:
@@ -66,7 +66,7 @@ def _numpy_state_of(seed: int) -> Any:
 
 
 class _Remembered:
-    """A variable of a module: what was given last, from which the next one follows."""
+    """A variable of a module with the last value given out; the next one follows from it."""
 
     def __init__(self, module: str, name: str, kind: str, first: Any = None) -> None:
         self._module, self._name, self.kind, self._first = module, name, kind, first
@@ -84,7 +84,7 @@ class _Remembered:
 
 
 class _LogStart:
-    """When `logging` was imported: ``relativeCreated`` of its records counts from there."""
+    """The time when `logging` was imported: ``relativeCreated`` of its records counts from it."""
 
     kind = "clock"
 
@@ -103,7 +103,7 @@ class _LogStart:
 
 
 class _Zone:
-    """The local time zone."""
+    """The local time zone of the process."""
 
     kind = "clock"
 
@@ -126,10 +126,11 @@ class _Zone:
 
 _ZONE: Final = _Zone()
 _zones: Final[list[list[Any]]] = []
-"""The zone that the process had, and those of the scenarios that go on."""
+"""The zone that the process had, then the zones of the running scenarios."""
 
-# Not LangGraph's last checkpoint: a checkpointer that outlives a scenario takes the highest id for
-# the latest, and the next scenario's must be higher still. Nothing shows these ids.
+# Not here: LangGraph's last checkpoint id. A checkpointer that outlives a scenario takes the
+# highest id for the latest, so that ids of the next scenario must be higher still. Nothing shows
+# these ids.
 _ALL: Final[tuple[_Record, ...]] = (
     _NumpyGenerator(),
     _LogStart(),
@@ -154,19 +155,19 @@ _ALL: Final[tuple[_Record, ...]] = (
 
 _lock: Final = threading.RLock()
 _stack: Final[list[World]] = []
-"""The worlds at work, the last one in place."""
+"""The installed worlds; the state of the last one is in place."""
 _placed: Final[list[World | None]] = [None]
-"""Whose is in place: the last one's, but where that of another one is swapped in for a moment."""
+"""The worlds whose state is in place; a `USERS` call puts another world on top for its duration."""
 _outside: Final[dict[_Record, Any]] = {}
-"""What is kept while no world is at work."""
+"""The state of the process while no world is installed."""
 
 
 @contextmanager
 def zoned(zone: str) -> Iterator[None]:
-    """Has the process in a time zone: while a scenario goes on, as it has its environment.
+    """Set the time zone of the process while a scenario runs.
 
-    To change it takes half a millisecond, too long to do it for every turn. Of several scenarios in
-    several threads the last one to begin has its own.
+    Setting it takes half a millisecond, too long to do for every turn. If scenarios run in several
+    threads, the last one to begin wins.
     """
     entry = [zone]
     with _lock:
@@ -187,7 +188,7 @@ def zoned(zone: str) -> Iterator[None]:
 
 @contextmanager
 def entering(world: World) -> Iterator[None]:
-    """Put in place what a world has of all that is kept, for as long as it is at work."""
+    """Put a world's state in place while it is installed."""
     with _lock:
         _save()
         _stack.append(world)
@@ -209,7 +210,7 @@ USERS: Final = {
     "pydantic_ai._uuid": ("uuid7",),
     "uuid6": ("uuid6", "uuid7", "uuid8"),
 }
-"""Functions of Python that use what is kept, by their modules."""
+"""Python functions that use such state, by module."""
 _STAND_IN: Final = """
 def {name}(*args, **options):
     from simkit.core.determinism.kept import call_in_place
@@ -219,7 +220,7 @@ _users: Final[dict[str, Recoded]] = {}
 
 
 def users_of(module: str) -> Iterator[Recoded]:
-    """Yield the functions of a module that put in place what is their caller's."""
+    """Yield the functions of a module that run with the state of the calling world."""
     for name in USERS.get(module, ()):
         key, function = f"{module}.{name}", getattr(sys.modules.get(module), name, None)
         if isinstance(function, FunctionType) and not function.__closure__:
@@ -231,14 +232,14 @@ def users_of(module: str) -> Iterator[Recoded]:
 
 
 def call_in_place(key: str, args: Any, options: Any) -> Any:
-    """Call one of the `USERS` with what its caller's world has in place."""
+    """Call one of the `USERS` with the state of the calling world in place."""
     function, world = _users[key].original, current_world()
     with _lock:
         placed = _placed[-1]
         if placed is world or (world is not None and world not in _stack):
             return function(*args, **options)
         _swap(placed, world)
-        _placed.append(world)  # What it calls may be one of them, too.
+        _placed.append(world)  # The function may call another one of `USERS`.
         try:
             return function(*args, **options)
         finally:
@@ -247,7 +248,7 @@ def call_in_place(key: str, args: Any, options: Any) -> Any:
 
 
 def arrived(module: str) -> None:
-    """Give the world in place its own of what a module that was just imported keeps."""
+    """Give the current world its own state of a module that was just imported."""
     with _lock:
         for record in _ALL if _stack else ():
             if module == "numpy.random" and isinstance(record, _NumpyGenerator):
@@ -257,7 +258,7 @@ def arrived(module: str) -> None:
 
 
 def _swap(placed: World | None, world: World | None) -> None:
-    """Put the variables of one world in place of another's; None stands for the process."""
+    """Replace one world's variables by another's; None stands for the process."""
     for record in _ALL:
         if isinstance(record, _Remembered):
             (placed.records if placed is not None else _outside)[record] = record.read()

@@ -1,9 +1,9 @@
-"""Redirect a function written in C, so that code that imported it by name is answered as well.
+"""Redirect a function written in C, also for code that imported it by name.
 
 A builtin function is an object of four words after its head; the first two are its definition and
-what it is bound to. Both are taken from another builtin, a method of an object of ours that calls
-Python: errors, arguments and references go the usual way, and nothing of the interpreter's code
-is touched. CPython alone is built so; elsewhere the name in the module is replaced.
+the object that it is bound to. Both are copied from another builtin, a method of our own object
+that calls Python: errors, arguments and references work as usual, and no code of the interpreter is
+changed. Only CPython is built like this; on other interpreters the name in the module is replaced.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any, Final
 IS_POSSIBLE: Final = sys.implementation.name == "cpython"
 
 _HEAD: Final = object.__basicsize__
-"""The bytes of an object that hold its type and how often it is referred to."""
+"""Bytes of an object's head: its type and its reference count."""
 _Words: Final = ctypes.c_void_p * 2
 
 
 class _ComputedMapping(dict[Any, Any]):
-    """An empty mapping: what is asked of it by key is answered by a function."""
+    """An empty mapping that calls a function for each key."""
 
     answer: Callable[[Any], Any]
 
@@ -32,26 +32,26 @@ class _ComputedMapping(dict[Any, Any]):
 
 
 class Redirected:
-    """A function written in C, of no argument or of one, and what answers in its place."""
+    """A function written in C, of at most one argument, and the function in its place."""
 
     def __init__(self, module: ModuleType, name: str, arguments: int, answer: Any) -> None:
-        """``answer`` is called as the function is; of no argument, it takes ``*_``."""
+        """Prepare the redirection; ``answer`` gets the function's argument, or none as ``*_``."""
         self._module, self._name = module, name
         self._function: Any = getattr(module, name)
         self.is_in_c = IS_POSSIBLE and type(self._function) is type(len)
-        """Else the name in the module is replaced."""
+        """If false, the name in the module is replaced."""
         self._answer = _bound(answer, arguments) if self.is_in_c else answer
         self._before: tuple[Any, Any] | None = None
         self.original: Callable[..., Any] = (
             _copied(self._function) if self.is_in_c else self._function
         )
-        """The function itself, which goes on giving the real answer."""
+        """The original function, which still gives the real answer."""
         if self.is_in_c:
-            # While it is redirected the function refers to it without having said so.
+            # While redirected, the function holds a reference that is not counted otherwise.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._answer.__self__))
 
     def begin(self) -> None:
-        """Let the other function answer."""
+        """Redirect the function to the answer."""
         if not self.is_in_c:
             setattr(self._module, self._name, self._answer)
             return
@@ -60,7 +60,7 @@ class Redirected:
         words[0], words[1] = _words(self._answer)
 
     def end(self) -> None:
-        """Let the function itself answer again."""
+        """Undo the redirection."""
         if not self.is_in_c:
             setattr(self._module, self._name, self._function)
         elif self._before is not None:
@@ -70,10 +70,10 @@ class Redirected:
 
 
 class Recoded:
-    """A function written in Python, and the code that runs in its place, whoever holds it."""
+    """A Python function, and the code that runs in its place, under every name it has."""
 
     def __init__(self, function: Any, stand_in: Any) -> None:
-        """``stand_in`` takes the same parameters, and finds nothing but what it imports itself."""
+        """Keep both codes; ``stand_in`` takes the same parameters and imports all that it uses."""
         self._function, self._code = function, stand_in.__code__
         self._before: CodeType = function.__code__
         self.original: Callable[..., Any] = FunctionType(
@@ -83,15 +83,15 @@ class Recoded:
             function.__defaults__,
             function.__closure__,
         )
-        """The function itself, which goes on doing what it did."""
+        """A copy of the function with its original code."""
 
     def begin(self) -> None:
-        """Let the other code run."""
+        """Run the replacement's code from now on."""
         self._before = self._function.__code__
         self._function.__code__ = self._code
 
     def end(self) -> None:
-        """Let the function's own code run again."""
+        """Run the original code again."""
         if self._function.__code__ is self._code:
             self._function.__code__ = self._before
 
@@ -101,7 +101,7 @@ def _words(function: Any) -> Any:
 
 
 def _copied(function: Any) -> Callable[..., Any]:
-    """Return another function object of the same definition."""
+    """Return a new function object with the same definition."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
@@ -115,6 +115,6 @@ def _bound(answer: Any, arguments: int) -> Any:
         answers = _ComputedMapping()
         answers.answer = answer
         return answers.__getitem__
-    # The one method without arguments that calls something it was given.
+    # The only builtin method without arguments that calls a function it was given.
     cache: Any = functools._lru_cache_wrapper(lambda: None, 0, False, answer)  # type: ignore[call-arg]
     return cache.cache_info

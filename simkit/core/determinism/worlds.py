@@ -1,7 +1,7 @@
-"""A world: what the time is, and what chance gives, for the user code of one scenario.
+"""A world: the time and the random numbers for the user code of one scenario.
 
-A world belongs to a context (`contextvars`): tasks and threads that the user's code starts carry
-it. Threads that are older than the run do not, and have real time and chance.
+A world belongs to a context (`contextvars`): tasks and threads that the user's code starts inherit
+it. Threads that are older than the run do not, and get real time and real random numbers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from typing import Any, Final, Protocol, TypeAlias
 from simkit.core.rng import Chance
 
 IMPORT_START: Final = datetime(2026, 1, 5, 9, tzinfo=UTC)
-"""The time at which every module is imported: the same for all scenarios, as `sys.modules` is."""
+"""The time at which every module is imported: the same for all scenarios, because `sys.modules`
+is shared."""
 
 PATIENCE: Final = 10_000
-"""How often the clock may be read at one moment. More is taken for code that waits by looking at
-it, which would wait for ever: from then on each reading takes a millisecond."""
+"""The number of readings of the clock at one moment before it moves. More readings mean code
+that waits by polling the clock and would wait for ever: from then on each reading takes a
+millisecond."""
 
 IDS_OF_A_TURN: Final = 2**20
-"""By how many the ids that count upwards are ahead with each turn, whoever took those before."""
+"""The gap between the counting ids of two turns, so that a turn's ids do not depend on the turns
+before."""
 
 MACHINERY: Final = frozenset(
     (
@@ -33,18 +36,18 @@ MACHINERY: Final = frozenset(
         *("threading", "time_machine", "tornado", "trio", "uvloop", "xdist"),
     )
 )
-"""Top-level packages that measure how long something real takes: they wait for threads, children
-and sockets, and virtual time would let them wait for ever or not at all."""
+"""Top-level packages that get real time because they wait for threads, children and sockets:
+with virtual time they would wait for ever or not at all."""
 
 _CARRIERS: Final = frozenset(("Handle._run", "Thread.run", "Timer.run", "_WorkItem.run"))
-"""Functions of the machinery that call what they were given: ``to_thread(time.time)``."""
+"""Functions of these packages that call a function they were given: ``to_thread(time.time)``."""
 _CARRYING: Final = frozenset(
     (
         *("simkit.adapters.entry", "simkit.adapters.pools", "simkit.adapters.toolbox"),
         *("simkit.runtime.functions", "simkit.capture.http.guards"),
     )
 )
-"""Modules of simkit's that call what users gave, and look at no clock themselves."""
+"""Modules of simkit that call user functions and never read a clock themselves."""
 
 _PASSING: Final = frozenset(
     (
@@ -52,14 +55,14 @@ _PASSING: Final = frozenset(
         *("uuid", "uuid_utils"),
     )
 )
-"""Top-level packages that draw in the name of whoever calls them."""
+"""Top-level packages that draw random numbers on behalf of their caller."""
 
 
 _PUTTING_IN_PLACE: Final = "simkit.core.determinism.kept"
 
 
 Anew: TypeAlias = Callable[[str, str], bool]
-"""Of a module's name and file, whether it is imported anew for one world."""
+"""Function of a module's name and file: whether the module is imported again for one world."""
 
 
 class Clock(Protocol):
@@ -67,7 +70,7 @@ class Clock(Protocol):
 
     @property
     def start(self) -> datetime:
-        """The date and time at its beginning."""
+        """Return the date and time at which the clock starts."""
 
     def now(self) -> int:
         """Return the milliseconds that have passed."""
@@ -77,7 +80,7 @@ class Clock(Protocol):
 
 
 class World:
-    """Answers what user code asks of clocks and chance while it is at work."""
+    """The clock and the random numbers that answer user code while it is installed."""
 
     __slots__ = (
         "_anew",
@@ -107,11 +110,11 @@ class World:
         anew: Anew | None = None,
         seeds: Chance | None = None,
     ) -> None:
-        """``zone`` is the local time zone, as in ``TZ``; else the offset of the clock's start.
+        """``zone`` is the local time zone, as in ``TZ``; if empty, the offset of the clock's start.
 
-        ``real`` holds `clock` and `chance` where user code is to have the real ones. ``anew`` says
-        of a module's name and file whether it is imported anew for this world alone. ``seeds`` is
-        the chance of what is kept once a process, where that is another.
+        ``real`` contains `clock` or `chance` if user code gets the real one. ``anew`` decides from
+        a module's name and file whether it is imported again for this world alone. ``seeds`` is the
+        source for state that a process has once, if it is not ``chance``.
         """
         self._clock, self._chance, self._anew = clock, chance, anew
         self._seeds = seeds or chance
@@ -123,19 +126,19 @@ class World:
         self.zone = zone or zone_of(clock.start)
         self.real = frozenset(real)
         self.counter = 0
-        """How many ids that count upwards were made."""
+        """The number of counting ids made so far."""
         self.records: dict[Any, Any] = {}
-        """What this world has of what a process keeps once (`simkit.core.determinism.kept`)."""
+        """This world's values of state that a process has once (`simkit.core.determinism.kept`)."""
         self._of_sessions: dict[str, tuple[Chance, dict[Any, Any]]] = {}
 
     @property
     def start_ns(self) -> int:
-        """The nanoseconds since 1970 at the start of virtual time."""
+        """Return the start of virtual time in nanoseconds since 1970."""
         return self._start_ns
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Answer whoever asks in this context."""
+        """Install this world for code of this context."""
         from simkit.core.determinism.installing import installed
         from simkit.core.determinism.kept import entering
 
@@ -150,13 +153,13 @@ class World:
                 _current.reset(before)
 
     def in_its_zone(self) -> AbstractContextManager[None]:
-        """Has the process in the world's time zone, from its first turn to its last."""
+        """Put the process in the world's time zone, from the first turn to the last."""
         from simkit.core.determinism.kept import zoned
 
         return nullcontext() if "clock" in self.real else zoned(self.zone)
 
     def elapsed_ns(self) -> int:
-        """Return the nanoseconds of virtual time since the start."""
+        """Return the virtual time since the start in nanoseconds."""
         now = self._clock.now()
         if now != self._moment:
             self._moment, self._readings = now, 0
@@ -167,13 +170,14 @@ class World:
         return now * 1_000_000 + self._turns * 1_000
 
     def wall_ns(self) -> int:
-        """Return the nanoseconds of virtual time since 1970."""
+        """Return the virtual time in nanoseconds since 1970."""
         return self._start_ns + self.elapsed_ns()
 
     def stream(self, place: str) -> Chance:
-        """Return the chance of a place in code: a new draw in one place moves nothing elsewhere.
+        """Return the source of random numbers for one place in code.
 
-        What is drawn once a process, by whichever scenario is the first, would move all others.
+        A new draw in one place changes nothing elsewhere. A value that is drawn once a process, by
+        the scenario that happens to come first, would otherwise change the draws of all others.
         """
         generator = self._streams.get(place)
         if generator is None:
@@ -183,15 +187,14 @@ class World:
     def begin_turn(
         self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""
     ) -> None:
-        """Begin with new draws, which depend on the turn's name alone: a run that goes on in
-        another process draws what it would have drawn in this one.
+        """Begin a turn with new draws that depend on the turn's name only.
 
-        A microsecond passes between two turns, also where nothing takes time: frameworks order
-        what is said by when it was said.
+        So a run that continues in another process draws the same numbers. A microsecond passes
+        between two turns, even if nothing takes time: frameworks sort messages by time.
 
-        With ``seeds_anew`` the generators that all share begin anew, too. ``of_session`` has its
-        own of what a process keeps once: what other sessions draw moves nothing in it. The first
-        one goes on with what there was before the first turn.
+        With ``seeds_anew`` the shared generators are seeded again, too. ``of_session`` is the
+        session that has its own copy of process state, so that draws of other sessions do not
+        change it. The first session continues with the state from before the first turn.
         """
         self._turn, self._turns = name, max(self._turns, turns_before)
         self._streams.clear()
@@ -210,15 +213,15 @@ class World:
             self.records = {}
 
     def seed(self, name: str) -> int:
-        """Return the seed of a generator that is not a place's; the same whenever it is asked."""
+        """Return the seed of a generator that belongs to no place; equal names give equal seeds."""
         return self._seeds.child(name).random.getrandbits(32)
 
     def importing(self, module: str, file: str, is_library: bool) -> World:
         """Return the world in which a module is imported.
 
-        A module is imported once, for all scenarios of a process: what it reads and draws then
-        must not depend on which of them comes first. One that is imported anew is so at the start,
-        wherever it is imported: a session alone may be the first to do it.
+        A module is imported once, for all scenarios of a process: the values that it reads and
+        draws then must not depend on the scenario that comes first. A module that is imported again
+        gets the start time, wherever it is imported: one session alone may be the first to do it.
         """
         if self._anew is not None and self._anew(module, file):
             return World(
@@ -228,7 +231,7 @@ class World:
                 real=self.real,
                 anew=self._anew,
             )
-        # Another time zone takes too long for each module of a library.
+        # Changing the time zone takes too long to do it for each module of a library.
         zone = self.zone if is_library else ""
         return world_of_import(module, is_library, self.real, self._anew, zone)
 
@@ -247,11 +250,11 @@ def world_of_import(
 
 
 _LIBRARIES: Final = Chance(0).child("import")
-"""Libraries share what is seeded once a process: there are many, and seeding takes its time."""
+"""Libraries share one set of seeds for process state: they are many, and seeding takes time."""
 
 
 class Still:
-    """A clock that stands: what is done by it takes no time."""
+    """A clock that stands still: nothing takes time."""
 
     __slots__ = ("_now", "start")
 
@@ -259,7 +262,7 @@ class Still:
         self.start, self._now = start, 0
 
     def now(self) -> int:
-        """Return the milliseconds that have passed: none, unless somebody waits for them."""
+        """Return the milliseconds that have passed: 0, unless somebody waited."""
         return self._now
 
     def advance_to(self, at: int) -> None:
@@ -276,7 +279,7 @@ def current_world() -> World | None:
 
 
 def world_of_time(caller: FrameType) -> World | None:
-    """Return the world that tells a caller the time; None for the real time."""
+    """Return the world that gives the time to a caller, or None for real time."""
     world = _current.get()
     if world is None or "clock" in world.real or _is_machinery(caller):
         return None
@@ -284,15 +287,17 @@ def world_of_time(caller: FrameType) -> World | None:
 
 
 def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
-    """Return the world that draws for a caller, and the place in code it draws for; None for
-    real chance."""
+    """Return the world that draws for a caller, and the place in code.
+
+    None means real random numbers.
+    """
     world = _current.get()
     if world is None or "chance" in world.real:
         return None
     frame, way, is_stand_in = caller, "", False
     while frame.f_back is not None:
         if frame.f_globals.get("__name__") == _PUTTING_IN_PLACE:
-            is_stand_in = True  # For what it calls, the next one does.
+            is_stand_in = True  # The next frame decides for the functions that it calls.
         elif _top(frame) not in _PASSING:
             break
         elif is_stand_in:

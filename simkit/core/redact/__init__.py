@@ -1,7 +1,7 @@
-"""What must never be written: secrets, found by the name of their key, their value or their shape.
+"""Redaction: replace secrets, found by the name of their key, their value or their pattern.
 
-`Redactor` replaces them; ``names`` and ``shapes`` are what it knows, ``spans`` how a text that
-stands in pieces is cut.
+`Redactor` replaces them; ``names`` and ``shapes`` say what a secret is; ``spans`` cuts a text that
+consists of pieces.
 """
 
 from simkit.core.redact.names import secrets_written_in

@@ -1,4 +1,4 @@
-"""Names of keys and of variables whose values are secret."""
+"""Names of keys and variables that hold secrets."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NAMES: Final = (
     "signing_secret", "subscription_key", "webhook_secret", "x_amz_security_token", "x_api_key",
     "x_auth_token", "x_csrf_token", "x_goog_api_key",
 )  # fmt: skip
-"""Keys whose value is a secret. ``token`` is not among them: it is a word of log probabilities."""
+"""Keys that hold a secret. ``token`` is not among them: it is a word of log probabilities."""
 
 PARAMETERS: Final = frozenset(
     ("code", "key", "sig", "signature", "token", "xamzcredential", "xamzsignature")
 )
-"""Secret too as parameters of a URL; in a body they are everyday words."""
+"""Names that are secret as parameters of a URL only; in a body they are everyday words."""
 
 KINDS: Final = {name.replace("_", ""): name for name in NAMES}
-"""The names without the marks that join their words."""
+"""The names without separators between their words."""
 _UNMARKED: Final = str.maketrans("", "", "-_")
 
 _SECRET_ENDINGS: Final = (
@@ -42,7 +42,7 @@ _PARTS: Final = re.compile(r"[^\s;,]+").findall
 
 
 def kind_of(key: str) -> str:
-    """Return the secret's name, or an empty text if the key holds none."""
+    """Return the secret's name, or an empty text if the key holds no secret."""
     return KINDS.get(key.lower().translate(_UNMARKED), "") if key.isascii() else ""
 
 
@@ -59,18 +59,18 @@ def is_secret_variable(name: str) -> bool:
 
 
 def secrets_of(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of variables whose names say that they are secret."""
+    """Yield the values of environment variables with secret names."""
     for variable, value in environ.items():
         if len(value) >= _SECRET_LENGTH_MIN and is_secret_variable(variable):
             yield value
 
 
 def secrets_written_in(data: Any) -> Iterator[str]:
-    """Yield the secrets that a user has written into a document under names that say so.
+    """Yield the secrets that a user wrote into a document under secret names.
 
-    What a mapping ``env`` holds is the environment's. Elsewhere a name is a key's, or a variable's
-    in capitals; and a value is a secret only if it is no word (``authorization: approved``), or
-    the word would be taken out of every text.
+    A mapping ``env`` holds environment variables. Elsewhere a name is a key, or a variable in
+    capitals; and a value is a secret only if it is not a plain word (``authorization: approved``),
+    which redaction would remove from every text.
     """
     below: list[Any] = [data]
     while below:
@@ -102,7 +102,7 @@ def _says_so(name: str) -> bool:
 
 
 def _secret_parts(value: Any) -> Iterator[str]:
-    """Yield ``abc123…`` of ``Bearer abc123…``."""
+    """Yield the value and its part without a scheme: ``abc123…`` of ``Bearer abc123…``."""
     for part in _PARTS(str(value)) if isinstance(value, (str, int)) else ():
         if len(part) >= _SECRET_LENGTH_MIN and _IS_NO_WORD(part) and "[redacted:" not in part:
             yield part

@@ -1,9 +1,9 @@
-"""What must never be written: secrets, found by the name of their key, their value or their shape.
+"""Redaction: replace secrets, found by the name of their key, their value or their pattern.
 
-A key is secret by its exact name, never by a part of it: a rule for everything with ``token`` in
-it would take ``max_tokens`` and ``usage.prompt_tokens`` away, and with them matching and budgets.
-What stands in a secret's place says which rule found it, ``[redacted:api_key]``, and is the same
-on every machine. Redacting what is redacted changes nothing.
+A key is secret by its exact name, never by a part of it: a rule for all keys that contain ``token``
+would remove ``max_tokens`` and ``usage.prompt_tokens``, and break matching and budgets. The
+replacement names the rule, ``[redacted:api_key]``, and is the same on every machine. Redacting
+twice changes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ASSIGNED: Final = (
 
 
 def _trie(words: Iterable[str]) -> str:
-    """Return a pattern for exactly these words that looks at each character once."""
+    """Return a pattern for exactly these words that reads each character once."""
     tree: dict[str, Any] = {}
     for word in words:
         node = tree
@@ -55,8 +55,8 @@ def _branch(tree: Mapping[str, Any]) -> str:
     return f"(?:{'|'.join(ways)})" + ("?" if "" in tree else "")
 
 
-# A text or a line is looked through for these first. They find all that the rules find, and more.
-# Each begins with a literal, or with few first letters: that is what `re` is fast at.
+# A text is searched for these first. They find all that the rules find, and more. Each begins with
+# a literal or with few first letters, which `re` finds fast.
 _LOWER: Final = bytes(range(256)).lower()
 _MATCHES: Final = [
     (prefix.encode(), re.compile((EDGE + pattern).encode()).match)
@@ -64,7 +64,7 @@ _MATCHES: Final = [
     for prefix in prefixes
 ]
 _FORWARD: Final = [form for form in _MATCHES if form[0][-1:].islower() or form[0][-1:].isdigit()]
-"""Prefixes are looked for by their end, which is rarer than their beginning; but for these."""
+"""Prefixes that are searched from the front; all others by their end, which is rarer."""
 _BACKWARD: Final = [form for form in _MATCHES if form not in _FORWARD]
 _ANY_PREFIX: Final = re.compile(_trie(prefix.decode() for prefix, _ in _FORWARD).encode()).search
 _ANY_PREFIX_BACK: Final = re.compile(
@@ -78,12 +78,13 @@ _BY_PREFIX_BACK: Final = {
     prefix[::-1]: [(len(short), match) for short, match in _BACKWARD if prefix.endswith(short)]
     for prefix, _ in _BACKWARD
 }
-"""What keys begin with, and what then matches one: pictures in base64 hold each by chance."""
+"""For each reversed prefix: the patterns to try; base64 of pictures contains each prefix by
+chance."""
 _ANY_OF: Final = tuple(
     re.compile(pattern.encode()).search
     for pattern in (
         *HINTS,
-        # A character that need not be escaped, and could hide one of the others.
+        # A character that needs no escape could hide one of the others.
         r"\\(?:u00|/)",
     )
 )
@@ -94,19 +95,19 @@ _ANY_OF_PLAIN: Final = tuple(
         rf"'(?:{_trie(KINDS)})\\*'",
         "bearer",
         r"basic\s",
-        # Without the letter that is left of an escaped line break.
+        # The pattern skips the letter that remains of an escaped line break.
         r"apikey[\\\"']*(?:\\[fnrt]|\s)*[:=]",
     )
 )
-"""The same for a line in small letters, without the marks that join words."""
+"""The same for a lower-case line without separators between words."""
 _ANY_ASSIGNED: Final = re.compile(f"=(?:{_trie(name[::-1] for name in KINDS)})".encode()).search
-"""The same for that line backwards, because ``=`` is rarer than what may stand before it."""
+"""The same for that line reversed, because ``=`` is rarer than the names before it."""
 _ANY_ENCODED: Final = re.compile(rb"%[0-7][0-9A-Fa-f]").search
 _IS_PLACEHOLDER: Final = re.compile(_PLACEHOLDER).fullmatch
 
 
 class Redactor:
-    """Replaces secrets in texts, URLs, JSON values and encoded lines."""
+    """A replacer of secrets in texts, URLs, JSON values and encoded lines."""
 
     def __init__(
         self,
@@ -115,11 +116,10 @@ class Redactor:
         personal: Iterable[str] = (),
         literals: Iterable[str] = (),
     ) -> None:
-        """``environ`` is read for the values of variables whose names say that they are secret.
+        """``environ`` supplies the values of variables with secret names.
 
-        ``variables`` names more of them: their values are secret whatever they are called.
-        ``personal`` names what else is to go: ``email``, ``phone``. ``literals`` are values that
-        the user's files hold under such names.
+        ``variables`` names more variables with secret values. ``personal`` names personal data to
+        replace as well: ``email``, ``phone``. ``literals`` are secrets from the user's files.
         """
         named = {value for name in variables if (value := environ.get(name, ""))}
         secrets = named.union(secrets_of(environ), literals)
@@ -148,14 +148,17 @@ class Redactor:
         return self.pieces([text])[0]
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
-        """Return texts that are read as one, such as a stream's, with every secret replaced.
+        """Return texts that are read as one, such as a stream's chunks, with every secret replaced.
 
-        There are as many as before; what stands in a secret's place is where it begins.
+        The number of texts stays; a replacement is in the text in which the secret begins.
         """
         return self._without(pieces, self._spans)
 
     def closed_pieces(self, pieces: Sequence[str]) -> list[str]:
-        """The same for texts that may also be read alone: what has no end stays in its text."""
+        """Return texts that may also be read alone, with every secret replaced.
+
+        A secret that is open at the end of its text is replaced in that text.
+        """
 
         def spans(text: str) -> list[Span]:
             return [span for span in self._spans(text) if not _is_open(span, text)]
@@ -166,14 +169,14 @@ class Redactor:
         kept_pieces, text = list(pieces), "".join(pieces)
         if not self._may_hold_secrets(_bytes_of(text)):
             return kept_pieces
-        # What is put in place of one secret may be the edge that shows the next one.
+        # A replacement may be the edge that makes the next secret match.
         while spans := spans_of(text):
             kept_pieces = cut(kept_pieces, spans)
             text = "".join(kept_pieces)
         return kept_pieces
 
     def _spans(self, text: str) -> list[Span]:
-        """Return where secrets stand: as they are, or else where they are percent-encoded."""
+        """Return the places of secrets, plain ones or else percent-encoded ones."""
         spans = [
             span
             for match in self._rules.finditer(text)
@@ -195,10 +198,10 @@ class Redactor:
         return spans
 
     def spans_in(self, text: str, *, by_name: bool = True) -> Iterator[tuple[int, str]]:
-        """Yield where secrets stand in a text, line by line, and which rules find them.
+        """Yield the place and the rule of each secret in a text, line by line.
 
-        Without ``by_name``, only those that are known by their value or their shape: a text whose
-        quotes are another format's shows names where there are none.
+        With ``by_name=False``, use values and patterns only: the quotes of another format would
+        otherwise show names where there are none.
         """
         start = 0
         for line in text.splitlines(keepends=True):
@@ -220,20 +223,20 @@ class Redactor:
                 yield start + span.start, kind
 
     def url(self, url: str) -> str:
-        """Return the URL with every secret replaced, those under ``key``, ``sig``, … too."""
+        """Return the URL with every secret replaced, also under ``key``, ``sig``, …."""
         path, mark, query = url.partition("?")
         if not mark:
             return self.text(url)
         return self.text(f"{path}?{'&'.join(map(_parameter, query.split('&')))}")
 
     def value(self, json: Any) -> Any:
-        """Return the JSON value with every secret replaced, in keys and in texts too."""
+        """Return the JSON value with every secret in keys and texts replaced."""
         return self._item(json, "")
 
     def line(self, encoded_json: bytes) -> bytes:
         """Return one encoded JSON value, without its line end, with every secret replaced.
 
-        A line without secrets is returned as it is. One that is no JSON is read as a text.
+        A line without secrets is returned unchanged. A line that is not JSON is redacted as text.
         """
         if not self._may_hold_secrets(encoded_json) and encoded_json.count(b'"text"') < 2:
             return encoded_json
@@ -243,7 +246,7 @@ class Redactor:
             return self._foreign_line(encoded_json)
         try:
             redacted = self.value(value)
-        except RecursionError:  # It is nested too deeply to be walked through.
+        except RecursionError:  # It is nested too deeply.
             return self._text_line(encoded_json)
         return encoded_json if redacted == value else msgspec.json.encode(redacted)
 
@@ -271,7 +274,7 @@ class Redactor:
         )
 
     def _foreign_line(self, line: bytes) -> bytes:
-        """Redact what msgspec refuses: half surrogates, ``NaN``, or no JSON at all."""
+        """Redact a line that msgspec cannot decode: half surrogates, ``NaN``, or no JSON at all."""
         try:
             value = self.value(json.loads(line))
             return json.dumps(value, separators=(",", ":")).encode()
@@ -282,7 +285,7 @@ class Redactor:
         return self.text(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def texts(self, json: Any) -> Any:
-        """Return the JSON value with every secret in its texts replaced, whatever the keys say."""
+        """Return the JSON value with every secret in its texts replaced; keys are ignored."""
         if isinstance(json, str):
             return self.text(json)
         if isinstance(json, Mapping):
@@ -290,7 +293,7 @@ class Redactor:
         return [self.texts(below) for below in json] if isinstance(json, (list, tuple)) else json
 
     def _item(self, item: Any, kind: str) -> Any:
-        """``kind`` is the secret's name if the item stands under a secret key."""
+        """Redact one item; ``kind`` is the secret's name if the item is under a secret key."""
         if isinstance(item, str):
             if not kind:
                 return self.text(item)
@@ -304,7 +307,7 @@ class Redactor:
         return item
 
     def _parts(self, items: Sequence[Any]) -> Sequence[Any]:
-        """Replace secrets that the text parts of one message hold together."""
+        """Replace secrets that continue across the text parts of one message."""
         places = [
             place
             for place, item in enumerate(items)
@@ -323,7 +326,7 @@ class Redactor:
 
     def _below(self, key: str, item: Any, kind: str) -> Any:
         if not kind and key == "properties" and isinstance(item, Mapping):
-            # A JSON Schema says what a `password` looks like; that is none.
+            # A JSON Schema describes a `password`; the description is no secret.
             return {
                 self.text(name): self._item(
                     below, "" if isinstance(below, Mapping) else kind_of(name)
@@ -362,7 +365,7 @@ def _parameter(pair: str) -> str:
 
 
 def _span(match: re.Match[str]) -> Span | None:
-    """Return the place of the secret alone, without the name and the quotes around it."""
+    """Return the place of the secret without its name and quotes."""
     if match.lastgroup == "placeholder":
         return None
     start, end = match.span()
@@ -374,12 +377,12 @@ def _span(match: re.Match[str]) -> Span | None:
 
 
 def _is_open(span: Span, text: str) -> bool:
-    """Return whether a secret goes on to the end of the text because its end is not there."""
+    """Return whether a secret goes on to the end of the text because its end is missing."""
     return span.text == "[redacted:private_key]" and not text[: span.end].endswith("-----")
 
 
 def _rule_of(match: re.Match[str]) -> str:
-    """Return what the text in a secret's place calls it."""
+    """Return the name of the rule that matched, for the replacement."""
     start = match["quoted"] or match["assigned"]
     if not start:
         return str(match.lastgroup)
@@ -389,7 +392,7 @@ def _rule_of(match: re.Match[str]) -> str:
 
 
 def _forms_of(secret: str) -> Iterator[str]:
-    """Yield the secret as it stands in a text, in a URL, and in JSON inside a text."""
+    """Yield the secret as it appears in a text, in a URL, and in JSON inside a text."""
     yield from (secret, quote_plus(secret, errors="replace"), quote(secret, "", errors="replace"))
     for is_ascii in (False, True):
         once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]

@@ -1,8 +1,8 @@
-"""Secrets that are known by how they look: the prefixes that vendors document for their keys.
+"""Patterns of secrets: the prefixes that vendors document for their keys.
 
-Each shape begins with its vendor's prefix and asks for the length that a key has, so that prose,
-hashes, ids and pictures in base64 stay. A key without a prefix of its own, such as 32 digits of
-hexadecimal, is known by its name alone (`names`).
+Each pattern begins with the vendor's prefix and requires the length of a key, so that prose,
+hashes, ids and pictures in base64 stay. A key without a prefix, such as 32 hexadecimal digits, is
+recognized by its name only (`names`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Final
 
 EDGE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9A-Fa-f]{2}))"
-"""Where a key may begin; what is left of an escaped character is no part of it."""
+"""A place where a key may begin; the rest of an escape sequence is not part of the key."""
 
 _RANDOM: Final = r"(?=[\w-]*?(?:[0-9]|[A-Z]{2}|[a-z][A-Z]))"
-"""A key has digits, or capitals where no word has them. One in sixty short keys has no digit."""
+"""A key has digits, or capitals in the middle of a word. One in sixty short keys has no digit."""
 _TANGLED: Final = r"(?=[\w-]*?[a-z][A-Z])"
-"""The same for a prefix that words have too: a digit alone may be a year or a version."""
+"""The same for a prefix that words have too: one digit may belong to a year or a version."""
 _END: Final = r"(?![A-Za-z0-9_+/=-])"
 
 PREFIXED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
@@ -187,7 +187,7 @@ PREFIXED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
         r"hooks\.zapier\.com/hooks/catch/[0-9]+/[a-z0-9]{6,}",
     ),
 }  # fmt: skip
-"""Kind to the texts of which each of its keys begins with one, and its pattern."""
+"""For each kind: prefixes of its keys, and its pattern."""
 
 _UNPREFIXED: Final[Mapping[str, tuple[str, str]]] = {
     "private_key": (
@@ -232,22 +232,22 @@ _UNPREFIXED: Final[Mapping[str, tuple[str, str]]] = {
         r"(?<=://)[^\s/:@\"'<>\\\[]*:[^\s/@\"'<>\\\[]+(?=@)",
     ),
 }
-"""Kind to a pattern that is quick to look for and stands in each of its keys, and its pattern."""
+"""For each kind: a pattern that is fast to search and part of each key, and the full pattern."""
 
 _WORDED: Final[Mapping[str, str]] = {
     "bearer": r"(?i:\bbearer)\s+(?:(?=[A-Za-z.]*[0-9_~+/=-])[\w.~+/=-]{8,}|[\w.~+/=-]{20,})",
     "basic": r"(?i:authorization[\\\"':\s]*basic)\s+[A-Za-z0-9+/=]{6,}",
     "azure": r"(?i:(?<![\w-])api[-_]?key[\\\"']*\s*[:=]\s*[\\\"']*)[0-9a-fA-F]{32}\b",
 }
-"""What follows a word; `plain_hints` of the redactor look for them."""
+"""Patterns of secrets after a word; the redactor's `plain_hints` search for the words."""
 
 FREE: Final[Mapping[str, str]] = {
     **_WORDED,
     **{kind: pattern for kind, (_, pattern) in _UNPREFIXED.items()},
 }
-"""Kind to its pattern, for those that begin with no prefix."""
+"""For each kind without a prefix: its pattern."""
 SHAPES: Final = (*FREE, *PREFIXED)
-"""All kinds."""
+"""All patterns by kind."""
 HINTS: Final = tuple(hint for hint, _ in _UNPREFIXED.values())
 
 PERSONAL: Final[Mapping[str, tuple[str, str]]] = {
@@ -260,4 +260,4 @@ PERSONAL: Final[Mapping[str, tuple[str, str]]] = {
         r"(?<![\w+])\+[1-9](?:[ ().-]{0,2}[0-9]){7,14}(?![0-9])",
     ),
 }
-"""What people may want to keep out of files besides secrets: only where it is asked for."""
+"""Personal data, by kind; it is replaced only on request."""

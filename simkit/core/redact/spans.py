@@ -1,4 +1,4 @@
-"""Where secrets stand in a text, and texts in pieces from which they are cut."""
+"""Places of secrets in a text, and cuts of texts that consist of pieces."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import msgspec
 
 _ENCODED: Final = re.compile(r"%([0-7][0-9A-Fa-f])")
 DEPTH_MAX: Final = 3
-"""How often a text is percent-decoded; proxies and redirects nest one URL in another."""
+"""The number of times a text is percent-decoded; proxies and redirects nest one URL in another."""
 
 
 ELLIPSIS: Final = "…".encode()
 _CUT: Final = re.compile("[\"'`]?…[\"'`]?")
 CUT_LENGTH_MIN: Final = 6
-"""A shorter piece of a secret that stands beside an ellipsis is anybody's."""
+"""The shortest piece of a secret beside an ellipsis that is replaced; shorter ones may be
+anything."""
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """A secret's place, and the text that is to stand there."""
+    """The place of a secret, and the replacement."""
 
     start: int
     end: int
@@ -39,8 +40,8 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
 def cut(pieces: Sequence[str], spans: Sequence[Span]) -> list[str]:
     """Return the pieces of a text with each span of the joined text replaced.
 
-    What stands in a span's place is in the piece in which the span begins. There are as many pieces
-    as before, and joined they are `replaced` of the joined text.
+    A replacement is in the piece in which the span begins. The number of pieces stays, and their
+    join equals `replaced` of the joined text.
     """
     fragments, begin = list[str](), 0
     for piece in pieces:
@@ -60,9 +61,9 @@ def cut(pieces: Sequence[str], spans: Sequence[Span]) -> list[str]:
 
 
 def percent_decoded(text: str) -> tuple[str, list[int]] | None:
-    """Return a text decoded once, and where each of its characters (and its end) stood before.
+    """Return a text decoded once, and the original place of each character and of the end.
 
-    None if nothing in it is encoded. Only ASCII is decoded: secrets are made of it.
+    Return None if nothing is encoded. Only ASCII is decoded: secrets contain nothing else.
     """
     pieces, places, at = list[str](), list[int](), 0
     for match in _ENCODED.finditer(text):
@@ -78,7 +79,7 @@ def percent_decoded(text: str) -> tuple[str, list[int]] | None:
 
 
 def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:
-    """Yield what is left of known secrets where a report cut a text short: ``hunter…``."""
+    """Yield the rest of known secrets where a report shortened a text: ``hunter…``."""
     ended = 0
     for match in _CUT.finditer(text):
         left = _left_of(text, ended, match.start(), secrets)
@@ -91,7 +92,7 @@ def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:
 
 
 def _left_of(text: str, start: int, end: int, secrets: Sequence[str]) -> int:
-    """Return how much of a secret's beginning stands before a place; 0 if that is too little."""
+    """Return how much of a secret's beginning is before a place; 0 if it is too short."""
     return max(
         (
             size
@@ -104,7 +105,7 @@ def _left_of(text: str, start: int, end: int, secrets: Sequence[str]) -> int:
 
 
 def _right_of(text: str, start: int, secrets: Sequence[str]) -> int:
-    """Return how much of a secret's end stands behind a place; 0 if that is too little."""
+    """Return how much of a secret's end is after a place; 0 if it is too short."""
     return max(
         (
             size
