@@ -1,10 +1,10 @@
-"""Regular expressions that users write, limited in time: none may hang a run.
+"""User-written regular expressions, limited in time so that none can hang a run.
 
-Python's `re` backtracks, and nothing can stop it once it searches: ``^(a+)+$`` takes years for 40
-letters, and so does ``^(a|aa)(a|aa)…x`` with 40 groups, in which nothing repeats. So only what is
-certain to end soon is left to `re`: an expression with few ways through it, or a text that is short
-for the number of its repeats. All else is searched by the library `regex`, which reads the same
-syntax and takes a limit in time (docs/decisions).
+Python's `re` backtracks and cannot be stopped during a search: ``^(a+)+$`` takes years for 40
+letters, and so does ``^(a|aa)(a|aa)…x`` with 40 groups, in which nothing repeats. So `re` gets only
+searches that certainly end soon: few alternatives, or a text that is short for the number of
+repeats. The library `regex` does the rest; it reads the same syntax and takes a time limit
+(docs/decisions).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import Any, Final
 from simkit.core.errors import PatternTooSlow
 
 CPU_SECONDS_MAX: Final = 2.0
-"""How much time of the processor one search may take; a search that ends takes milliseconds."""
+"""The CPU time of one search in seconds; a search that ends takes milliseconds."""
 SECONDS_MAX: Final = 10.0
-"""How long it is waited for, where the machine has other work: then it may be given up too soon."""
+"""The wall time of one search in seconds; on a busy machine this may be too short."""
 STEPS_MAX: Final = 1_000_000
-"""How many steps `re` may need at most."""
+"""The largest number of steps that `re` may need."""
 
-# As it is before any run: threads that a run's code starts wait for their turn.
+# The function as it is before any run: threads that a run's code starts wait for their turn.
 _start_thread: Final = _thread.start_new_thread
 _REPEAT: Final = re.compile(r"[*+?{]")
 _NESTED: Final = re.compile(r"\)[*+{]")
 _FOREIGN: Final = re.compile(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
-"""An escaped character, or what only `regex` knows: ``[[:alpha:]]`` and ``{e}``, which is fuzzy."""
+"""An escaped character, or syntax of `regex` only: ``[[:alpha:]]`` and fuzzy ``{e}``."""
 _NO_CHOICE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-"""An escaped character or a class: what stands in it is no group and no alternative."""
+"""An escaped character or a class, which contain no group and no alternative."""
 _WAYS_MAX: Final = 1_000
-"""How many ways may lead through an expression at each character of a text."""
+"""The largest number of alternative paths through an expression at one character of a text."""
 _SHOWN_MAX: Final = 80
 
 
@@ -42,7 +42,7 @@ class Expression:
     """A user's regular expression."""
 
     def __init__(self, pattern: str) -> None:
-        """Raise `re.error` for what is none."""
+        """Raise `re.error` for an invalid pattern."""
         self.pattern = pattern
         self._quick = _compiled(pattern)
         self.groups = self._quick.groups
@@ -52,7 +52,7 @@ class Expression:
         self._limited: Any = None
 
     def search(self, text: str) -> Any:
-        """Return the first match, or None; raise PatternTooSlow if there is no answer in time."""
+        """Return the first match, or None; raise PatternTooSlow if the search takes too long."""
         if self._ends_soon(text):
             return self._quick.search(text)
         return self._in_time(self._slow.search, text)
@@ -73,7 +73,7 @@ class Expression:
     @property
     def _slow(self) -> Any:
         if self._limited is None:
-            # Imported here because hardly a search needs it.
+            # Imported here because few searches need it.
             import regex
 
             plain = _FOREIGN.sub(lambda match: match[1] or f"\\{match[0]}", self.pattern)
@@ -104,7 +104,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _ways_through(pattern: str) -> int:
-    """Return at most how many ways alternatives give: those of groups in a row multiply."""
+    """Return an upper bound of the paths through alternatives; groups in a row multiply."""
     open_groups, whole = [1], list[int]()
     for mark in re.findall(r"[(|)]", pattern):
         if mark == "(":
@@ -117,12 +117,12 @@ def _ways_through(pattern: str) -> int:
 
 
 def _waited_for(search: Callable[[], Any]) -> Any:
-    """Return what a search finds; raise TimeoutError where it takes too long by either clock.
+    """Return the result of a search; raise TimeoutError if it takes too long by either clock.
 
-    The library counts the time of the processor, of which a busy machine gives little. So it
-    searches in a thread of its own, without the interpreter's lock, and is waited for by the
-    clock; one that is given up ends by the library's count. The thread is none of a run's, although
-    a reply line's `when` is looked at while one goes on.
+    The library counts CPU time, and a busy machine gives little of it. So the search runs in its
+    own thread, without the interpreter's lock, and the caller waits by wall time; an abandoned
+    search ends by CPU time. The thread does not belong to a run, even if a reply line's `when`
+    starts it during one.
     """
     results: list[Any] = []
     done = _thread.allocate_lock()
@@ -131,7 +131,7 @@ def _waited_for(search: Callable[[], Any]) -> Any:
     def look() -> None:
         try:
             results.append(search())
-        except BaseException as problem:  # Raised again where it is waited for.
+        except BaseException as problem:  # Raised again in the waiting thread.
             results.append(problem)
         finally:
             done.release()

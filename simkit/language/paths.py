@@ -1,7 +1,7 @@
-"""Paths into values: ``context.tool_history[0]``, ``state["a.b"]``; and what stands there as text.
+"""Paths into values: ``context.tool_history[0]``, ``state["a.b"]``; and values as text.
 
-One rule holds for matchers, references and sections: at each level what remains of the path is
-tried as one key first, and read as a path only if no such key is there.
+Matchers, references and sections share one rule: at each level the rest of the path is tried as one
+key first, and read as a path only if there is no such key.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _BRACKET: Final = re.compile(
 
 
 def parse(path: str) -> tuple[Part, ...]:
-    """Return the keys and indices of a path; raise ReferenceInvalid for a text that is none."""
+    """Return the keys and indices of a path; raise ReferenceInvalid for an invalid one."""
     return tuple(part for _, part in _steps(path))
 
 
 def head_of(path: str) -> str:
-    """Return the name that a path begins with; of a text that is no path its first word."""
+    """Return the name at the head of a path; of an invalid path, its first word."""
     return path.replace("[", ".").split(".")[0]
 
 
 def lookup(root: Any, path: str) -> Any:
-    """Return what a path leads to, or ABSENT; a text that is no path is one key."""
+    """Return the value at a path, or ABSENT; an invalid path is read as one key."""
     return getter(path)(root)
 
 
 def follow(root: Any, parts: Iterable[Part]) -> Any:
-    """Return what exactly these keys and indices lead to, or ABSENT."""
+    """Return the value at exactly these keys and indices, or ABSENT."""
     value = root
     for part in parts:
         value = _step(value, part)
@@ -53,7 +53,7 @@ def follow(root: Any, parts: Iterable[Part]) -> Any:
 
 @lru_cache(maxsize=4096)
 def getter(path: str) -> Getter:
-    """Return ``lookup`` for one path, with the path read beforehand."""
+    """Return ``lookup`` for one path, parsed once."""
     try:
         steps = _steps(path)
     except ReferenceInvalid:
@@ -84,7 +84,8 @@ def getter(path: str) -> Getter:
 
 
 def _step(value: Any, part: Part) -> Any:
-    # Plain lists and mappings come first: to ask an abstract class takes several times as long.
+    # Plain lists and mappings come first, because checks of abstract classes are several times
+    # slower.
     if isinstance(part, int):
         if value.__class__ is list or (
             isinstance(value, Sequence) and not isinstance(value, (str, bytes))
@@ -102,7 +103,7 @@ def _step(value: Any, part: Part) -> Any:
 
 @lru_cache(maxsize=4096)
 def _steps(path: str) -> tuple[tuple[str, Part], ...]:
-    """Return, level by level, what remains of the path and the part that it begins with."""
+    """Return, for each level, the rest of the path and its first part."""
     steps: list[tuple[str, Part]] = []
     at = 0
     while at < len(path) or not steps:
@@ -139,11 +140,11 @@ def _bracketed(match: re.Match[str]) -> Part:
 
 
 def as_text(value: Any) -> str:
-    """Return what a value is within text.
+    """Return a value as it appears in text.
 
-    A text is itself, a message its content, what is absent ``null``; all else is its JSON on one
-    line, with ``", "`` and ``": "`` between, keys in their order and letters beyond ASCII as they
-    are.
+    A text is itself, a message its content, an absent value ``null``. Any other value is its JSON
+    on one line, with ``", "`` and ``": "`` as separators, keys in order, and letters beyond ASCII
+    as they are.
     """
     if isinstance(value, str):
         return value

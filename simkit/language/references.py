@@ -1,7 +1,7 @@
 """References: ``${state.count}`` anywhere inside a YAML value, compiled once, resolved often.
 
-Alone a reference keeps the type of what it leads to; within text it becomes text. ``$${`` is a
-literal ``${``. What is absent is ``null``.
+A value that is one reference keeps the type of its target; inside a text, a reference becomes text.
+``$${`` is a literal ``${``. An absent target is ``null``.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _REFERENCE: Final = re.compile(
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A value with its references read."""
+    """A value with its references compiled."""
 
     resolve: Resolve
-    """Returns the value for one root. What no reference touches is the template's own object:
-    whoever resolves promises not to change it."""
+    """Returns the value for one root. Parts without references are the template's own objects:
+    the caller must not change them."""
     roots: frozenset[str]
     """The first words of its references: ``state``, ``run``, …"""
     is_constant: bool
-    """No reference in it: ``resolve`` returns the same for every root."""
+    """Whether it has no references: ``resolve`` returns the same value for every root."""
 
 
 def compile(value: Any) -> Template:
@@ -113,7 +113,7 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
 
 
 def _compile(value: Any) -> Resolve | None:
-    """Return how to resolve a value, or None if nothing in it depends on the root."""
+    """Return a function that resolves a value, or None if the value does not depend on the root."""
     if isinstance(value, str):
         return _compile_text(value)
     if isinstance(value, Mapping):
@@ -163,7 +163,7 @@ def _compile_mapping(value: Mapping[Any, Any]) -> Resolve | None:
 
 
 def _compile_named(entries: list[tuple[Any, Resolve | None, Any, Resolve | None]]) -> Resolve:
-    """Return how to resolve a mapping some of whose keys are references."""
+    """Return a function that resolves a mapping with references in its keys."""
     pairs = [
         (_fixed(key) if name is None else name, _fixed(inner) if resolve is None else resolve)
         for key, name, inner, resolve in entries

@@ -1,9 +1,9 @@
 """JSON Schema, draft 2020-12: a schema is compiled once to closures and then costs about 1 µs.
 
-Errors read as the ``jsonschema`` library words them, so that they are recognised; tests hold the
-two against each other. That library itself would cost 125 ms of import and 20 to 50 µs for each
-handoff and output. Not read: ``format``, ``$id``, ``$anchor``. Refused, because passing over them
-would pass what they forbid: ``unevaluatedProperties``, ``unevaluatedItems``, ``$dynamicRef``.
+Error texts are those of the ``jsonschema`` library, because users know them; tests compare the two.
+That library itself would cost 125 ms of import and 20 to 50 µs for each handoff and output. Not
+read: ``format``, ``$id``, ``$anchor``. Rejected, because to ignore them would accept invalid
+values: ``unevaluatedProperties``, ``unevaluatedItems``, ``$dynamicRef``.
 """
 
 from __future__ import annotations
@@ -46,23 +46,22 @@ _KEYWORDS: Final = {
 
 
 def compile_schema(schema: Any, registry: Registry | None = None, at: Path = ()) -> Check:
-    """Return the function value → errors; raise MatcherError for a schema that is none.
+    """Return the function value → errors; raise MatcherError for an invalid schema.
 
-    ``at`` is where the schema stands, and begins the path of the MatcherError.
+    ``at`` is the path of the schema, with which the path of the MatcherError begins.
     """
     return Document("", schema, registry or {}, _KEYWORDS, {}).compile(schema, at)
 
 
 def check_schema(schema: Any, registry: Registry | None = None) -> None:
-    """Raise MatcherError for a schema that is none."""
+    """Raise MatcherError for an invalid schema."""
     compile_schema(schema, registry)
 
 
 def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> list[SchemaError]:
-    """List what is wrong with a value.
+    """List the errors of a value.
 
-    A schema object is compiled when it is first asked about; whoever asks promises not to change
-    it.
+    A schema object is compiled on first use; the caller must not change it afterwards.
     """
     key = id(schema), id(registry)
     compiled = _COMPILED.get(key)
@@ -74,5 +73,6 @@ def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> 
 
 
 _COMPILED: Final[dict[tuple[int, int], tuple[Any, Any, Check]]] = {}
-"""Schemas by identity, kept alive so that the identity stays theirs."""
+"""Compiled schemas by identity. The schemas are kept alive, so that no other object gets their
+identity."""
 _COMPILED_MAX: Final = 512

@@ -1,6 +1,6 @@
-"""Whether a value is what a schema makes of another: texts become numbers, dates, objects. Pure.
+"""Coercion: whether a value is another one after a schema was applied (text to number or date).
 
-Values are canonical (`simkit.trace.store.canonical`): objects are tagged with what they hold.
+Values are canonical (`simkit.trace.store.canonical`): objects are tagged with their contents.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from simkit.core.messages import JsonValue
 
 
 def lost_in(requested: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> Iterator[str]:
-    """Yield the arguments that were said and did not arrive, under their name or any other."""
+    """Yield the requested arguments that are missing in the received ones, under any name."""
     others = [value for name, value in args.items() if name not in requested]
     for name, value in requested.items():
         if name in args:
@@ -26,7 +26,7 @@ def lost_in(requested: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -
 
 
 def _is_within(value: JsonValue, places: Collection[JsonValue]) -> bool:
-    """Return whether a value stands somewhere, or may: inside an object nobody can look."""
+    """Return whether a value is in one of the places, or may be hidden inside an object."""
     for place in places:
         if _is_opaque(place) or is_same(value, place):
             return True
@@ -41,14 +41,14 @@ def _is_opaque(value: JsonValue) -> bool:
 
 
 def _plain(value: JsonValue) -> JsonValue:
-    """Return what an object holds: a model's fields, an enumeration's value, a date's text."""
+    """Return the content of an object: a model's fields, an enumeration's value, a date's text."""
     while isinstance(value, Mapping) and "$object" in value and "value" in value:
         value = value["value"]
     return value
 
 
 def is_same(requested: JsonValue, received: JsonValue) -> bool:
-    """Return whether a value arrived, be it as what a schema makes of it."""
+    """Return whether a value was received, perhaps coerced by a schema."""
     received = _plain(received)
     if requested == received and isinstance(requested, bool) == isinstance(received, bool):
         return True
@@ -76,7 +76,7 @@ def is_same(requested: JsonValue, received: JsonValue) -> bool:
 
 
 def _read(value: JsonValue) -> Any:
-    """Return the JSON that a text is, else the value; too deep is no JSON."""
+    """Return a text parsed as JSON, else the value; JSON that is too deep stays text."""
     if not isinstance(value, str):
         return value
     try:
@@ -86,7 +86,7 @@ def _read(value: JsonValue) -> Any:
 
 
 def _plain_value(value: JsonValue) -> object:
-    """Return a scalar as schemas read it: numbers, truth and dates that are texts too."""
+    """Return a scalar as schemas read it: texts may be numbers, booleans or dates."""
     text = str(value).strip()
     if text.lower() in ("true", "yes", "on", "false", "no", "off"):
         return text.lower() in ("true", "yes", "on")

@@ -1,4 +1,4 @@
-"""What a schema compiles to: functions value → errors, and how one document is compiled."""
+"""One schema document, and the functions value → errors that it compiles to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simkit.language.json_schema.values import is_array
 
 Path: TypeAlias = tuple[str | int, ...]
 SchemaError: TypeAlias = tuple[Path, str]
-"""Where in the value, and what is wrong there."""
+"""A path inside the value, and the error there."""
 Check: TypeAlias = Callable[[Any], Sequence[SchemaError]]
 Registry: TypeAlias = Mapping[str, Any]
 """Schemas by the name that a ``$ref`` uses."""
@@ -23,7 +23,7 @@ _REFUSED: Final = frozenset({"unevaluatedItems", "unevaluatedProperties", "$dyna
 
 @final
 class Document:
-    """One schema document: what ``#/…`` inside it points into."""
+    """One schema document, in which references ``#/…`` are resolved."""
 
     def __init__(
         self,
@@ -35,10 +35,10 @@ class Document:
     ) -> None:
         self.name, self.root, self.registry, self.keywords = name, root, registry, keywords
         self.checks = checks
-        """The targets of references, by document and pointer; shared by all documents."""
+        """The checks of reference targets, by document and pointer; all documents share them."""
 
     def compile(self, schema: Any, at: Path) -> Check:
-        """Return the check of one schema; raise MatcherError with the path of what is none."""
+        """Return the check of one schema; raise MatcherError with the path of an invalid part."""
         if schema is True:
             return lambda value: HOLDS
         if schema is False:
@@ -61,7 +61,7 @@ class Document:
         return all_of(checks)
 
     def reference(self, target: Any, at: Path) -> Check:
-        """Return the check behind a ``$ref``; it is compiled once, so that rings end."""
+        """Return the check of a ``$ref``; it is compiled once, so that recursion ends."""
         if not isinstance(target, str):
             raise MatcherError(at, f"`$ref` takes a text, not {value_text(target)}")
         name, _, pointer = target.partition("#")
@@ -96,7 +96,7 @@ class Document:
         return schema
 
     def _refuse_endless(self, schema: Any, key: tuple[str, str], target: str, at: Path) -> None:
-        """Reject a reference that leads to itself before any value is looked at."""
+        """Reject a reference that leads to itself without reading a value."""
         document, visited = self, {key}
         while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
             name, _, pointer = schema["$ref"].partition("#")
@@ -108,11 +108,11 @@ class Document:
 
 
 Keyword: TypeAlias = Callable[[Document, Any, Path, Mapping[str, Any]], Check | None]
-"""From the document, what stands behind the keyword, where, and the schema around it."""
+"""Compiles a keyword, from the document, the operand, its path and the surrounding schema."""
 
 
 def all_of(checks: Sequence[Check]) -> Check:
-    """Return the check that finds what each of several finds, in their order."""
+    """Return a check that yields the errors of several checks in order."""
     if len(checks) == 1:
         return checks[0]
 
@@ -127,22 +127,22 @@ def all_of(checks: Sequence[Check]) -> Check:
 
 
 def assertion(holds: Callable[[Any], bool], text: Callable[[Any], str]) -> Check:
-    """Return the check that finds one error, in these words, where a test does not hold."""
+    """Return a check that yields one error with this text if a test fails."""
     return lambda value: HOLDS if holds(value) else (((), text(value)),)
 
 
 def under(key: str | int, errors: Sequence[SchemaError]) -> Iterator[SchemaError]:
-    """Return errors of an inner value as those of the value that holds it under a key."""
+    """Yield an inner value's errors with the outer key in front of their paths."""
     return (((key, *path), text) for path, text in errors)
 
 
 def place_text(path: Path) -> str:
-    """Return an error's place as it stands behind a name: ``.items[0].kcal``, or nothing."""
+    """Return an error's path as a suffix of a name: ``.items[0].kcal``, or empty."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
 def _plain_value(value: Any) -> Any:
-    """A value whose messages stand as what they say."""
+    """Return a value that prints as its own message."""
     if isinstance(value, Message):
         return {"role": value.role, "content": value.content}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Which kinds of JSON values a schema lets through, as far as it says so."""
+"""The kinds of JSON values that a schema allows, as far as it restricts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOTHING: Final[Registry] = {}
 
 
 def types_in(schema: Any, registry: Registry = _NOTHING) -> frozenset[str] | None:
-    """Return the JSON types of the values that a schema allows; None where it may be any."""
+    """Return the JSON types of the values that a schema allows; None if any type is allowed."""
     return _types(schema, schema, registry, frozenset())
 
 

@@ -1,4 +1,4 @@
-"""What stands behind a keyword: counts, numbers, texts, patterns, schemas; or a MatcherError."""
+"""Operands of keywords: counts, numbers, texts, patterns, schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simkit.language.json_schema.values import is_array, is_integer, is_number
 
 
 def count(operand: Any, at: Path) -> int:
-    """Return a whole number from 0."""
+    """Return a whole number of at least 0."""
     if not is_integer(operand) or operand < 0:
         raise MatcherError(at, f"`{at[-1]}` takes a count, not {value_text(operand)}")
     return int(operand)
@@ -35,7 +35,7 @@ def texts(operand: Any, at: Path) -> list[str]:
 
 
 def pattern(operand: Any, at: Path) -> Expression:
-    """Return a regular expression, compiled."""
+    """Return a compiled regular expression."""
     if not isinstance(operand, str):
         raise MatcherError(at, f"`{at[-1]}` takes a regular expression, not {value_text(operand)}")
     try:
@@ -45,7 +45,7 @@ def pattern(operand: Any, at: Path) -> Expression:
 
 
 def schemas(document: Document, operand: Any, at: Path) -> list[Check]:
-    """Return the checks of a list of schemas, which is not empty."""
+    """Return the checks of a non-empty list of schemas."""
     if not is_array(operand) or not operand:
         raise MatcherError(at, f"`{at[-1]}` takes a list of schemas, not {value_text(operand)}")
     return [document.compile(schema, (*at, index)) for index, schema in enumerate(operand)]

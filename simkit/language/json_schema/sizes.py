@@ -1,4 +1,4 @@
-"""Keywords for numbers and texts, and for whatever has a length."""
+"""Keywords for numbers and texts, and for values with a length."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _multiple(_: Document, operand: Any, at: Path, __: Any) -> Check:
             try:
                 return bool((value / operand).is_integer())
             except OverflowError:
-                # Imported here because no ordinary number comes this way.
+                # Imported here because ordinary numbers do not need it.
                 from fractions import Fraction
 
                 return (Fraction(value) / Fraction(operand)).denominator == 1
@@ -49,7 +49,7 @@ def _multiple(_: Document, operand: Any, at: Path, __: Any) -> Check:
     return assertion(holds, lambda value: f"{value!r} is not a multiple of {operand}")
 
 
-# Keywords for what has a length
+# Keywords for values with a length
 
 
 def _least(is_kind: Callable[[Any], bool], short: str) -> Keyword:

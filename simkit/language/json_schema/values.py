@@ -1,4 +1,4 @@
-"""What JSON Schema says of plain values: their types, and when two are the same."""
+"""Plain values as JSON Schema sees them: their types, and equality."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Report whether two values are the same JSON: ``1`` is ``1.0``, ``true`` is not ``1``."""
+    """Return whether two values are equal as JSON: ``1`` is ``1.0``, ``true`` is not ``1``."""
     if left is None or isinstance(left, (str, int, float)):
         return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
     if isinstance(left, Mapping):
@@ -26,24 +26,24 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Report whether a value is a mapping."""
+    """Return whether a value is a mapping."""
     return value.__class__ is dict or isinstance(value, Mapping)
 
 
 def is_array(value: Any) -> bool:
-    """Report whether a value is a list of any kind; texts and bytes are none."""
+    """Return whether a value is a list of any kind; texts and bytes are not."""
     return value.__class__ is list or (
         isinstance(value, Sequence) and not isinstance(value, (str, bytes))
     )
 
 
 def is_number(value: Any) -> bool:
-    """Report whether a value is a number; ``true`` is none."""
+    """Return whether a value is a number; ``true`` is not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
-    """Report whether a value is a whole number: ``1.0`` is one."""
+    """Return whether a value is a whole number; ``1.0`` is."""
     return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 

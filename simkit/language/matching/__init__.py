@@ -1,8 +1,8 @@
-"""The one matching language: claims, ``when``, the rules of contracts.
+"""The matching language, used by claims, ``when`` and the rules of contracts.
 
-A matcher is a YAML value. A mapping is partial, a list whole and in order, a scalar equal; a key
-that starts with ``$`` is an operator. A matcher is compiled once; to hold is to have no mismatch,
-so that there is one implementation of what matching means.
+A matcher is a YAML value. A mapping is partial, a list is complete and ordered, a scalar means
+equality; a key that starts with ``$`` is an operator. A matcher is compiled once. It holds exactly
+if it yields no mismatch, so that there is one implementation of matching.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 @final
 class Matcher:
-    """A compiled matcher; raises MatcherError for a value that is none."""
+    """A compiled matcher. Raises MatcherError for an invalid one."""
 
     __slots__ = ("_misses", "source")
 
@@ -42,34 +42,34 @@ class Matcher:
         self._misses = build(source, ())
 
     def holds(self, value: Any) -> bool:
-        """Report whether the matcher holds; stop at the first mismatch and render nothing."""
+        """Return whether the matcher holds; stop at the first mismatch and render nothing."""
         return fits(self._misses, value)
 
     def distance(self, value: Any) -> float:
-        """Return how far a value is from what is wanted; 0 if the matcher holds."""
+        """Return the distance of a value from the expected one; 0 if the matcher holds."""
         return distance(self._misses(value))
 
     def mismatches(self, value: Any) -> tuple[Mismatch, ...]:
-        """Return all that differs; empty if the matcher holds."""
+        """Return all mismatches; empty if the matcher holds."""
         return tuple(miss.rendered() for miss in self._misses(value))
 
 
 def compile_matcher(matcher: Any) -> Matcher:
-    """Return the matcher compiled, for whoever asks more than once; raise MatcherError."""
+    """Return the compiled matcher, for callers that use it more than once; raise MatcherError."""
     return Matcher(matcher)
 
 
 def check(matcher: Any) -> None:
-    """Raise MatcherError for a value that is no matcher, or that can hold of nothing."""
+    """Raise MatcherError for an invalid matcher, or one that can never hold."""
     build(matcher, ())
     check_possible(matcher)
 
 
 def holds(matcher: Any, value: Any) -> bool:
-    """Report whether a matcher holds of a value (or of ABSENT)."""
+    """Return whether a matcher holds for a value (or for ABSENT)."""
     return Matcher(matcher).holds(value)
 
 
 def mismatches(matcher: Any, value: Any) -> tuple[Mismatch, ...]:
-    """Return where a value (or ABSENT) differs from a matcher; empty if it holds."""
+    """Return the mismatches of a value (or ABSENT); empty if the matcher holds."""
     return Matcher(matcher).mismatches(value)

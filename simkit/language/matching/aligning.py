@@ -1,4 +1,4 @@
-"""Which element of a list answers which one wanted: the longest way to lay one list on another."""
+"""Alignment of two lists: pair expected with actual elements, as many as possible in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 W = TypeVar("W")
 
 PAIRS_MAX: Final = 40_000
-"""Pairs of elements up to which lists are laid against each other in the best way."""
+"""The number of pairs up to which the best alignment is computed."""
 
 
 def aligned(
@@ -17,7 +17,7 @@ def aligned(
     differs: Callable[[W, Any], bool],
     pairs_max: int = PAIRS_MAX,
 ) -> list[tuple[int, int]]:
-    """Return which element answers which: those that match first, then those between, in order."""
+    """Return the index pairs of an alignment: matching elements first, then those between."""
     low = 0
     while low < min(len(expected), len(actual)) and not differs(expected[low], actual[low]):
         low += 1

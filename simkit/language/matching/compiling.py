@@ -1,4 +1,4 @@
-"""From a YAML value to a compiled matcher: mapping, list or scalar."""
+"""Compilation of a YAML value into a matcher: a mapping, a list or a scalar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simkit.language.matching.operators import OPERATORS
 
 
 def build(matcher: Any, at: Path) -> Misses:
-    """Return the compiled matcher; raise MatcherError with the path of what is none."""
+    """Return the compiled matcher; raise MatcherError with the path of an invalid part."""
     if matcher is None or isinstance(matcher, (str, int, float)):
         return scalar(matcher, at)
     if isinstance(matcher, (list, tuple)):
@@ -27,7 +27,7 @@ def build(matcher: Any, at: Path) -> Misses:
 
 
 def build_exact(matcher: Any, at: Path) -> Misses:
-    """Return the same of what stands below ``$exact``: mappings there have no other keys."""
+    """Return the compiled operand of ``$exact``: mappings in it have no other keys."""
     if isinstance(matcher, (list, tuple)):
         return whole(list(matcher), at, build_exact)
     if isinstance(matcher, Mapping):
@@ -61,7 +61,7 @@ def _mapping(matcher: Mapping[str, Any], at: Path, is_exact: bool = False) -> Mi
 
 
 def is_operator(key: str) -> bool:
-    """Report whether a key is an operator's; ``$$`` begins a plain key that starts with ``$``."""
+    """Return whether a key is an operator; ``$$`` begins a plain key that starts with ``$``."""
     return key.startswith("$") and not key.startswith("$$")
 
 
@@ -74,7 +74,7 @@ def _operator(name: str, operand: Any, at: Path, is_exact: bool) -> Misses:
             tuple(sorted(OPERATORS)),
             f"write `${name}` for a key that starts with `$`",
         )
-    # What is denied is denied of more where it is not looked at so exactly.
+    # A denial compares loosely, so that it excludes more values.
     exact = name == "$exact" or (is_exact and name != "$not")
     return OPERATORS[name].build(operand, (*at, name), build_exact if exact else build)
 

@@ -1,8 +1,8 @@
-"""A matcher that no value can satisfy, wherever it stands: ``{$gt: 5, $lt: 3}`` is refused.
+"""Contradictions: reject a matcher that no value can satisfy, like ``{$gt: 5, $lt: 3}``.
 
-Denied, it would hold whatever the run does. What must all hold of one value is looked at together:
-the operators of a mapping, what ``$all`` lists, and one key in several of these. ``kinds`` knows
-what cannot match because of the place where it stands.
+Negated, such a matcher would always hold. Conditions on the same value are compared with each
+other: the operators of a mapping, the entries of ``$all``, and one key in several of these.
+``kinds`` rejects matchers that cannot hold because of their place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PRESENT: Final = (
     "$any", "$gt", "$gte", "$lt", "$lte", "$approx", "$contains", "$starts", "$ends", "$regex",
     "$has", "$in_order", "$type",
 )  # fmt: skip
-"""What holds of nothing that is absent."""
+"""Operators that never hold for an absent value."""
 _OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$ne")
 _OF_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx", "$ne")
 _INNER: Final = ("$not", "$each", "$has", "$in_order", "$unordered", "$all", "$either", "$in")
@@ -30,14 +30,14 @@ _EQUAL: Final = "$eq"
 
 
 class _Part(NamedTuple):
-    """One thing that must hold of a value."""
+    """One condition on a value."""
 
     key: str
-    """An operator, ``$eq`` of a plain scalar too; or a plain key."""
+    """An operator (``$eq`` for a plain scalar too) or a plain key."""
     operand: Any
     at: Path
     words: str = ""
-    """What it is called in messages, if it is not written as a key with its operand."""
+    """Its name in messages; empty for the default, its key with the operand."""
 
     @property
     def shown_text(self) -> str:
@@ -45,7 +45,7 @@ class _Part(NamedTuple):
 
 
 def check_possible(matcher: Any, at: Path = ()) -> None:
-    """Raise MatcherError for the first part of a matcher that can hold of no value at all."""
+    """Raise MatcherError for the first part of a matcher that no value can satisfy."""
     if isinstance(matcher, (list, tuple)):
         for place, element in enumerate(matcher):
             check_possible(element, (*at, place))
@@ -71,7 +71,7 @@ def _check_inside(key: str, operand: Any, at: Path) -> None:
 
 
 def _parts(matcher: Any, at: Path) -> Iterator[_Part]:
-    """Yield all that must hold of one value; alternatives and denials are not looked into."""
+    """Yield all conditions on one value; alternatives and denials are not searched."""
     if isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             if key == "$all":
@@ -110,7 +110,7 @@ def _check_presence(parts: Sequence[_Part]) -> None:
 
 
 def _check_equal(parts: Sequence[_Part]) -> None:
-    """Hold what speaks of the same kind of scalar against the first one that is wanted."""
+    """Compare each condition on a scalar with the first expected scalar."""
     equal_part = next(
         (part for part in parts if part.key == _EQUAL and _is_scalar(part.operand)), None
     )
@@ -122,7 +122,7 @@ def _check_equal(parts: Sequence[_Part]) -> None:
 
 
 def _may_equal(part: _Part, value: Any) -> bool:
-    """Return whether a part may hold of a scalar, or of a text that says the same."""
+    """Return whether a condition may hold for a scalar, or for its text."""
     if part.key == _EQUAL and _is_scalar(part.operand):
         return bool(part.operand == value) or source_text(part.operand) == source_text(value)
     if part.key == "$not" and _is_scalar(part.operand):
@@ -142,7 +142,7 @@ def _check_bounds(parts: Sequence[_Part]) -> None:
 
 
 def _check_exact(parts: Sequence[_Part]) -> None:
-    """Reject a key beside ``$exact`` that is not among those which it allows."""
+    """Reject a key beside ``$exact`` that ``$exact`` does not allow."""
     for exact in parts:
         if exact.key != "$exact":
             continue
@@ -153,7 +153,7 @@ def _check_exact(parts: Sequence[_Part]) -> None:
 
 
 def _may_lack(operand: Any) -> bool:
-    """Return whether a matcher may hold of a key that is not there."""
+    """Return whether a matcher may hold for a missing key."""
     return isinstance(operand, Mapping) and any(
         key in operand for key in ("$absent", "$not", "$either", "$all")
     )
@@ -164,7 +164,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _contradiction(left: _Part, right: _Part, parts: Sequence[_Part]) -> MatcherError:
-    """Return the error that two parts exclude each other, at the one that is written later."""
+    """Return the error that two conditions exclude each other, at the later one."""
     earlier, later = sorted((left, right), key=lambda part: _place_of(part, parts))
     return MatcherError(
         later.at,

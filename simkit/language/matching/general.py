@@ -16,7 +16,7 @@ from simkit.language.paths import follow
 
 
 def scalar(expected: Any, at: Path) -> Misses:
-    """Return the matcher that holds of what is equal: ``1`` is ``1.0``, ``true`` is not ``1``."""
+    """Return the matcher of equality: ``1`` is ``1.0``, ``true`` is not ``1``."""
     is_bool = isinstance(expected, bool)
     source = source_text(expected)
 
@@ -92,7 +92,7 @@ def absent(operand: Any, at: Path, _: Build) -> Misses:
 
 
 def _is_absent(value: Any) -> bool:
-    """Return whether nothing is there; what a claim finds empty, or null, is that and absent."""
+    """Return whether a value is absent; values that a claim treats as empty or null are too."""
     return value is ABSENT or isinstance(value, Nothing)
 
 

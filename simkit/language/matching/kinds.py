@@ -1,6 +1,6 @@
-"""What a matcher can hold of: one that can never hold where it stands is refused.
+"""Kinds of values: reject a matcher that can never hold in its place.
 
-``excludes: [[{$contains: x}]]`` would hold whatever the run does, since no message is a list.
+``excludes: [[{$contains: x}]]`` would always hold, because no message is a list.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ _MAPPINGS: Final = ("$exact", "$keys", "$len", "$contains", "$regex")
 
 
 class Kind(NamedTuple):
-    """One kind of value that claims speak of."""
+    """A kind of value in claims, such as a message or a list of agents."""
 
     noun: str
-    """``a message``, as messages to the user call it."""
+    """Its name in messages to the user, such as ``a message``."""
     operators: tuple[str, ...]
-    """The operators that can hold of it, beside those for any value."""
+    """The operators that can hold for it, beside those for any value."""
     takes: Callable[[Any], bool]
     """Whether a scalar can be equal to it."""
     fields: Mapping[str, Kind] | None = None
-    """The keys of one that is a mapping or a message, if they are known."""
+    """The keys of a mapping or message; None if they are not known."""
     element: Kind | None = None
-    """What a list of this kind holds."""
+    """The kind of a list's elements; None if any kind."""
     is_mapping: bool = False
-    """Whether it is a mapping that has other keys than ``fields``, too."""
+    """Whether it is a mapping that may have more keys than ``fields``."""
     advice: str = ""
     key_advice: str = ""
-    """What else may stand where a key is unknown."""
+    """Advice on an unknown key."""
     others: Kind | None = None
-    """What a mapping holds under keys that are not among ``fields``; None is any."""
+    """The kind of a mapping's values under keys outside ``fields``; None if any kind."""
     items_min: int = 0
-    """The least elements that a list of this kind has."""
+    """The smallest number of elements of a list of this kind."""
     is_lower: bool = False
-    """Whether the keys of this mapping are in small letters."""
+    """Whether the keys of this mapping are in lower case."""
 
 
 Check: TypeAlias = Callable[[Any], None]
@@ -72,7 +72,7 @@ _TEXT_FIELDS: Final = ("agent", "section", "id", "tool", "call_id", "what", "by"
 
 
 def list_of(element: Kind | None, noun: str) -> Kind:
-    """Return the kind of a list whose elements are of a kind; None is any."""
+    """Return the kind of a list; ``element`` None means any elements."""
     return Kind(noun, _LISTS, lambda _: False, element=element)
 
 
@@ -108,7 +108,7 @@ def mapping_of(
     *,
     may_be_null: bool = False,
 ) -> Kind:
-    """Return the kind of a mapping: of some keys it is known what they hold, of all others too."""
+    """Return the kind of a mapping with known ``fields`` and ``others`` under all other keys."""
     return Kind(
         noun,
         _MAPPINGS,
@@ -134,7 +134,7 @@ CONTEXT: Final = mapping_of(
     "a context",
     {"sections": NAMES, "messages": MESSAGES, "tools": NAMES, "agent": TEXT, "turn": NUMBER},
 )._replace(advice="It is matched by a mapping: `{history: …}`, `{turn: 2}`.")
-"""What a reply line's ``when`` is held against: section by section, and as a whole."""
+"""The kind that a reply line's ``when`` is matched with: sections, or the whole context."""
 
 
 def _record(noun: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> Kind:
@@ -172,7 +172,7 @@ ROOT: Final = mapping_of(
         "handoff": HANDOFF._replace(takes=lambda value: value is None),
     },
 )._replace(advice="It is matched by a mapping: `{state: {…}}`, `{user: …}`.")
-"""What the ``when`` of rules and sections in a pipeline is held against."""
+"""The kind that the ``when`` of rules and sections in a pipeline is matched with."""
 FINDING: Final = _record("a finding", ("id", "agent", "section"), ("turn", "call"))
 ITEM_LEFT_OUT: Final = _record("what was left out", ("channel", "section", "by"))
 LEFT_OUT: Final = list_of(ITEM_LEFT_OUT, "a list of what was left out")
@@ -193,7 +193,7 @@ EVENTS: Final = list_of(_record("an event", ("kind",), ("at", "turn")), "a list 
 
 
 def check_kind(matcher: Any, kind: Kind, at: Path = ()) -> None:
-    """Raise MatcherError for the first matcher that can hold of nothing of this kind."""
+    """Raise MatcherError for the first part that can never hold for this kind."""
     if kind is ANYTHING:
         return
     if isinstance(matcher, (list, tuple)):
@@ -211,7 +211,7 @@ def check_kind(matcher: Any, kind: Kind, at: Path = ()) -> None:
 
 
 def _check_list(matcher: Any, kind: Kind, at: Path) -> None:
-    """Check a list, which is whole and in order."""
+    """Check a list, which is complete and ordered."""
     if not _is_listed(kind):
         raise _never(f"the list {line(matcher)}", kind, at)
     _check_all(matcher, kind.element, at)
@@ -220,7 +220,7 @@ def _check_list(matcher: Any, kind: Kind, at: Path) -> None:
 
 
 def _check_roles(matcher: Mapping[str, Any], kind: Kind, at: Path) -> None:
-    """Reject a message of two roles: ``{user: …, assistant: …}``."""
+    """Reject a message with two roles: ``{user: …, assistant: …}``."""
     if kind.is_mapping or "role" not in (kind.fields or {}):
         return
     roles = [key for key in matcher if key in ROLE_ALIASES and (key != "tool" or "role" in matcher)]
@@ -260,11 +260,11 @@ def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
 
 
 def _may_equal(value: Any, kind: Kind) -> bool:
-    """Return whether something of a kind may be equal to a value, as ``$eq`` compares."""
+    """Return whether a value of this kind may be equal to a value, as ``$eq`` compares."""
     if isinstance(value, (list, tuple)):
         return _is_listed(kind)
     if isinstance(value, Mapping):
-        # A message is equal to no mapping: its fields are matched one by one.
+        # A message never equals a mapping: its fields are matched one by one.
         return kind.is_mapping or (kind.fields is not None and "role" not in kind.fields)
     return value is None or kind.takes(value)
 
@@ -296,7 +296,7 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
     if kind.fields is None:
         raise _never(f"the key `{key}`", kind, (*at, key))
     if key in ROLE_ALIASES and "role" in kind.fields:
-        return  # Its operand is held against the content, which may be any value.
+        return  # The operand is matched with the content, which may be any value.
     first = _first(key)
     if first not in kind.fields:
         known = tuple(kind.fields)
@@ -307,7 +307,7 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
 
 
 def _is_path(key: str) -> bool:
-    """Return whether a key may lead further in than to what stands under it."""
+    """Return whether a key may be a path to an inner value."""
     return "." in key or "[" in key
 
 

@@ -1,4 +1,4 @@
-"""Lists: whole and in order, each element, some elements, a subsequence, any order."""
+"""Lists: complete and ordered, each element, some elements, a subsequence, any order."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from simkit.language.matching.rendering import NOTHING, Phrase
 from simkit.language.matching.values import is_list, structure_of
 
 _SURPLUS_MAX: Final = 3
-"""Elements too many that are shown one by one."""
+"""The number of surplus elements that are shown one by one."""
 _ALIGNED_MAX: Final = 2_500
-"""Pairs of elements up to which the best way is looked for: to hold must stay cheap."""
+"""The number of pairs up to which the best alignment is computed, so that matching stays cheap."""
 _NEAREST_MAX: Final = 200
-"""Elements among which the nearest one is looked for."""
+"""The number of elements that are searched for the nearest one."""
 
 
 def whole(operand: list[Any], at: Path, build: Build) -> Misses:
-    """Return the matcher of a whole list in order."""
+    """Return the matcher of a complete list in order."""
     elements = matchers(operand, at, build, least=0)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -40,7 +40,7 @@ def whole(operand: list[Any], at: Path, build: Build) -> Misses:
 
 
 def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:
-    """Yield what differs once as many elements as possible are laid on those that match."""
+    """Yield the mismatches of the alignment with the most matching elements."""
     pairs = dict(aligned(elements, value, _differs, _ALIGNED_MAX))
     if not pairs:
         pairs = {place: place for place in range(min(len(elements), len(value)))}
@@ -94,7 +94,7 @@ def each(operand: Any, at: Path, build: Build) -> Misses:
 
 
 def has(operand: Any, at: Path, build: Build) -> Misses:
-    """Return the matcher that finds each element wanted in a distinct one, in any order."""
+    """Return the matcher that finds each expected element in a distinct one, in any order."""
     if isinstance(operand, (list, tuple)):
         elements = matchers(operand, at, build)
     else:
@@ -115,7 +115,7 @@ def has(operand: Any, at: Path, build: Build) -> Misses:
 
 
 def unordered(operand: Any, at: Path, build: Build) -> Misses:
-    """Return the matcher of a whole list in any order."""
+    """Return the matcher of a complete list in any order."""
     elements = matchers(operand, at, build, least=0)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -136,7 +136,7 @@ def unordered(operand: Any, at: Path, build: Build) -> Misses:
 
 
 def in_order(operand: Any, at: Path, build: Build) -> Misses:
-    """Return the matcher that finds the elements wanted one after the other, with gaps."""
+    """Return the matcher that finds the expected elements in order, with gaps."""
     elements = matchers(operand, at, build)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -171,7 +171,7 @@ def _out_of_order(element: WantedElement, number: int, before: int, value: Seque
 
 
 def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, int]:
-    """Return the largest pairing, index of the value's element → index of the one wanted."""
+    """Return the largest pairing, index of the actual → index of the expected element."""
     pairing: dict[int, int] = {}
     known: dict[tuple[int, int], bool] = {}
 
@@ -196,7 +196,7 @@ def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, in
 
 
 def _why_not(element: WantedElement, value: Sequence[Any]) -> Callable[[], str]:
-    """Return the words for the element that comes nearest to the one wanted."""
+    """Return the message about the actual element that is nearest to the expected one."""
 
     def note() -> str:
         best: tuple[float, int, list[Miss]] | None = None

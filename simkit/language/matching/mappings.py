@@ -1,4 +1,4 @@
-"""Mappings: partial, key by key; of a message its role, content and fields; of a tool call its."""
+"""Mappings: partial, key by key; also messages and tool calls, by their fields."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class KeyMatcher(msgspec.Struct, frozen=True):
     at: Path
     operand: Any
     first: str | int
-    """The first part of the key read as a path."""
+    """The first part of the key, read as a path."""
     role: str | None
-    """The role that the key stands for, if it is one's name."""
+    """The role that the key names; None if it names no role."""
     as_role: Misses
-    """For the key ``role``: the same matcher with other libraries' words translated."""
+    """For the key ``role``: the same matcher with other libraries' role names translated."""
 
 
 class Keyed(msgspec.Struct, frozen=True):
@@ -50,12 +50,12 @@ class Keyed(msgspec.Struct, frozen=True):
 
 
 def keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
-    """Return the matcher that holds of mappings whose values match, key by key."""
+    """Return the matcher of mappings with matching values, key by key."""
     return _partial(_keyed(plain, at, build))
 
 
 def exact(operand: Any, at: Path, build: Build) -> Misses:
-    """Return the matcher that holds of mappings with these keys and no others."""
+    """Return the matcher of mappings with these keys and no others."""
     if not isinstance(operand, Mapping):
         raise MatcherError(at, "`$exact` takes a mapping")
     for key in operand:
@@ -69,7 +69,7 @@ def exact(operand: Any, at: Path, build: Build) -> Misses:
 def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
     """Return the matcher of mappings with these plain keys and no others.
 
-    ``build`` compiles what stands below.
+    ``build`` compiles the inner matchers.
     """
     node = _keyed(plain, at, build)
     partial = _partial(node)
@@ -109,7 +109,7 @@ def _partial(node: Keyed) -> Misses:
 def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
     entries = tuple(_entry(key, operand, at, build) for key, operand in plain.items())
     if "role" in plain or sum(entry.role is not None for entry in entries) > 1:
-        # Beside the role, `tool` is the tool's name.
+        # Beside a role, `tool` is the tool's name.
         entries = tuple(
             msgspec.structs.replace(entry, role=None) if entry.key == "tool" else entry
             for entry in entries
@@ -118,7 +118,7 @@ def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
 
 
 def _named(entry: KeyMatcher, value: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the keys of a mapping that an entry speaks of."""
+    """Return the keys of a mapping that an entry covers."""
     if entry.key in value:
         return (entry.key,)
     if entry.role is not None and "role" in value and "content" in value:
@@ -145,7 +145,7 @@ def _first(key: str) -> str | int:
 
 
 def _roles(matcher: Any) -> Any:
-    """Return a matcher of roles with other libraries' words for them translated."""
+    """Return a matcher of roles with other libraries' role names translated."""
     if isinstance(matcher, str):
         return ROLE_ALIASES.get(matcher, matcher)
     if isinstance(matcher, list):

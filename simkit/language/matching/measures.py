@@ -47,7 +47,7 @@ def approx(operand: Any, at: Path, _: Build) -> Misses:
             raise refused(at, "a number, or `{value, abs, rel}`", operand)
         bounds = {key: number_operand(operand[key], (*at, key)) for key in operand}
         target = bounds.pop("value")
-        # A tolerance that is given is the only one, so that `abs: 0.5` means just that.
+        # A given tolerance replaces the default, so that `abs: 0.5` means exactly that.
         allowed = dict.fromkeys(allowed, 0.0) | bounds if bounds else allowed
     limit = number_operand(target, at)
     tolerance = max(allowed["abs"], allowed["rel"] * abs(limit))

@@ -1,4 +1,4 @@
-"""One place where a matcher does not hold: found first, put into words only if somebody asks."""
+"""A mismatch in two steps: found first, and worded only when its text is needed."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from simkit.language.matching.rendering import LINE_MAX, Phrase, differing, end_
 from simkit.language.matching.values import TEXT_KINDS, searched_text, source_text, text_of
 
 _SEARCHED: Final = ("$contains", "$regex", "$not", "$either", "$in")
-"""Operators for which a long text is shown where it is nearest to what they name."""
+"""Operators for which a long text is cut around the place nearest to the operand."""
 Part: TypeAlias = str | int
 Path: TypeAlias = tuple[Part, ...]
 
 
 class Mismatch(msgspec.Struct, frozen=True, gc=False):
-    """One place where a value differs from a matcher, in words."""
+    """One worded mismatch between a value and a matcher."""
 
     path: Path
-    """Where in the value; a key stands as the matcher writes it: ``state["messages[-1]"]``."""
+    """The path in the value; a key is written as in the matcher: ``state["messages[-1]"]``."""
     expected: str
     actual: str
     note: str = ""
-    """What helps to see why, if anything does."""
+    """A hint at the cause; may be empty."""
     at: Path = ()
-    """Where in the matcher, operators too: a scenario file has a line for it."""
+    """The path in the matcher, operators included; a scenario file has a line for it."""
 
 
 class Miss(msgspec.Struct, frozen=True, gc=False):
-    """A mismatch that nobody has put into words yet."""
+    """A mismatch without its words."""
 
     path: Path
     at: Path
     operator: str
-    """The operator that does not hold; empty for a value that is not equal."""
+    """The operator that does not hold; empty for plain equality."""
     operand: Any
     actual: Any
     note: str | Callable[[], str] = ""
 
     def rendered(self) -> Mismatch:
-        """Return the mismatch in words."""
+        """Return the worded mismatch."""
         expected, actual = self._words()
         note = self.note if isinstance(self.note, str) else self.note()
         return Mismatch(self.path, expected, actual, note, self.at)
@@ -60,7 +60,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         return line(operand), line(value)
 
     def _place(self) -> str:
-        """Return what was found; of a long text the place that the operator speaks of."""
+        """Return the actual value; of a long text the part nearest to the operand."""
         value = self.actual
         excerpt = line(value)
         is_cut = len(excerpt) == LINE_MAX and excerpt.endswith("…")
@@ -76,25 +76,25 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
 
 
 Misses: TypeAlias = Callable[[Any], Iterable[Miss]]
-"""A compiled matcher: value → where it does not hold, lazily; empty if it holds."""
+"""A compiled matcher: yields the misses of a value lazily; none if it holds."""
 Build: TypeAlias = Callable[[Any, Path], Misses]
-"""Compiles the matcher that stands at a path."""
+"""Compiles the matcher at a path."""
 
 
 def fits(misses: Misses, value: Any) -> bool:
-    """Report whether a compiled matcher holds."""
+    """Return whether a compiled matcher holds."""
     for _ in misses(value):
         return False
     return True
 
 
 def prefixed(key: Part, miss: Miss) -> Miss:
-    """Return the miss of what stands under a key."""
+    """Return an inner value's miss with the outer key in front of its path."""
     return Miss((key, *miss.path), miss.at, miss.operator, miss.operand, miss.actual, miss.note)
 
 
 def leaf(operator: str, operand: Any, at: Path, test: Callable[[Any], bool]) -> Misses:
-    """Return the matcher that holds where a test does."""
+    """Return the matcher that holds if a test does."""
 
     def misses(value: Any) -> Iterable[Miss]:
         return () if test(value) else (Miss((), at, operator, operand, value),)

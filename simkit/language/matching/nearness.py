@@ -1,4 +1,4 @@
-"""How near a value comes to what a matcher wants: 0 is equal, 1 has nothing in common."""
+"""Nearness of a value to a matcher: 0 is equal, 1 has nothing in common."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from simkit.language.matching.rendering import common_block
 from simkit.language.matching.values import TEXT_KINDS, searched_text, source_text, text_of
 
 FAR: Final = 0.75
-"""From here on a value has too little in common with what is wanted to be shown as near."""
+"""The distance from which a value is not shown as near."""
 _SHORT: Final = 40
-"""Characters up to which texts are compared letter by letter; longer ones word by word."""
+"""The length up to which texts are compared by letters; longer ones are compared by words."""
 _WORD: Final = re.compile(r"\w+")
 _PART: Final = ("$contains", "$starts", "$ends")
 
 
 def distance(misses: Iterable[Miss]) -> float:
-    """Return how far a value is from a matcher, as the sum of what its misses lack."""
+    """Return the distance of a value from a matcher, as the sum over its misses."""
     return sum(map(_distance, misses))
 
 
@@ -30,7 +30,7 @@ def _distance(miss: Miss) -> float:
     if expected is None or (miss.operator and miss.operator not in _PART):
         return 1.0
     if miss.path[-1:] == ("role",):
-        return 1.0  # No role is nearer to another one for its letters.
+        return 1.0  # Roles with similar letters are not nearer to each other.
     if miss.operator:
         searched = searched_text(miss.actual)
         if searched is None:
@@ -41,7 +41,7 @@ def _distance(miss: Miss) -> float:
 
 
 def _text(value: Any) -> str | None:
-    """Return a scalar's text; None for what has none."""
+    """Return a scalar's text; None for other values."""
     if value is None or isinstance(value, bool):
         return None
     return source_text(value) if isinstance(value, (str, int, float)) else None

@@ -1,4 +1,4 @@
-"""What stands behind an operator: a number, a text, matchers; or a MatcherError."""
+"""Operands of operators: a number, a text, matchers; other values are a MatcherError."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from simkit.language.matching.rendering import line
 from simkit.language.matching.values import number_of, source_text
 
 Compile: TypeAlias = Callable[[Any, Path, Build], Misses]
-"""From the operand, where it stands, and what compiles a matcher inside it."""
+"""Compiles an operator, from the operand, its path, and the function that compiles inner
+matchers."""
 
 
 def refused(at: Path, takes: str, operand: Any, advice: str = "") -> MatcherError:
-    """Return the error that an operator takes something else."""
+    """Return the error about an operand of the wrong kind."""
     operator = next(part for part in reversed(at) if isinstance(part, str))
     return MatcherError(at, f"`{operator}` takes {takes}, not {line(operand)}", "", (), advice)
 
@@ -37,7 +38,7 @@ def number_operand(operand: Any, at: Path) -> int | float:
 
 
 class WantedElement(NamedTuple):
-    """One of the matchers that an operator or a list holds."""
+    """One of the matchers in an operand or a list."""
 
     misses: Misses
     source: Any
@@ -45,7 +46,7 @@ class WantedElement(NamedTuple):
 
 
 def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[WantedElement]:
-    """Return a list of at least ``least`` matchers, compiled."""
+    """Return a list of at least ``least`` compiled matchers."""
     if not isinstance(operand, (list, tuple)):
         raise refused(at, "a list", operand)
     if len(operand) < least:
@@ -57,7 +58,7 @@ def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[Wante
 
 
 def text_operand(operand: Any, at: Path) -> str:
-    """Return a scalar as the text that was written, which is not empty."""
+    """Return a non-empty scalar as the text in the file."""
     if operand is None or not isinstance(operand, (str, int, float)):
         raise refused(at, "a text", operand)
     text = source_text(operand)

@@ -1,4 +1,4 @@
-"""The operators: what each takes, when it holds, and how an editor describes it."""
+"""The operators: their operands, their meaning, and their description for editors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Stance: TypeAlias = Literal[
     "affirms", "denies", "unknown", "equals", "differs", "type", "regex", "exact", "every", "some",
     "negates", "counts", "keys",
 ]  # fmt: skip
-"""Whether a claim with an operator says that something is there, or that nothing else is.
+"""Whether a claim with an operator says that something is present, or that nothing else is.
 
-``affirms`` and ``denies`` say it themselves; ``unknown`` may do both. Of the others it depends on
-what they are given; ``polarity`` has the rules.
+``affirms`` and ``denies`` are fixed; ``unknown`` may be both. The other values depend on the
+operand: see ``polarity``.
 """
 
 
@@ -25,7 +25,7 @@ class Operator(NamedTuple):
 
     build: Compile
     says: str
-    """When it holds, as an editor shows it."""
+    """The condition under which it holds, for editors."""
     takes: Mapping[str, Any]
     """The JSON Schema of its operand."""
     stance: Stance

@@ -12,16 +12,15 @@ _TEXTLESS: Final = frozenset({"$type", "$len", "$schema", "$keys", "$any", "$abs
 
 
 def patterns_of(matcher: Any) -> tuple[str, ...]:
-    """Return the texts and numbers that a matcher looks for, each once, in their order.
+    """Return the texts and numbers that a matcher searches for, each once, in order.
 
-    A regular expression counts if it is plain text; any other has no text of its own to give.
-    Booleans, null and keys are not among them.
+    A regular expression counts only if it is plain text. Booleans, null and keys do not count.
     """
     return tuple(dict.fromkeys(_patterns(matcher)))
 
 
 def texts_in(matcher: Any) -> tuple[str, ...]:
-    """Return the same with every regular expression as it is written: most of it is text."""
+    """Return the same, with every regular expression as it is written: most of it is text."""
     return tuple(dict.fromkeys(_patterns(matcher, has_expressions=True)))
 
 

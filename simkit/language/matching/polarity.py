@@ -1,13 +1,12 @@
-"""Whether a matcher affirms that something is there, denies it, or both.
+"""Polarity: whether a matcher says that something is present, that something is absent, or both.
 
-A matcher denies if it holds where nothing is: ``$absent``, ``[]``, ``{$not: {$has: x}}``,
-``{$each: …}``, ``{$len: {$lte: 3}}``. What must all hold (``$all``, several operators, several
-keys) is looked at part by part; ``$not`` turns its operand round, also inside ``$either`` and
-``$all``. So a denial is one however it is written. What cannot be told apart (an ``$either`` of
-both, a ``$schema``) counts as a denial: it is held against more, never against less.
+A matcher denies if it holds for an absent value: ``$absent``, ``[]``, ``{$not: {$has: x}}``,
+``{$each: …}``, ``{$len: {$lte: 3}}``. Joint conditions (``$all``, several operators, several keys)
+are analysed one by one; ``$not`` inverts its operand, also inside ``$either`` and ``$all``. So a
+denial is recognized however it is written. If it is not clear (an ``$either`` of both, a
+``$schema``), a matcher counts as a denial: it is then compared with more values, never with fewer.
 
-A whole list or text says what is there, and affirms; what else it rules out is not taken for a
-denial.
+A complete list or text affirms; that it also excludes other values does not count as a denial.
 """
 
 from __future__ import annotations
@@ -21,29 +20,32 @@ from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.operators import OPERATORS
 
 ALWAYS: Final[Mapping[str, Any]] = {"$either": [{"$any": True}, {"$absent": True}]}
-"""Stands in a list of parts for one that is not looked at, so that the others keep their places."""
+"""Placeholder in a list for a part that is ignored, so that the other parts keep their indices."""
 NEVER: Final[Mapping[str, Any]] = {"$all": [{"$any": True}, {"$absent": True}]}
 
 
 class Polarity(NamedTuple):
-    """What a matcher says: that something is there, that something is not, or both."""
+    """The polarity of a matcher: it affirms, it denies, or both."""
 
     affirms: bool
-    """Whether some part of it says that something is there."""
+    """Whether some part of it says that something is present."""
     denial: Any
-    """The parts of it that deny, as a matcher with the same places; ABSENT if there are none."""
+    """The denying parts, as a matcher of the same shape; ABSENT if there are none."""
 
 
 _AFFIRMS: Final = Polarity(True, ABSENT)
 
 
 def polarity_of(matcher: Any) -> Polarity:
-    """Return what a matcher says; the denial holds wherever the whole matcher holds."""
+    """Return the polarity of a matcher; its denial holds whenever the whole matcher holds."""
     return _polarity(matcher, negated=False, is_count=False)
 
 
 def _polarity(matcher: Any, *, negated: bool, is_count: bool) -> Polarity:
-    """The same of ``{$not: matcher}`` where ``negated``; its denial then stands inside the $not."""
+    """Return the polarity of a matcher, or of ``{$not: matcher}`` if ``negated``.
+
+    The denial of a negated matcher is the operand of a $not.
+    """
     if not isinstance(matcher, Mapping):
         return _of_value(matcher, matcher, negated=negated, is_count=is_count)
     parts = {
@@ -58,7 +60,7 @@ def _polarity(matcher: Any, *, negated: bool, is_count: bool) -> Polarity:
 
 
 def _entry(key: str, operand: Any, *, negated: bool, is_count: bool) -> Polarity:
-    """Return what one key of a mapping says: an operator, or what stands under a plain key."""
+    """Return the polarity of one entry of a mapping: an operator, or a plain key."""
     if not is_operator(key):
         return _polarity(operand, negated=negated, is_count=False)
     match OPERATORS[key].stance:
@@ -93,7 +95,7 @@ def _entry(key: str, operand: Any, *, negated: bool, is_count: bool) -> Polarity
 
 
 def _of_value(value: Any, source: Any, *, negated: bool, is_count: bool) -> Polarity:
-    """A value that must be equal: nothing, or the count 0, is a denial."""
+    """Return the polarity of equality with a value: nothing, or the count 0, is a denial."""
     is_nothing = value == 0 if is_count else value is None or value in ("", [], (), {})
     return _turned(is_denial=is_nothing is not negated, operand=source)
 
@@ -103,7 +105,7 @@ def _turned(*, is_denial: bool, operand: Any) -> Polarity:
 
 
 def _exact(operand: Mapping[str, Any], *, negated: bool) -> Polarity:
-    """No other keys, and each of these: it denies if there are none, or if one of them does."""
+    """Return the polarity of ``$exact``: it denies if it has no keys, or if one of them denies."""
     if not operand:
         return _turned(is_denial=not negated, operand=operand)
     if negated:
@@ -113,7 +115,7 @@ def _exact(operand: Mapping[str, Any], *, negated: bool) -> Polarity:
 
 
 def _one_of(parts: Sequence[Polarity], source: Any) -> Polarity:
-    """Alternatives: if one of them denies, all of it may hold because nothing is there."""
+    """Return the polarity of alternatives: if one denies, all may hold for an absent value."""
     denies = any(part.denial is not ABSENT for part in parts)
     return Polarity(False, source) if denies else _AFFIRMS
 

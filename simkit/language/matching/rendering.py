@@ -1,4 +1,4 @@
-"""Values and matchers on one short line, and two texts cut around where they part."""
+"""Values and matchers on one short line, and two texts cut around their first difference."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from simkit.core.text import parted_at
 from simkit.language.matching.values import Content, is_list
 
 LINE_MAX: Final = 120
-"""Characters of one rendering."""
+"""The length of one rendering in characters."""
 _BEFORE: Final = 30
-"""Characters shown before the place where two long texts part."""
+"""Characters shown before the first difference of two long texts."""
 _ITEMS_MAX: Final = 12
 _SEARCHED_MAX: Final = 100_000
-"""Characters of a text in which the place nearest to another one is looked for."""
+"""Characters of a text that are searched for the place nearest to another text."""
 _BLOCK_LEAST: Final = 3
-"""Characters in common below which no place is nearer than another."""
+"""The least length of a common part that makes a place near."""
 
 
 class Phrase(str):
-    """Words of ours that stand where a value would."""
+    """Words of simkit in the place of a value; they are printed without quotes."""
 
     __slots__ = ()
 
@@ -48,9 +48,9 @@ def differing(left: str, right: str) -> tuple[str, str]:
 
 
 def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
-    """Return a long text cut around the place nearest to one of those wanted; else nothing.
+    """Return a long text cut around the place nearest to one of ``texts``; else empty.
 
-    The JSON of a value is shown as it is searched, without quotes of its own around it.
+    The JSON of a value is shown as it is searched, without quotes around it.
     """
     blocks = [common_block(text, text_) for text_ in texts]
     start, size = max(blocks, key=lambda block: block[1], default=(0, 0))
@@ -66,7 +66,7 @@ def end_of(text: str) -> str:
 
 
 def common_block(text: str, expected: str) -> tuple[int, int]:
-    """Return where the longest part of another text occurs in a text, and its length."""
+    """Return the place of the longest common part with another text, and its length."""
     matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], expected, autojunk=False)
     block = matcher.find_longest_match()
     return block.a, block.size
@@ -128,7 +128,7 @@ def _key(key: Any) -> str:
 
 
 def _fields_spoken(value: Message | Dropped) -> dict[str, Any]:
-    """Return a message as the matcher that a scenario would hold against it."""
+    """Return a message as a matcher that a scenario would write for it."""
     message = value.message if isinstance(value, Dropped) else value
     fields: dict[str, Any] = {message.role: message.content}
     if message.agent is not None:

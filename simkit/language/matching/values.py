@@ -1,4 +1,4 @@
-"""What a matcher sees in a value: its text, its structure, its number."""
+"""Values as matchers see them: their text, their structure, their number."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from simkit.language.paths import as_text
 
 
 class Content(NamedTuple):
-    """A message's content: the text that was carried, and the value it was made from."""
+    """A message's content: its text, and the value that the text was made from."""
 
     text: str
     data: Any = None
 
     @property
     def structure(self) -> Any:
-        """The value behind the text; a text that is a JSON object or array is that value."""
+        """Return the value behind the text; a text that is a JSON object or array is parsed."""
         if self.data is not None:
             return self.data
         if self.text[:1] in ("{", "["):
@@ -30,11 +30,11 @@ class Content(NamedTuple):
 
 
 TEXT_KINDS: Final = (Message, Dropped, Content, ToolCall)
-"""What is no text itself but has one that scalars and text operators apply to."""
+"""Types that are not texts but have a text for scalars and text operators."""
 
 
 def source_text(scalar: Any) -> str:
-    """Return a YAML scalar as it was written, for positions that hold text."""
+    """Return a YAML scalar as it was written, for places that hold text."""
     if scalar is None:
         return ""
     if isinstance(scalar, bool):
@@ -58,17 +58,17 @@ def text_of(value: Any) -> str | None:
 
 
 def searched_text(value: Any) -> str | None:
-    """Return the text that ``$contains`` searches; None of what has none."""
+    """Return the text that ``$contains`` searches, or None."""
     texts = texts_of(value)
     return "\n".join(texts) if texts else None
 
 
 def texts_of(value: Any) -> list[str]:
-    """Return the text of a value, in the parts of which ``$regex`` searches each by itself.
+    """Return the texts of a value that ``$regex`` searches one by one.
 
-    A text is itself, a message its content, then each call's name and arguments, then its thinking,
-    since all of that is what a model reads; a call its name and then both; what is absent or null
-    has none. All else is its JSON on one line.
+    A text is itself. A message gives its content, then each call's name and arguments, then its
+    thinking, because a model reads all of that. A call gives its name, then both name and
+    arguments. An absent value or null gives none. Any other value is its JSON on one line.
     """
     if isinstance(value, Dropped):
         value = value.message
@@ -84,7 +84,7 @@ def texts_of(value: Any) -> list[str]:
 
 
 def structure_of(value: Any) -> Any:
-    """Return the list or mapping that a value is, a message's content read as its data."""
+    """Return a list or mapping as it is, and a message's content as its data."""
     if isinstance(value, Null):
         return None
     return value.structure if isinstance(value, Content) else value
@@ -99,10 +99,10 @@ def size_of(value: Any) -> int | None:
 
 
 def is_list(value: Any) -> bool:
-    """Report whether a value is a list; what was said is none, whatever it says."""
+    """Return whether a value is a list; a message's content never is."""
     return is_array(value) and not isinstance(value, Content)
 
 
 def number_of(value: Any) -> int | float | None:
-    """Return a number, or None; ``true`` is none."""
+    """Return a number, or None; ``true`` is not a number."""
     return value if is_number(value) else None

@@ -1,12 +1,11 @@
-"""YAML documents with positions: what a file says, and where it says it.
+"""YAML documents with positions: the values of a file, and their places.
 
 The dialect is YAML 1.2's core schema, narrowed: only ``true``, ``false``, ``null`` and plain
-numbers are typed; tags, tabs, merge keys and duplicate keys are errors. libyaml's composer reads,
-``values`` makes plain values of its nodes, and a ``Document`` keeps the nodes, because their marks
-are the positions. Every problem is a ``SourceError``.
+numbers are typed; tags, tabs, merge keys and duplicate keys are errors. libyaml's composer parses;
+``values`` makes plain values of its nodes; a ``Document`` keeps the nodes, because their marks are
+the positions. Every problem is a ``SourceError``.
 
-From the ground up: ``nodes``, ``nearest``, ``syntax``, ``parsing``, ``values``, ``documents``,
-``shelf``.
+From the bottom up: ``nodes``, ``nearest``, ``syntax``, ``parsing``, ``values``, ``documents``.
 """
 
 from simkit.core.text import Open, near

@@ -1,4 +1,4 @@
-"""Documents: what a file says, and where it says it."""
+"""Documents: the values of a file, and their places in it."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ HEAD_KEYS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a collector must know of a document before anybody reads the whole of it."""
+    """The part of a document that test collection needs before the whole document is read."""
 
     index: int
-    """The document's place in its file, from 0; empty documents are not counted."""
+    """The index of the document in its file, from 0; empty documents are not counted."""
     line: int
-    """The line on which the document's first value stands, from 1."""
+    """The line of the document's first value, from 1."""
     values: Mapping[str, Any]
-    """Those of ``HEAD_KEYS`` that stand at the top level, with their values."""
+    """The top-level values under ``HEAD_KEYS``."""
     keys: tuple[str, ...] = field(default=(), compare=False)
     """All keys of the top level."""
     places: tuple[str, ...] = field(default=(), compare=False)
-    """Where each of them stands, as ``line:column`` from 1."""
+    """The place of each key, as ``line:column`` from 1."""
 
 
 class Document:
     """One YAML document: its plain value, and the place in the file of every part of it.
 
-    Where the tail of a path leads nowhere, the nearest ancestor that exists answers. Below an
-    alias, places are those of its anchor.
+    For a path whose tail does not exist, the place is that of the nearest existing ancestor. Below
+    an alias, places are those of its anchor.
     """
 
     __slots__ = ("_lines", "_root_of", "_span", "_text", "_turns", "data", "file", "index")
@@ -71,14 +71,14 @@ class Document:
         text: str,
         span: tuple[int, int] | None = None,
     ) -> None:
-        """``root`` finds the document's node, but only when a place is asked for.
+        """``root`` returns the document's node; it is called only when a place is needed.
 
-        ``span`` is where the document stands in ``text``; without it, it is all of it.
+        ``span`` is the range of the document in ``text``; None means all of it.
         """
         self.file = file
         """The file's path as the user gave it."""
         self.index = index
-        """The document's place in its file, from 0; empty documents are not counted."""
+        """The index of the document in its file, from 0; empty documents are not counted."""
         self.data = data
         """Mappings, lists, texts, numbers, booleans and None."""
         self._root_of = root
@@ -88,37 +88,37 @@ class Document:
         self._turns: tuple[tuple[int, str], ...] = ()
 
     def with_turns(self, data: Any, turns: Iterable[tuple[int, str]]) -> Document:
-        """Return the document with other values, and with more ``turns`` than are written.
+        """Return the document with other values, and with repeated turns.
 
-        Of each turn it is said at which place it is written, and which repetition it is, as
-        messages say it.
+        ``turns`` gives, for each turn, the index at which it is written, and its repetition as
+        messages print it.
         """
         other = self.with_data(data)
         other._turns = tuple(turns)
         return other
 
     def written_at(self, path: SourcePath) -> SourcePath:
-        """Return the path at which the file writes what is at a path."""
+        """Return the path in the file of the value at a path."""
         turn = self._turn(path)
         return path if turn is None else ("turns", turn[0], *path[2:])
 
     def repetition(self, path: SourcePath) -> str:
-        """Return which repetition a path lies in, `repetition 3 of 12`; else an empty text."""
+        """Return the repetition that a path lies in, `repetition 3 of 12`; else an empty text."""
         turn = self._turn(path)
         return "" if turn is None else turn[1]
 
     def with_data(self, data: Any) -> Document:
-        """Return the document with other values at the same places (references filled in)."""
+        """Return the document with other values at the same places, such as resolved references."""
         other = Document(self.file, self.index, data, self._root_of, self._text, self._span)
         other._turns = self._turns
         return other
 
     def path_of(self, text: str) -> SourcePath | None:
-        """Return the path of the first value that is exactly this text; None if there is none."""
+        """Return the path of the first value that equals this text, or None."""
         return _path_of(self.data, text, ())
 
     def mentions(self, text: str) -> bool:
-        """Report whether a text stands anywhere in the document."""
+        """Return whether a text occurs anywhere in the document."""
         return self._text.find(text, *self._span) >= 0
 
     def position(self, path: SourcePath, key: bool = False) -> str:
@@ -131,10 +131,10 @@ class Document:
         return int(self._nodes(path)[1].start_mark.line) + 1
 
     def excerpt(self, path: SourcePath) -> str:
-        """Return the lines of the value at ``path`` and of its key, dedented, ``…`` if many."""
+        """Return the dedented lines of the value at ``path`` and its key, shortened with ``…``."""
         key_node, node = self._nodes(path)
         first = node
-        # Below an alias the key stands far from the value, which is then shown alone.
+        # Below an alias the key is far from the value; the value is then shown alone.
         if key_node is not None and key_node.start_mark.index <= node.start_mark.index:
             first = key_node
         if not self._lines:
@@ -156,10 +156,10 @@ class Document:
         advice: str = "",
         key: bool = False,
     ) -> SourceError:
-        """Return the error that says ``what`` of the value at ``path``, or of its key.
+        """Return an error about the value at ``path``, or about its key.
 
-        ``word`` is what was found where one of ``known`` could stand. Where no advice is given
-        and a comma has cut a text, the advice is to quote it.
+        ``word`` is the unknown word in place of one of ``known``. If there is no advice and a comma
+        has cut a text, the advice is to quote it.
         """
         known = tuple(known)
         at, which = path_text(path), self.repetition(path)
@@ -173,14 +173,17 @@ class Document:
         )
 
     def _turn(self, path: SourcePath) -> tuple[int, str] | None:
-        """Return where the turn of a path is written, if turns are repeated."""
+        """Return the index at which a path's turn is written, and its repetition.
+
+        None if no turns are repeated.
+        """
         if not self._turns or len(path) < 2 or path[0] != "turns":
             return None
         place = path[1]
         return self._turns[place] if isinstance(place, int) and place < len(self._turns) else None
 
     def _nodes(self, path: SourcePath) -> tuple[Node | None, Node]:
-        """Return the key's node, if the value lies in a mapping, and the value's node."""
+        """Return the key's node, if the value is in a mapping, and the value's node."""
         key_node: Node | None = None
         node = self._root_of()
         for step in self.written_at(path):
@@ -207,12 +210,12 @@ def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
 
 
 def load(path: str | Path) -> list[Document]:
-    """Return the documents of the file at ``path``, without those that are entirely empty."""
+    """Return the documents of the file at ``path``, without empty ones."""
     return load_text(read(path), str(path))
 
 
 def load_text(text: str, file: str) -> list[Document]:
-    """Return the documents of ``text``, which errors say comes from ``file``."""
+    """Return the documents of ``text``; ``file`` is its name in errors."""
     text = text.removeprefix("\ufeff")
     nodes = _Nodes(text, file)
     with gc_paused():
@@ -223,10 +226,10 @@ def load_text(text: str, file: str) -> list[Document]:
 
 
 class _Nodes:
-    """A file's nodes, composed again when a place is asked for.
+    """A file's nodes, composed again when a place is needed.
 
-    Nodes and their marks outweigh the values manifold. Most files are read, run and never asked
-    for a place, so keeping the nodes would only feed the garbage collector.
+    Nodes and their marks need many times the memory of the values. Most files are read and run, and
+    no place is ever needed, so that kept nodes would only slow down the garbage collector.
     """
 
     def __init__(self, text: str, file: str) -> None:
@@ -246,14 +249,14 @@ class _Nodes:
 
 
 def heads(path: str | Path) -> list[Head]:
-    """Return the head of each document; the rest is only held to be YAML."""
+    """Return the head of each document; the rest is only checked for valid YAML."""
     file = str(path)
     with gc_paused():
         return [_head(file, index, root) for index, root in enumerate(roots(read(path), file))]
 
 
 def heads_and_documents(path: str | Path) -> tuple[list[Head], list[Document]]:
-    """Return the heads of a file, and its documents: none if anything in them is at fault."""
+    """Return the heads of a file, and its documents; no documents if one of them has an error."""
     file, text = str(path), read(path)
     nodes = _Nodes(text, file)
     heads: list[Head] = []
@@ -328,9 +331,10 @@ def _comma_advice(inside: str, word: str, role: str) -> str:
 
 
 class DocumentCache:
-    """Keeps what was read: collecting wants heads, running wants documents, both cost the same.
+    """A cache of files: collection needs heads, running needs documents, and both cost the same.
 
-    A file that has a fault below its heads is read again, so that it is told of when it is run.
+    A file with an error below its heads is read again when it is run, so that the error is reported
+    then.
     """
 
     def __init__(self) -> None:

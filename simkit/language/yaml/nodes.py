@@ -1,4 +1,4 @@
-"""Places: paths inside a document, libyaml's nodes under them, and their marks in the text."""
+"""Places: paths inside a document, libyaml's nodes at them, and their marks in the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MadeT = TypeVar("_MadeT")
 
 
 class Fault(Exception):
-    """A node says something that cannot be; whoever catches it knows the file and the path."""
+    """A node is invalid; the caller that catches it knows the file and the path."""
 
     def __init__(self, node: Node, what: str, advice: str = "") -> None:
         super().__init__(node, what, advice)
@@ -29,7 +29,7 @@ class Fault(Exception):
 
 
 def built(file: str, root: Node, make: Callable[[Node], _MadeT]) -> _MadeT:
-    """Return ``make(root)``, and raise its fault as an error that names file and path."""
+    """Return ``make(root)``; a fault becomes an error with file and path."""
     try:
         return make(root)
     except Fault as fault:
@@ -42,12 +42,12 @@ def built(file: str, root: Node, make: Callable[[Node], _MadeT]) -> _MadeT:
 
 
 def where(file: str, mark: Any) -> str:
-    """Return ``file:line:column``, from 1, of a mark of libyaml's."""
+    """Return ``file:line:column``, from 1, of a libyaml mark."""
     return f"{file}:{mark.line + 1}:{mark.column + 1}"
 
 
 def where_after(file: str, before: str) -> str:
-    """Return the position of what follows ``before``, the beginning of the file."""
+    """Return the position after ``before``, the beginning of the file."""
     lines = LINE_END.split(before)
     return f"{file}:{len(lines)}:{len(lines[-1]) + 1}"
 
@@ -65,12 +65,12 @@ def path_text(path: SourcePath) -> str:
 
 
 def is_empty(node: Node) -> bool:
-    """Hold of a value that is not there at all; ``~``, ``null`` and ``""`` are there."""
+    """Return whether a value is missing altogether; ``~``, ``null`` and ``""`` are values."""
     return isinstance(node, ScalarNode) and not (node.style or node.value or node.tag)
 
 
 def is_flow(node: Node) -> bool:
-    """Hold of a list or mapping that is written with brackets or braces."""
+    """Return whether a list or mapping is written with brackets or braces."""
     return isinstance(node, CollectionNode) and bool(node.flow_style)
 
 
@@ -113,6 +113,6 @@ def _path_to(node: Node, target: Node, visited: set[int]) -> SourcePath | None:
     for step, below in steps:
         tail = _path_to(below, target, visited)
         if tail is not None:
-            # A list or a mapping as a key has no text: the path ends at the mapping around it.
+            # A list or mapping as a key has no text: the path ends at the mapping around it.
             return (step, *tail) if isinstance(step, str | int) else ()
     return None

@@ -1,4 +1,4 @@
-"""From a file to sound nodes: size, encoding, syntax, nesting and aliases are checked here."""
+"""From a file to valid nodes: checks of size, encoding, syntax, nesting and aliases."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from simkit.language.yaml.syntax import TAB, refused_tag, rephrased
 
 FILE_BYTES_MAX: Final = 4_000_000
 NESTING_MAX: Final = 100
-"""How many lists and mappings may lie around a value, aliases expanded."""
+"""The largest depth of lists and mappings, with aliases expanded."""
 NODES_MAX: Final = 1_000_000
-"""How many values and keys a document with aliases may have once they are expanded."""
+"""The largest number of values and keys of a document with aliases, once they are expanded."""
 
 _UNPRINTABLE: Final = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
 _FOREIGN_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029")
-"""Line ends to libyaml, which reads YAML 1.1 here, but neither to YAML 1.2 nor to editors."""
+"""Line ends for libyaml, which reads YAML 1.1 here, but not for YAML 1.2 or editors."""
 _BARE_TAG: Final = re.compile(r"(?:^|(?<=[\s\[{,]))!(?=[\s,\]}]|\Z)")
 _SEPARATING_TAB: Final = re.compile(r"(?m)^[^#\r\n]*?\t")
 
 
 def read(path: str | Path) -> str:
-    """Return the text of the file at ``path``, which is a regular one, not too long, and UTF-8."""
+    """Return the text of a file, which must be a regular file, not too long, and UTF-8."""
     file = str(path)
     try:
         status = Path(path).stat()
@@ -65,7 +65,7 @@ def read(path: str | Path) -> str:
 def roots(text: str, file: str) -> Iterator[Node]:
     """Yield the root nodes of the documents that are not entirely empty; at least one.
 
-    They come one by one, so that a reader who does not keep them does not hold the whole file.
+    A reader that keeps none of them never holds the whole file in memory.
     """
     if not text.isascii() and any(end in text for end in _FOREIGN_LINE_ENDS):
         raise _unprintable(text, file)
@@ -77,7 +77,7 @@ def roots(text: str, file: str) -> Iterator[Node]:
             if has_aliases:
                 built(file, root, _refuse_endless)
             yield root
-    # Only now, because the scanner takes quadratic time on nesting that the composer refuses.
+    # Only now, because the scanner takes quadratic time on nesting that the composer rejects.
     if "\t" in text or _BARE_TAG.search(text):
         _refuse_between_tokens(text, file)
     if not count:
@@ -93,17 +93,17 @@ def _composed(text: str, file: str) -> Iterator[Node]:
         raise _unprintable(text, file) from None
     except MarkedYAMLError as error:
         if "nesting depth" in (error.problem or ""):
-            # libyaml has a limit of its own since 0.2.6, and its scanner is ahead of the composer:
-            # the text up to the first brackets that are too many is refused by the composer.
+            # libyaml has its own limit since 0.2.6, and its scanner runs ahead of the composer: the
+            # composer rejects the text up to the first brackets that are too many.
             mark: Any = error.problem_mark
             yield from _composed(_up_to_brackets(text, mark.index), file)
         raise rephrased(error, text, file) from None
 
 
 def _up_to_brackets(text: str, end: int) -> str:
-    """Cut a text behind the first bracket that is nested deeper than a document may be.
+    """Cut a text after the first bracket that is nested deeper than a document may be.
 
-    ``end`` is a place behind thousands of open brackets; those in quoted texts only move the place.
+    ``end`` is a place after thousands of open brackets; brackets in quoted texts only move the cut.
     """
     opened: list[int] = []
     for match in re.finditer(r"[][{}]", text[:end]):
@@ -115,7 +115,7 @@ def _up_to_brackets(text: str, end: int) -> str:
 
 
 class _Composer(CParser):
-    """libyaml's composer, told not to guess types, and stopped before it can fill the C stack."""
+    """libyaml's composer without guessing of types, stopped before it can overflow the C stack."""
 
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text)
@@ -127,9 +127,9 @@ class _Composer(CParser):
 
 
 def _guards(file: str) -> tuple[Callable[[Node | None, Any], None], Callable[[], None]]:
-    """Return what a composer calls before and after each node: it has no limit of its own.
+    """Return the functions that a composer calls before and after each node, to limit nesting.
 
-    They are closures because they stand for a fifth of the time that composing takes.
+    They are closures for speed: they take a fifth of the composer's time.
     """
     depth = -1
 
@@ -160,7 +160,7 @@ def _unprintable(text: str, file: str) -> SourceError:
 
 
 def _refuse_between_tokens(text: str, file: str) -> None:
-    """Raise for what no node shows: tabs that separate or indent, and the tag ``!``."""
+    """Raise for errors that no node shows: tabs that separate or indent, and the tag ``!``."""
     scanner = _Composer(text, file)
     end = 0
     while scanner.check_token():
@@ -184,7 +184,7 @@ def _refuse_endless(root: Node) -> None:
     known: dict[int, tuple[int, int] | None] = {}
 
     def expansion(node: Node) -> tuple[int, int]:
-        """Return how many nodes, and how many levels of them, ``node`` stands for."""
+        """Return the number of nodes, and of their levels, that ``node`` expands to."""
         if isinstance(node, ScalarNode):
             return 1, 0
         if id(node) in known:

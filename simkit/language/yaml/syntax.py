@@ -1,7 +1,7 @@
-"""libyaml's complaints, said again: where, what, and what to do now.
+"""Syntax errors: translate libyaml's errors into what, where, and what to do now.
 
-libyaml reports what its grammar expected. What happened is nearly always that a text needed
-quotes, that a bracket or a quote was left open, or that a line is indented wrongly.
+libyaml reports what its grammar expected. The cause is nearly always a text that needs quotes, an
+open bracket or quote, or a line with wrong indentation.
 """
 
 from __future__ import annotations
@@ -35,49 +35,49 @@ _TEXT_WITH_COLON: Final = re.compile(r"(?:^|\s|[\[{,])[^\s#].*?:\s+\S")
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """Where libyaml stopped, and what it was reading."""
+    """The place where libyaml stopped, and the construct that it was reading."""
 
     text: str
     problem: str
     context: str
     mark: Any
-    """Where it stopped."""
+    """The mark at which it stopped."""
     start: Any
-    """Where what it was reading starts."""
+    """The mark at which the construct starts."""
 
     @property
     def text_found(self) -> str:
-        """The character at which it stopped; empty at the end of the file."""
+        """Return the character at which it stopped; empty at the end of the file."""
         return self.text[self.mark.index : self.mark.index + 1]
 
     @property
     def opened(self) -> str:
-        """The character that starts what it was reading."""
+        """Return the character that starts the construct."""
         return self.text[self.start.index : self.start.index + 1]
 
     @property
     def before(self) -> str:
-        """The line on which it stopped, up to there."""
+        """Return the line up to the place where it stopped."""
         return LINE_END.split(self.text[: self.mark.index])[-1]
 
     @property
     def is_at_end(self) -> bool:
-        """Nothing more comes in this document."""
+        """Return whether the document has ended."""
         rest = self.text[self.mark.index :]
         return not rest.strip() or (self.mark.column == 0 and bool(_DOCUMENT_END.match(rest)))
 
     def name(self, mark: Any) -> str:
-        """The name of the anchor or alias at ``mark``."""
+        """Return the name of the anchor or alias at ``mark``."""
         match = _NAME.match(self.text, mark.index)
         return match[1] if match else ""
 
 
 _Explanation: TypeAlias = tuple[Any, str, str]
-"""The mark, what is wrong, the advice."""
+"""The mark, the error, the advice."""
 
 
 def refused_tag(tag: str) -> tuple[str, str]:
-    """Return what is wrong with a tag, and the advice."""
+    """Return the error about a tag, and the advice."""
     tag_name = tag.replace("tag:yaml.org,2002:", "!!")
     return (
         f"the tag `{tag_name}` is not supported",
@@ -89,7 +89,7 @@ LONE_QUESTION_MARK: Final = "a `?` alone inside brackets needs quotes"
 
 
 def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
-    """Return what libyaml's ``error`` means in ``text``."""
+    """Return libyaml's ``error`` in words that users understand."""
     mark: Any = error.problem_mark
     scene = _Scene(text, error.problem or "", error.context or "", mark, error.context_mark or mark)
     if "undefined alias" in scene.problem:
@@ -218,7 +218,7 @@ def _line_that_does_not_fit(scene: _Scene) -> _Explanation:
     if scene.text_found == ":":
         return scene.mark, "a key is missing before the `:`", QUOTE
     if scene.text_found.isspace():
-        # Copied from a web page or a word processor; YAML's own spaces never get here.
+        # A character copied from a web page or a word processor; YAML's own spaces never get here.
         return scene.mark, f"the character U+{ord(scene.text_found):04X} cannot indent", TAB[1]
     kind = "list" if "collection" in scene.context else "mapping"
     problem = f"this does not fit into the {kind} that starts on line {scene.start.line + 1}"
@@ -268,7 +268,7 @@ _FAMILIES: Final[tuple[tuple[str, str, Callable[[_Scene], _Explanation]], ...]] 
     ("expected ':'", "", _no_colon),
     ("node content", "", _nothing),
 )
-"""A part of libyaml's problem, a part of its context, and who says it again; the first that fits.
+"""A part of libyaml's problem, a part of its context, and the explanation; the first that fits.
 
-The wordings are those of libyaml 0.2.5's ``scanner.c`` and ``parser.c``.
+The texts are those of libyaml 0.2.5's ``scanner.c`` and ``parser.c``.
 """

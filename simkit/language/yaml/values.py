@@ -1,4 +1,4 @@
-"""From nodes to plain values: which scalars are typed, which keys can be."""
+"""From nodes to plain values: typed scalars and valid keys."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _NUMBER: Final = re.compile(
 _NUMBER_STARTS: Final = frozenset("-+.0123456789")
 _KEEP_AS_TEXT: Final = "quote it to keep it as text"
 _SHOWN_MAX: Final = 40
-"""Characters shown of a number that cannot be read."""
+"""The number of characters shown of an unreadable number."""
 _DIGITS_MAX: Final = 19
-"""Digits of the largest integer of 64 bits."""
+"""The number of digits of the largest 64-bit integer."""
 
 
 class SourceInt(int):
-    """An integer whose text in the file is not the one that Python would write (``007``)."""
+    """An integer whose text in the file differs from the one that Python writes (``007``)."""
 
     source: str
 
@@ -45,7 +45,7 @@ class SourceInt(int):
 
 
 class SourceFloat(float):
-    """A float whose text in the file is not the one that Python would write (``1.50``)."""
+    """A float whose text in the file differs from the one that Python writes (``1.50``)."""
 
     source: str
 
@@ -70,7 +70,7 @@ def text_of(value: Any) -> str | None:
 
 
 def construct(node: Node) -> Any:
-    """Return the plain value of ``node``; every alias becomes a copy of its own."""
+    """Return the plain value of ``node``; every alias becomes its own copy."""
     if node.tag:
         raise Fault(node, *refused_tag(node.tag))
     if isinstance(node, ScalarNode):
@@ -111,7 +111,7 @@ def _check_key(node: Node, pairs: Iterable[tuple[Node, Node]]) -> None:
 
 
 def _plain(node: ScalarNode) -> Any:
-    """Return what an unquoted scalar is."""
+    """Return the typed value of an unquoted scalar."""
     text: str = node.value
     if text in _WORDS:
         return _WORDS[text]
@@ -130,7 +130,7 @@ def _plain(node: ScalarNode) -> Any:
 
 def _integer(node: Node, text: str) -> int:
     digits = text.lstrip("+-").lstrip("0") or "0"
-    # int() refuses texts of some thousand digits, so their length is looked at first.
+    # int() refuses texts of some thousand digits, so the length is checked first.
     number = int(digits) if len(digits) <= _DIGITS_MAX else 2**64
     number = -number if text[0] == "-" else number
     if not -(2**63) <= number < 2**63:
