@@ -1,1 +1,4 @@
-"""Provider protocols: request bytes to context, reply to bytes or server-sent events. Pure."""
+"""Provider protocols: from request bytes to a context, from a reply to bytes or server-sent events.
+
+Pure.
+"""

@@ -1,14 +1,14 @@
-"""What a message carries beside its text, and where its ``data`` keeps it.
+"""Attachments and other parts of a message beside its text, and their keys in ``data``.
 
 The keys are the same for every protocol, so that one claim fits all of them::
 
-    parts:      images, documents and files, by reference: an address, or the digest of what was
-                inline; the content shows each as ``[image …]``
+    parts:      images, documents and files, by reference: an address, or the digest of inline
+                bytes; the content shows each as ``[image …]``
     reasoning:  the model's reasoning, as the provider's own parts
-    items:      what tools did that the provider runs itself, as the provider's own parts
+    items:      actions of tools that the provider runs, as the provider's own parts
     refusal:    the text in which the model refused; it is the content too
     is_error:   a tool's result is an error
-    value:      what the text is in JSON, beside any of the others
+    value:      the text parsed as JSON, if there is also one of the others
 
 A message with none of these whose text is a JSON object or list has that value as its ``data``.
 """
@@ -35,7 +35,7 @@ _DIGITS: Final = 12
 
 
 def inline(kind: str, encoded: str, media_type: str, name: str = "") -> Extras:
-    """Return a part whose bytes stood in the request: it is known by their digest."""
+    """Return a part with its bytes in the request; their digest identifies it."""
     try:
         content = b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
@@ -57,7 +57,7 @@ def _named(part: Extras, name: str) -> Extras:
 
 
 def placeholder(part: Mapping[str, Any]) -> str:
-    """Return what a text shows of a part: ``[image https://…]``, ``[document report.pdf]``."""
+    """Return the text that stands for a part: ``[image https://…]``, ``[document report.pdf]``."""
     source = part.get("url") or part.get("id") or part.get("name") or ""
     if not source and "sha256" in part:
         source = f"sha256:{part['sha256'][:_DIGITS]}"
@@ -67,7 +67,7 @@ def placeholder(part: Mapping[str, Any]) -> str:
 
 
 def added(extras: Extras, key: str, item: JsonValue) -> None:
-    """Add an item to those that the extras have under a key."""
+    """Append an item to the list under a key of the extras."""
     extras.setdefault(key, []).append(item)
 
 
@@ -80,16 +80,16 @@ def data_of(text: str, extras: Extras) -> JsonValue:
 
 
 def is_failed(message: Message) -> bool:
-    """Return whether a tool's message tells a failure, as its provider's words for that say."""
+    """Return whether a tool's message is a failure, by its provider's marker."""
     data = message.data
     is_marked = isinstance(data, dict) and data.get(IS_ERROR) is True
     return is_marked and data != as_json(message.content)
 
 
 def parts_in(message: Message, key: str) -> list[Mapping[str, Any]]:
-    """Return the provider's own parts that an assistant's message has under a key.
+    """Return the provider's own parts under a key of an assistant's message.
 
-    A structured reply may itself have a field such as ``reasoning``; its text tells.
+    A structured reply may itself have a field such as ``reasoning``; its text shows that.
     """
     data = message.data
     if not isinstance(data, Mapping) or as_json(message.content) == data:

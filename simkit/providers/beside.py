@@ -1,6 +1,6 @@
-"""What providers send beside text and calls, as far as it is the same for all of them.
+"""Extras of responses beside text and calls, as far as all providers share them.
 
-Streams are made from the whole body, so whatever is merged into that is in them, too.
+Streams are made from the whole body, so they contain everything that is merged into it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _WORDS: Final = re.compile(r"\s*\S+|\s+$")
 
 
 def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
-    """Return a body with what ``raw`` has: mappings key by key, lists item by item.
+    """Return a body with ``raw`` merged in: mappings key by key, lists item by item.
 
-    Raises WireInvalid where the one is a mapping or a list and the other is none.
+    Raise WireInvalid if only one of the two is a mapping, or a list.
     """
     if isinstance(body, Mapping) and isinstance(raw, Mapping):
         new = {key: merged(body.get(key), value, f"{at}.{key}") for key, value in raw.items()}
@@ -38,27 +38,30 @@ def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
 
 
 def with_raw(body: dict[str, Any], reply: OutgoingReply) -> dict[str, Any]:
-    """Return a response's body with what the reply's ``raw`` adds to it."""
+    """Return a response's body with the reply's ``raw`` merged in."""
     merged_body: dict[str, Any] = merged(body, reply.extras.raw or {})
     return merged_body
 
 
 def tokens_of(reply: OutgoingReply) -> Sequence[Token]:
-    """Return the tokens of a text: as they are scripted, else its words, each certain."""
+    """Return the tokens of a text: the scripted ones, else its words, each with probability 1."""
     if reply.extras.logprobs:
         return reply.extras.logprobs
     return [Token(word, 0.0) for word in _WORDS.findall(reply.message.content)]
 
 
 def expect_asked(reply: OutgoingReply, is_asked: bool, how: str) -> bool:
-    """Return whether probabilities are asked for; raise WireInvalid where a script has some."""
+    """Return whether the request asks for probabilities.
+
+    Raise WireInvalid if it does not and the script gives some.
+    """
     if reply.extras.logprobs and not is_asked:
         raise WordUnasked(f"the request does not ask for them, with {how}", "logprobs")
     return is_asked
 
 
 def shares(items: Sequence[Any], texts: Sequence[str], pieces: Sequence[str]) -> Iterator[Any]:
-    """Yield, for each piece of a text, those items whose own text begins in it."""
+    """Yield, for each piece of a text, the items whose own text begins in it."""
     place, begins, ends = 0, 0, 0
     for number, piece in enumerate(pieces):
         ends += len(piece)
@@ -71,17 +74,17 @@ def shares(items: Sequence[Any], texts: Sequence[str], pieces: Sequence[str]) ->
 
 
 def signature_of(thinking: Thinking, serial: str) -> str:
-    """Return the signature of a thought, made up where the script has none."""
+    """Return the signature of a thought, generated if the script gives none."""
     return thinking.signature or encoded(serial)
 
 
 def encoded(text: str) -> str:
-    """Return what stands where a provider sends something opaque: the same for the same."""
+    """Return an opaque value for a text; equal texts give equal values."""
     return b64encode(f"simkit {text}".encode()).decode()
 
 
 def queries(citations: Sequence[Citation]) -> dict[str, list[Citation]]:
-    """Return what was searched for, each with the pages that were found, in order."""
+    """Return the search queries in order, each with the pages found."""
     by_query: dict[str, list[Citation]] = {}
     for citation in citations:
         pages = by_query.setdefault(citation.query, [])

@@ -1,4 +1,4 @@
-"""Fields of foreign JSON, read one by one: whatever is wrong is a WireInvalid naming the field."""
+"""Fields of foreign JSON: every invalid field is a WireInvalid that names it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def record_of(body: bytes | str, field: str = "body") -> Record:
-    """Return the object that a JSON text is; raise WireInvalid if it is none."""
+    """Return the object in a JSON text; raise WireInvalid for anything else."""
     try:
         value = _decode(body)
     except RecursionError:
         raise WireInvalid("is nested too deep", field) from None
-    # A body that is not UTF-8, or that has half a surrogate pair, is no DecodeError.
+    # A body that is not UTF-8, or has half a surrogate pair, raises no DecodeError.
     except (msgspec.DecodeError, UnicodeError) as problem:
         raise WireInvalid(f"is not JSON: {problem}", field) from None
     return typed(value, dict, field)
@@ -55,7 +55,7 @@ def json_text(value: JsonValue) -> str:
 
 
 def typed(value: JsonValue, kind: type[T], field: str) -> T:
-    """Return the value if it is of this kind of JSON; a whole number also counts as a number."""
+    """Return the value if it has this JSON type; a whole number also counts as a number."""
     if type(value) is kind:
         return value
     if kind is float and type(value) is int:
@@ -64,7 +64,7 @@ def typed(value: JsonValue, kind: type[T], field: str) -> T:
 
 
 def need(record: Record, key: str, kind: type[T], at: str = "") -> T:
-    """Return a field that must be there; ``at`` is the record's own place."""
+    """Return a required field; ``at`` is the path of the record."""
     value = record.get(key)
     if type(value) is kind:
         return value
@@ -74,7 +74,7 @@ def need(record: Record, key: str, kind: type[T], at: str = "") -> T:
 
 
 def maybe(record: Record, key: str, default: T, at: str = "") -> T:
-    """Return a field of the default's kind; the default where it is missing or null."""
+    """Return an optional field of the default's type; the default if it is missing or null."""
     value = record.get(key)
     if value is None:
         return default
@@ -82,7 +82,7 @@ def maybe(record: Record, key: str, default: T, at: str = "") -> T:
 
 
 def records(record: Record, key: str, at: str = "") -> list[tuple[Record, str]]:
-    """Return the objects of a list with the place of each; none if it is missing or null."""
+    """Return the objects of a list with their paths; none if the list is missing or null."""
     place = under(at, key)
     return [
         (typed(item, dict, f"{place}[{number}]"), f"{place}[{number}]")
@@ -91,12 +91,12 @@ def records(record: Record, key: str, at: str = "") -> list[tuple[Record, str]]:
 
 
 def under(at: str, key: str) -> str:
-    """Return the place of a key inside the record at a place."""
+    """Return the path of a key in the record at a path."""
     return f"{at}.{key}" if at else key
 
 
 def unknown(subject: str, value: str, known: Collection[str], field: str) -> WireInvalid:
-    """Return the error for a word that should be one of those known: ``unknown part 'txt'``."""
+    """Return the error for an unknown word: ``unknown part 'txt'``."""
     guess = near(value, known)
     hint = f"did you mean {guess!r}? " if guess else ""
     return WireInvalid(

@@ -1,7 +1,7 @@
-"""Requests that go on from an earlier response: their context is only whole with that one's.
+"""Chains: requests that continue an earlier response, and their complete contexts.
 
-OpenAI's Responses say ``previous_response_id``, name a ``conversation`` that the provider keeps, or
-single items of earlier replies by id; Anthropic's messages continue a ``thread``.
+OpenAI's Responses give ``previous_response_id``, name a ``conversation`` that the provider keeps,
+or name single items of earlier replies by id; Anthropic's messages continue a ``thread``.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from simkit.providers.http import HttpResponse
 from simkit.providers.values import ParsedRequest, Protocol
 
 Earlier: TypeAlias = Mapping[str, Sequence[Message]]
-"""By the id of a response, or of a conversation: the whole context, and last the reply to it."""
+"""Contexts by the id of a response, or of a conversation; the last message is the reply."""
 
 INSTRUCTIONS: Final = "instructions"
-"""The section of a message that holds for one request only, and not for the next of a chain."""
+"""The section of a message that is valid for one request only, not for the next of a chain."""
 
 REFERENCE: Final = "item_reference"
 
 _ITEM_ID: Final = re.compile(
     r"msg_(?P<text>.+)|rs_(?P<thought>.+)_(?P<place>\d+)|fc_(?P<called>.+)_(?P<call>\d+)"
 )
-"""The ids of what simkit serves; each contains the serial of its response."""
+"""Ids of items that simkit served; each contains the serial of its response."""
 
 
 def chained(request: ParsedRequest, earlier: Earlier) -> ParsedRequest:
-    """Return the request with its whole context; raise WireInvalid for an id never served.
+    """Return the request with its complete context; raise WireInvalid for an unknown id.
 
-    Instructions of earlier requests are not carried over: the provider says so of its own.
+    Instructions of earlier requests are not carried over, as the provider documents.
     """
     if not request.previous and not any(_references(message) for message in request.messages):
         return request
@@ -49,13 +49,12 @@ def chained(request: ParsedRequest, earlier: Earlier) -> ParsedRequest:
 
 
 def is_conversation(previous: str) -> bool:
-    """Return whether what a request goes on from is a conversation, which begins with nothing
-    said."""
+    """Return whether a request continues a conversation, which begins empty."""
     return previous.startswith("conv_")
 
 
 def _named(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield the messages; a result of an earlier request's call gets its tool's name."""
+    """Yield the messages, with tool names added to results of earlier requests' calls."""
     tools = dict[str, str]()
     for message in messages:
         tools.update((call.id, call.name) for call in message.calls)
@@ -76,12 +75,12 @@ def _before(previous: str, earlier: Earlier, protocol: str) -> Sequence[Message]
 
 
 def _references(message: Message) -> list[str]:
-    """Return the ids of the items that stand in place of the message."""
+    """Return the ids of the items that a message consists of."""
     return [str(item["id"]) for item in parts_in(message, ITEMS) if item.get("type") == REFERENCE]
 
 
 def _resolved(message: Message, earlier: Earlier) -> list[Message]:
-    """Return what a message's references stand for: one message for each reply."""
+    """Return the messages that a message's references stand for, one for each reply."""
     by_call = dict[str, Message]()
     for item_id in _references(message):
         match = _ITEM_ID.fullmatch(item_id)
@@ -108,13 +107,13 @@ def _with_item(now: Message, reply: Message, match: re.Match[str], item_id: str)
 
 
 class Chains:
-    """The contexts behind the responses and conversations of one scenario, by their ids."""
+    """The contexts of the responses and conversations of one scenario, by id."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Message, ...]] = {}
 
     def followed(self, model_request: ParsedRequest) -> ParsedRequest:
-        """Return a request with the whole context that it goes on from; raise WireInvalid."""
+        """Return a request with the complete context that it continues; raise WireInvalid."""
         return chained(model_request, self._known)
 
     def remember(
@@ -124,7 +123,7 @@ class Chains:
         model_request: ParsedRequest,
         message: Message,
     ) -> None:
-        """Keep what a later request may go on from."""
+        """Store the context that a later request may continue."""
         if not protocol.keeps_conversations:
             return
         whole = (*model_request.messages, message)

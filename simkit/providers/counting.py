@@ -1,4 +1,4 @@
-"""Requests that ask how many tokens a context has: they are no model calls."""
+"""Requests that count the tokens of a context; they are no model calls."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ENDS: Final = re.compile(
 def counted(
     request: HttpRequest, count: Count, followed: Callable[[ParsedRequest], ParsedRequest]
 ) -> HttpResponse | None:
-    """Answer a request that counts tokens; None for any other one.
+    """Answer a request that counts tokens; None for any other request.
 
-    ``count`` is the counter that claims on contexts use, ``followed`` adds what the provider keeps.
-    Raises WireInvalid where the body is none that the provider counts.
+    ``count`` is the counter of claims on contexts; ``followed`` adds the messages that the provider
+    keeps. Raise WireInvalid for a body that the provider could not count.
     """
     path = path_of(request.url)
     match = _ENDS.search(path)
@@ -49,7 +49,7 @@ def counted(
     url = f"https://{kind}{quote(path)}"
     count_request = HttpRequest("POST", url, request.headers, json_bytes({**body}))
     protocol = protocol_of(count_request)
-    if protocol is None:  # Somebody's own service, which only ends its paths as a provider does.
+    if protocol is None:  # Another service, with paths that only end like a provider's.
         return None
     number = count(followed(protocol.parse_request(count_request)).messages)
     return HttpResponse(200, (("content-type", "application/json"),), (_count_body(kind, number),))

@@ -1,4 +1,4 @@
-"""How providers fail: what is the same for all of them."""
+"""Failures of providers: the parts that all of them share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ ItemT = TypeVar("ItemT")
 
 _DATA: Final = re.compile(rb"^data: ", re.MULTILINE)
 MALFORMED: Final = '{"value": }'
-"""No JSON, and no beginning of any: clients that repair what was cut must refuse it too."""
+"""A text that is no JSON and no beginning of JSON: clients that repair cut JSON must reject it
+too."""
 
 
 _ENDS: Final[Mapping[str, str]] = {"cut_stream": "cut", "stall": "timeout", "truncated": ""}
-"""How a response ends that breaks off: the connection is lost, nothing more comes, or well."""
+"""How a response that breaks off ends: a lost connection, a timeout, or normally."""
 ON_THE_WAY: Final = (*_ENDS, "malformed_frame")
-"""Failures of a good reply that does not come through whole."""
+"""Failures of a good reply that does not arrive completely."""
 
 _KINDS_BY_STATUS: Final[Mapping[int, str]] = {
     401: "authentication",
@@ -38,19 +39,19 @@ _KINDS_BY_STATUS: Final[Mapping[int, str]] = {
 
 
 class Words(msgspec.Struct, frozen=True, gc=False):
-    """How one provider says one failure."""
+    """The words of one provider for one failure."""
 
     status: int
     type: str
     message: str
-    """Empty where the vocabulary's own words serve; ``{model}`` is the model asked."""
+    """Empty for the vocabulary's own message; ``{model}`` is the requested model."""
 
 
 def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
     """Return a failure in a provider's words.
 
-    A status or a message other than the vocabulary's is the scenario's own, and stands; so does a
-    type that the vocabulary does not have.
+    A status or message that differs from the vocabulary's was given by the scenario, and stays; so
+    does a type that the vocabulary does not have.
     """
     words = own.get(fails.kind)
     if words is None:
@@ -65,19 +66,19 @@ def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
 
 
 def unanswered(fails: Fails) -> NoResponse | None:
-    """Return what a client sees where no response comes, None for the other failures."""
+    """Return the missing response that a client gets, or None for other failures."""
     if fails.kind == "timeout" or fails.kind == "connection":
         return NoResponse(fails.kind, fails.message)
     return NoResponse("connection", fails.message) if fails.status == 0 else None
 
 
 def comes_in_stream(fails: Fails, own: Mapping[str, Words]) -> bool:
-    """Report whether a failure is told after a stream began well: its status is then 200."""
+    """Return whether a failure comes after a stream began well, so that its status is 200."""
     return fails.status == 200 and (fails.kind in own or fails.kind not in FAILURES)
 
 
 class Reasons(msgspec.Struct, frozen=True, gc=False):
-    """What one provider gives as the reason for which a reply ends."""
+    """A provider's reasons for the end of a reply."""
 
     ended: str
     cut: str
@@ -85,9 +86,9 @@ class Reasons(msgspec.Struct, frozen=True, gc=False):
 
 
 def told_badly(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[ItemT], str, str]:
-    """Return what a reply that is none says, why it ends, and what the provider adds to that.
+    """Return the content of a broken reply, the reason for its end, and the provider's explanation.
 
-    Where it has a text, that is the failure's message: ``text``, as the provider has it.
+    If the reply has a text, it is the failure's message: ``text``, as the provider has it.
     """
     match fails.kind:
         case "refusal":
@@ -101,7 +102,7 @@ def told_badly(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[Item
 
 
 def damaged(whole: HttpResponse, kind: str) -> HttpResponse:
-    """Return a good response as its client gets it; whole, unless the kind is of `ON_THE_WAY`."""
+    """Return a response as its client gets it; complete, unless the kind is in `ON_THE_WAY`."""
     if kind == "malformed_frame":
         return _misframed(whole)
     ends = _ENDS.get(kind)
@@ -109,7 +110,7 @@ def damaged(whole: HttpResponse, kind: str) -> HttpResponse:
 
 
 def _half(whole: HttpResponse, ends: str) -> HttpResponse:
-    """Break a response off half-way: between chunks, or inside its only one."""
+    """Cut a response half-way: between chunks, or inside its only one."""
     if len(whole.chunks) > 1:
         first_half = whole.chunks[: len(whole.chunks) // 2]
     else:
@@ -118,7 +119,7 @@ def _half(whole: HttpResponse, ends: str) -> HttpResponse:
 
 
 def _misframed(whole: HttpResponse) -> HttpResponse:
-    """Put what is no JSON into a response's middle chunk; an event keeps its name."""
+    """Put invalid JSON into a response's middle chunk; an event keeps its name."""
     chunks = list(whole.chunks)
     middle = len(chunks) // 2
     named = _DATA.search(chunks[middle])
@@ -131,23 +132,23 @@ def _misframed(whole: HttpResponse) -> HttpResponse:
 
 
 def broken(ends: str, is_whole: bool) -> Fails | None:
-    """Return the failure that a response is which did not end well, or not where it should."""
+    """Return the failure of a response that did not end well, or ended too early."""
     kind = "timeout" if ends == "timeout" else "cut_stream"
     return None if is_whole and not ends else Fails(kind, 200, FAILURES[kind].message)
 
 
 def malformed(problem: str) -> Fails:
-    """Return the failure that a reply is whose JSON is none."""
+    """Return the failure of a reply with invalid JSON."""
     return Fails("malformed_json", 200, problem)
 
 
 def seconds_text(seconds: float) -> str:
-    """Return ``2``, or ``0.5`` where the number is not whole."""
+    """Return ``2``, or ``0.5`` if the number is not whole."""
     return str(int(seconds)) if seconds == int(seconds) else str(seconds)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds that a ``retry-after`` header says, or None if it says a date or none."""
+    """Return the seconds in a ``retry-after`` header; None for a date or no number."""
     try:
         seconds = float(text.strip().removesuffix("s"))
     except ValueError:
@@ -156,18 +157,17 @@ def seconds_of(text: str) -> float | None:
 
 
 def patience_ms(request: HttpRequest) -> int | None:
-    """Return how long a client says that it waits, as OpenAI's and Anthropic's do; else None."""
+    """Return the timeout that a client announces, as OpenAI's and Anthropic's do; else None."""
     seconds = seconds_of(header(request.headers, "x-stainless-read-timeout"))
     return None if seconds is None else round(seconds * 1_000)
 
 
 def is_clients_own_attempt(request: HttpRequest) -> bool:
-    """Return whether a client says that it tries again by itself, as OpenAI's and Anthropic's
-    do."""
+    """Return whether a client announces a retry of its own, as OpenAI's and Anthropic's do."""
     return (seconds_of(header(request.headers, "x-stainless-retry-count")) or 0) > 0
 
 
 def kind_of_status(status: int) -> str:
-    """Return the kind of a failure of which nothing else is known."""
+    """Return the kind of a failure of which only the status is known."""
     usual = "invalid_request" if 400 <= status < 500 else "server_error"
     return _KINDS_BY_STATUS.get(status, usual)

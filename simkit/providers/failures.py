@@ -1,4 +1,4 @@
-"""Names under which a scenario asks for a provider's failure: one vocabulary for all drivers."""
+"""Names of provider failures in scenarios: one vocabulary for all drivers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import msgspec
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
-    """One way in which a provider does not answer."""
+    """One way in which a provider fails to answer."""
 
     status: int
-    """The HTTP status; 0 where the connection fails before there is one, 200 where the reply
-    itself is broken."""
+    """The HTTP status; 0 if the connection fails first, 200 if the reply itself is broken."""
     message: str
     is_wire_only: bool = False
-    """Only who reads a provider's bytes can meet it."""
+    """Whether only code that reads a provider's bytes can meet it."""
 
 
 FAILURES: Final[Mapping[str, Failure]] = {
@@ -47,4 +46,4 @@ FAILURES: Final[Mapping[str, Failure]] = {
 }
 
 BROKEN_OFF: Final = ("cut_stream", "stall", "truncated")
-"""Those of which a client has the beginning of a reply, and never its end."""
+"""Failures in which a client gets the beginning of a reply and never its end."""

@@ -1,4 +1,4 @@
-"""One HTTP exchange as plain values: what a client sent, and what it is answered."""
+"""One HTTP exchange as plain values: a client's request, and its response."""
 
 from __future__ import annotations
 
@@ -18,57 +18,58 @@ _SLASHES: Final = re.compile(r"/{2,}")
 def path_of(url: str) -> str:
     """Return the path of a URL as servers read it: decoded, without fragment, query, empty parts.
 
-    This is the one door at which requests are recognised: every protocol looks at this path.
+    Every protocol recognizes its requests by this path.
     """
     path = _HOST.sub("", url).partition("#")[0].partition("?")[0]
     return _SLASHES.sub("/", unquote(path)).rstrip("/")
 
 
 def header(headers: Headers, name: str) -> str:
-    """Return the first header of a name, in any case of letters; empty if there is none."""
+    """Return the first header of a name, in any case; empty if there is none."""
     lower_name = name.lower()
     return next((value for key, value in headers if key.lower() == lower_name), "")
 
 
 class HttpRequest(msgspec.Struct, frozen=True, gc=False):
-    """What a client sent."""
+    """A client's request."""
 
     method: str
-    """In capitals."""
+    """The method in capitals."""
     url: str
-    """Whole: scheme, host, path, query."""
+    """The complete URL: scheme, host, path, query."""
     headers: Headers = ()
     body: bytes = b""
 
 
 class HttpResponse(msgspec.Struct, frozen=True, gc=False):
-    """What a client is answered."""
+    """The response that a client gets."""
 
     status: int
     headers: Headers
-    """Without ``content-length`` and ``transfer-encoding``: a transport knows how it frames."""
+    """Headers without ``content-length`` and ``transfer-encoding``, which depend on the
+    transport."""
     chunks: tuple[bytes, ...]
-    """The body in the pieces in which it arrives; one where nothing is streamed."""
+    """The body in the pieces in which it arrives; one piece without a stream."""
     ends: str = ""
-    """How it ends after the chunks: empty for well, ``cut`` (the connection is lost), ``timeout``
+    """The end after the chunks: empty if normal, ``cut`` (lost connection) or ``timeout``
     (nothing more comes)."""
     waits_ms: tuple[int, ...] = ()
-    """How long each chunk lets wait for it; empty for not at all."""
+    """The delay before each chunk in milliseconds; empty for no delays."""
 
     @property
     def body(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         return b"".join(self.chunks)
 
 
 def bytewise(response: HttpResponse) -> HttpResponse:
-    """Return a response that comes byte by byte: characters, lines and events in pieces."""
+    """Return a response that comes byte by byte, so that characters, lines and events are split."""
     chunks = tuple(bytes((byte,)) for byte in response.body)
     return HttpResponse(response.status, response.headers, chunks, response.ends)
 
 
 class NoResponse(msgspec.Struct, frozen=True, gc=False):
-    """The client is not answered at all."""
+    """The client gets no response."""
 
     kind: str
     """``timeout`` or ``connection``."""

@@ -1,4 +1,4 @@
-"""The provider protocols that are spoken, and which one a request is of."""
+"""The provider protocols that simkit reads, and the protocol of a request."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         generate.PROTOCOL,
     )
 }
-"""All that are spoken, by name; another one is one more module."""
+"""All protocols by name; a new one is one more module."""
 
 
 def protocol_of(request: HttpRequest) -> Protocol | None:
-    """Return the protocol of which a request is a model call; None for any other request."""
+    """Return the protocol of a model call; None for any other request."""
     return next((protocol for protocol in PROTOCOLS.values() if protocol.speaks(request)), None)

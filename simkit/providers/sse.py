@@ -14,14 +14,14 @@ from simkit.providers.http import HttpResponse, header
 
 CONTENT_TYPE: Final = "text/event-stream; charset=utf-8"
 DONE: Final = "[DONE]"
-"""The data of the last event where a protocol, such as OpenAI's chat, says that it is over."""
+"""The data of the last event of protocols that have one, such as OpenAI's chat."""
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _encode = msgspec.json.Encoder().encode
 
 
 def frame(data: JsonValue | str, event: str = "") -> bytes:
-    """Return one event as bytes; a text stands as it is, any other value as compact JSON."""
+    """Return one event as bytes; a text is sent as it is, any other value as compact JSON."""
     if isinstance(data, str):
         lines = b"".join(b"data: %s\n" % line.encode() for line in _LINE_END.split(data))
     else:
@@ -32,9 +32,9 @@ def frame(data: JsonValue | str, event: str = "") -> bytes:
 def events(body: bytes) -> Iterator[tuple[str, str]]:
     """Yield each event's name, empty for none, and its data, as the HTML standard reads a stream.
 
-    Two things are milder. What is not UTF-8, as where a stream was cut inside a character, is
-    replaced. And the last event needs no blank line after it if its data is whole, because servers
-    forget that line; half an event, as where a stream was cut, is none.
+    Two rules are milder. Bytes that are not UTF-8, as in a stream that was cut inside a character,
+    are replaced. And the last event needs no blank line after it if its data is complete, because
+    servers forget that line; an incomplete event, as in a cut stream, is dropped.
     """
     event, data = "", list[str]()
     for line in _LINE_END.split(body.decode("utf-8-sig", "replace")):
@@ -54,8 +54,7 @@ def events(body: bytes) -> Iterator[tuple[str, str]]:
 
 
 def is_stream(response: HttpResponse) -> bool:
-    """Return whether a body is a stream; one whose header does not say so is known by its first
-    word."""
+    """Return whether a body is a stream: by its header, else by its first word."""
     if "text/event-stream" in header(response.headers, "content-type"):
         return True
     return response.body.lstrip().startswith((b"data:", b"event:", b"id:", b":"))
@@ -71,14 +70,15 @@ def _is_whole(data: str) -> bool:
 
 
 _DEFAULT_SIZE: Final = 20
-"""In characters: a stream is then seen to be one, and a long text does not become too many."""
+"""The default size of a piece in characters: small enough that a stream is visible as one, large
+enough that a long text is not too many pieces."""
 
 
 def pieces(text: str, chunks: tuple[int, ...] | int | None = None) -> list[str]:
-    """Return the text in pieces, none of them empty; no piece for an empty text.
+    """Return the text in non-empty pieces; no piece for an empty text.
 
-    ``chunks`` are sizes in characters, of which the last goes on holding, or the number of pieces,
-    the longer ones first; a text with fewer characters than that has one piece for each.
+    ``chunks`` are sizes in characters, the last of which repeats; or the number of pieces, the
+    longer ones first. A text with fewer characters than pieces has one piece for each character.
     """
     if isinstance(chunks, int):
         number = max(1, min(chunks, len(text)))

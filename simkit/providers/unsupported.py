@@ -1,4 +1,4 @@
-"""Requests to model providers in words that simkit does not read: whose they are, and what for."""
+"""Model requests in interfaces that simkit does not read: name the provider and the interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODEL_CALLS: Final = {
 """Interfaces to models, by the end of their paths."""
 _CALLS: Final = {name: re.compile(rf"(?:{pattern})$") for name, pattern in _MODEL_CALLS.items()}
 _ANYWHERE: Final = ("Amazon Bedrock", "Ollama's own interface", "OpenAI's completions")
-"""Interfaces whose servers stand under anybody's names."""
+"""Interfaces whose servers run under any host name."""
 _HOSTS: Final = re.compile(
     r"(?:^|\.)(?:api\.(?:openai|anthropic|cohere|groq|fireworks|deepseek|mistral|perplexity|together"
     r"|cerebras|moonshot|x|replicate|sambanova)\.(?:com|ai|xyz|cn)|openrouter\.ai"
@@ -36,13 +36,13 @@ _OTHER: Final = re.compile(
     r"|/threads(?:/[^/]+(?:/messages)?)?$|/conversations|/cachedContents|/realtime|/videos|/realtime"
     r"|/skills|/oauth|/token$|/corpora|/tunedModels(?:/[^/:]+)?$|operations"
 )
-"""Parts of the paths of what providers offer beside models that answer."""
+"""Parts of the paths of a provider's other services, which are no model calls."""
 
 
 def unspoken(request: HttpRequest) -> str:
-    """Return the interface of a provider that a request speaks, where it may be a model call.
+    """Return the provider's interface that a request uses, if it may be a model call.
 
-    Empty for a request to somebody else, and for what is known to be no model call.
+    Empty for a request to another host, and for a request that is known to be no model call.
     """
     if request.method != "POST":
         return ""

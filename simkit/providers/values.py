@@ -1,4 +1,4 @@
-"""What passes between agents and providers, the same for every protocol."""
+"""Values between agents and providers, the same for every protocol."""
 
 from __future__ import annotations
 
@@ -12,99 +12,103 @@ from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse
 
 JSON: Final[Headers] = (("content-type", "application/json"),)
 OUTPUT_NAME: Final = "output"
-"""What a request calls the schema of its answer, where the protocol wants a name for it."""
+"""The name of an answer's schema in requests, if the protocol requires one."""
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
-    """One tool that a model is offered."""
+    """One tool that is offered to a model."""
 
     name: str
     schema: JsonValue = None
-    """JSON Schema of its arguments; None for a tool that the provider runs itself."""
+    """The JSON Schema of its arguments; None for a tool that the provider runs itself."""
     description: str = ""
 
 
 class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
-    """What one request asks: the context as the provider would see it."""
+    """One request, parsed: the context as the provider would see it."""
 
     protocol: str
     model: str
     messages: tuple[Message, ...]
-    """In order; system instructions first, wherever the protocol carries them. Roles, calls and
-    call ids are as `simkit.core.messages` has them; ``data`` holds what is more than text (JSON
-    results as values, parts such as images by reference, reasoning), without which ``content`` is
-    whole."""
+    """The messages in order; system instructions first, wherever the protocol puts them. Roles,
+    calls and call ids are as in `simkit.core.messages`; ``data`` holds the parts beside text
+    (JSON results as values, parts such as images by reference, reasoning); ``content`` is
+    complete without it."""
     offers: tuple[Offer, ...] = ()
     choice: str = "auto"
     """``auto``, ``none``, ``required``, or the one tool that must be called."""
     output: JsonValue = None
     """The JSON Schema that the answer must satisfy, or None."""
     settings: Mapping[str, JsonValue] = {}
-    """What else the body says (temperature, …), by its own names."""
+    """All other keys of the body (temperature, …), under their own names."""
     is_streamed: bool = False
     previous: str = ""
-    """The response that this one goes on from; ``messages`` hold only what is new."""
+    """The id of the response that this one continues; ``messages`` are then only the new ones.
+    Empty if none."""
     hidden: str = ""
-    """What the provider adds to the context and nobody here can see: ``cachedContents/abc``."""
+    """A part of the context that only the provider knows: ``cachedContents/abc``. Empty if none."""
 
 
 class OutgoingReply(msgspec.Struct, frozen=True, gc=False):
-    """What a model answers, before it is put into a protocol's words."""
+    """A reply of a model, before it is rendered in a protocol."""
 
     serial: str
-    """Makes ids: ``c12``; the same for the same run."""
+    """The base of generated ids: ``c12``; the same in equal runs."""
     message: Message
-    """Role assistant: text, and calls whose ids stand in the response as they are."""
+    """Role assistant: text, and calls with the ids that the response gives them."""
     usage: Usage
-    """Both numbers are there."""
+    """Token counts; both numbers are given."""
     chunks: tuple[int, ...] | int | None = None
-    """How a stream is cut: sizes in characters, or their number; None is a default."""
+    """How a stream is cut: sizes in characters, or their number; None for the default."""
     finish: str = ""
-    """Why the model stopped: empty for the natural reason, or ``length``."""
+    """The finish reason: empty for the natural end, or ``length``."""
     extras: ResponseExtras = NO_EXTRAS
-    """What the provider sends beside text and calls."""
+    """Parts of the response beside text and calls."""
 
 
 class ParsedResponse(msgspec.Struct, frozen=True, gc=False):
-    """What a provider's response says: the opposite of rendering."""
+    """A provider's response, parsed."""
 
     message: Message
     """Role assistant: text, calls with the provider's ids, ``data`` as in `ParsedRequest`."""
     usage: Usage | None = None
     finish: str = ""
-    """Empty for the natural reason; else ``length``, ``refusal``, ``content_filter``, …"""
+    """The finish reason: empty for the natural end; else ``length``, ``refusal``,
+    ``content_filter``, …"""
     id: str = ""
     """The response's id."""
     error: Fails | None = None
-    """The error or broken stream; the message is then what had come before it."""
+    """The error or the break of the stream; the message is then the part before it. None if all
+    went well."""
 
 
 class Protocol(msgspec.Struct, frozen=True):
-    """How one provider's interface is spoken."""
+    """One provider's interface: parsing and rendering."""
 
     name: str
-    """As findings and cassettes name it: ``openai-chat``."""
+    """Its name in findings and cassettes: ``openai-chat``."""
     variables: Mapping[str, str]
     """Environment variables that point a client at a loopback server; ``{url}`` is its address."""
     keys: tuple[str, ...]
-    """Environment variables without which clients refuse to be built."""
+    """Environment variables that clients require on creation."""
     speaks: Callable[[HttpRequest], bool]
-    """Whether a request is a model call of this protocol; looks at method and path only."""
+    """Returns whether a request is a model call of this protocol, by method and path only."""
     parse_request: Callable[[HttpRequest], ParsedRequest]
-    """Reads a request; raises WireInvalid, naming the field."""
+    """Parses a request; raises WireInvalid, naming the field."""
     build_request: Callable[[ParsedRequest], HttpRequest]
-    """Writes a request to the provider's own address, of which ``parse_request`` reads the same
-    again."""
+    """Builds a request to the provider's own address, which ``parse_request`` parses to the same
+    values."""
     served: Callable[[OutgoingReply, ParsedRequest], HttpResponse]
-    """Renders an answer, as a body or as the full event stream; raises WireInvalid, naming the
-    word, for what this provider does not send."""
+    """Renders a reply, as a body or as the full event stream; raises WireInvalid, naming the
+    word, for parts that this provider does not send."""
     failed: Callable[[str, Fails, ParsedRequest], HttpAnswer]
-    """Renders a failure (a serial first) as this provider fails: status, headers, body, broken
-    stream. Every kind of `simkit.providers.failures` is known."""
+    """Renders a failure (the serial first) as this provider does: status, headers, body, broken
+    stream. It knows every kind of `simkit.providers.failures`."""
     parse_response: Callable[[HttpResponse, ParsedRequest], ParsedResponse]
-    """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
+    """Parses a response, streamed or not, complete or cut; raises WireInvalid for an invalid
+    one."""
     call_prefix: str = ""
-    """What the ids of this provider's tool calls begin with, by which programs tell them from those
-    of others; empty where ids are anybody's."""
+    """The prefix of this provider's tool call ids, by which programs recognize them; empty if
+    there is none."""
     keeps_conversations: bool = False
-    """A request may go on from an earlier response by its id."""
+    """Whether a request may continue an earlier response by its id."""

@@ -1,4 +1,4 @@
-"""Content blocks of Anthropic's messages, as they stand in requests and in responses."""
+"""Content blocks of Anthropic's messages, in requests and in responses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from simkit.providers.values import OutgoingReply
 
 THINKING: Final = ("thinking", "redacted_thinking")
 _ITEMS: Final = ("_tool_use", "_tool_result", "compaction")
-"""How kinds end that the provider made itself: its tools' calls and results, its summaries."""
+"""Endings of the kinds that the provider itself makes: calls and results of its tools,
+summaries."""
 _ATTACHED: Final = ("image", "document", "search_result")
 
 Placed: TypeAlias = tuple[Record, str]
-"""A block, and where it stands."""
+"""A block and its path."""
 
 
 def blocks_of(record: Record, at: str, key: str = "content") -> list[Placed]:
-    """Return the blocks of a content; a text is one text block, a missing one none."""
+    """Return the blocks of a content; a text is one text block, a missing content has none."""
     content = record.get(key)
     if isinstance(content, str):
         return [({"type": "text", "text": content}, under(at, key))]
@@ -30,7 +31,7 @@ def blocks_of(record: Record, at: str, key: str = "content") -> list[Placed]:
 
 
 def text_of(blocks: list[Placed], extras: extra.Extras) -> str:
-    """Return the texts, and a placeholder for each block that is none, a line each."""
+    """Return the texts, and a placeholder for each other block, one a line."""
     return "\n".join(_text_of_block(block, at, extras) for block, at in blocks)
 
 
@@ -46,7 +47,10 @@ def result_of(block: Record, at: str, tools: dict[str, str]) -> Message:
 
 
 def assistant_of(blocks: list[Placed]) -> Message:
-    """Read what a model said. Its text blocks are one text, which citations may have split."""
+    """Parse an assistant's message.
+
+    Its text blocks are joined, since citations may have split one text.
+    """
     texts, calls, extras = list[str](), list[ToolCall](), extra.Extras()
     for block, at in blocks:
         kind = need(block, "type", str, at)
@@ -63,7 +67,7 @@ def assistant_of(blocks: list[Placed]) -> Message:
 
 
 def _call(block: Record, at: str) -> ToolCall:
-    """Read a call; arguments that are no JSON stand as the text that they are."""
+    """Parse a call; arguments that are no JSON stay a text."""
     args = block.get("input")
     if not isinstance(args, str):
         args = need(block, "input", dict, at)
@@ -71,7 +75,7 @@ def _call(block: Record, at: str) -> ToolCall:
 
 
 def _text_of_block(block: Record, at: str, extras: extra.Extras) -> str:
-    """Return a block as text. A kind that is not known is kept as it is: there are ever more."""
+    """Return a block as text; a block of an unknown kind is kept as JSON."""
     kind = need(block, "type", str, at)
     if kind == "text":
         return need(block, "text", str, at)
@@ -81,7 +85,7 @@ def _text_of_block(block: Record, at: str, extras: extra.Extras) -> str:
 
 
 def _reference(kind: str, block: Record, at: str) -> extra.Extras:
-    """Return an attachment without its bytes; a text inside it is kept, as the model reads it."""
+    """Return an attachment without its bytes; a text in it stays, because the model reads it."""
     name = maybe(block, "title", "", at)
     source = block.get("source")
     if isinstance(source, str):
@@ -103,9 +107,9 @@ def _reference(kind: str, block: Record, at: str) -> extra.Extras:
 
 
 def blocks_said(message: Message, reply: OutgoingReply | None = None) -> list[dict[str, JsonValue]]:
-    """Return the blocks that a message is, in the order in which the provider sends them.
+    """Return a message as blocks, in the order in which the provider sends them.
 
-    ``reply`` has what a script says beside.
+    ``reply`` gives the extras of a scripted reply.
     """
     reasoning = extra.parts_in(message, extra.REASONING)
     thinking_blocks = [dict(block) for block in reasoning if block.get("type") in THINKING]
@@ -136,7 +140,7 @@ def _thought(thinking: Thinking, serial: str) -> dict[str, JsonValue]:
 
 
 def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str, JsonValue]]:
-    """Yield the search of the provider's own, and what it found."""
+    """Yield the provider's own search, and its results."""
     for number, (query, pages) in enumerate(queries(citations).items()):
         call = f"srvtoolu_{serial}_{number}"
         sought = {"id": call, "name": "web_search", "input": {"query": query}}
@@ -155,7 +159,7 @@ def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str
 
 
 def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, JsonValue]]:
-    """Yield the text in blocks, of which each cites something, or nothing."""
+    """Yield the text in blocks, split where citations begin and end."""
     done = 0
     for start, end, found_citations in spans_of(text, citations):
         if start > done:
@@ -177,6 +181,6 @@ def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, Jso
 
 
 def input_text(block: Record) -> str:
-    """Return a call's arguments as a stream carries them: JSON, or a text that should be some."""
+    """Return a call's arguments as a stream sends them: JSON, or a text in place of JSON."""
     args = block.get("input")
     return args if isinstance(args, str) else json_text(args)

@@ -1,4 +1,4 @@
-"""Anthropic's messages (``POST /v1/messages``): what a request asks.
+"""Anthropic's messages (``POST /v1/messages``): parsing of requests.
 
 The bodies are those of the current API reference and of the provider's Python library; the beta
 endpoint has the same path and the same body.
@@ -36,7 +36,7 @@ _READ: Final = {
     *("output_config", "output_format", "thread"),
 }
 _OWN_TOOLS: Final = ("bash_", "browser_", "computer_", "memory_", "text_editor_")
-"""Tools that Anthropic defines and the client runs: their arguments are checked by nobody."""
+"""Tools that Anthropic defines and the client runs: nobody checks their arguments."""
 
 
 def _speaks(request: HttpRequest) -> bool:
@@ -73,7 +73,7 @@ def _read(body: Record) -> ParsedRequest:
 
 
 def _previous(body: Record) -> str:
-    """Return the response from which a thread goes on, whose context the provider keeps."""
+    """Return the id of the response that a thread continues; the provider keeps its context."""
     thread = maybe(body, "thread", dict[str, JsonValue]())
     if not thread:
         return ""
@@ -84,14 +84,14 @@ def _previous(body: Record) -> str:
 
 
 def _system(body: Record) -> list[Message]:
-    """Read the instructions, which each request of a thread says anew; an empty text is none."""
+    """Parse the instructions, which each request of a thread repeats; an empty text gives none."""
     text = text_of(blocks_of(body, "", "system"), {})
     section = INSTRUCTIONS if body.get("thread") else ""
     return [Message("system", text, section=section)] if text else []
 
 
 def _messages(item: Record, at: str, tools: dict[str, str]) -> list[Message]:
-    """Read one message; one of the user's that brings results is several."""
+    """Parse one message; a user's message with tool results becomes several."""
     role = need(item, "role", str, at)
     if role not in _ROLES:
         raise unknown("role", role, _ROLES, under(at, "role"))
@@ -106,7 +106,7 @@ def _messages(item: Record, at: str, tools: dict[str, str]) -> list[Message]:
 
 
 def _results(blocks: list[Placed], role: str, tools: dict[str, str]) -> list[Message]:
-    """Read the tools' results as messages of their own, before what the user says with them."""
+    """Parse tool results as messages of their own, before the user's text."""
     messages, rest = list[Message](), list[Placed]()
     for block, at in blocks:
         if need(block, "type", str, at) == "tool_result":
@@ -130,7 +130,7 @@ def _offer(tool: Record, at: str) -> Offer:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
-    """Read which tools may be called, and whether only one at a time."""
+    """Parse which tools may be called, and whether only one at a time."""
     if body.get("tool_choice") is None:
         return "auto", {}
     choice = need(body, "tool_choice", dict)
@@ -145,7 +145,7 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
 
 
 def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
-    """Read the answer's schema; before ``output_config`` there was ``output_format``."""
+    """Parse the schema of the answer: ``output_config``, or the older ``output_format``."""
     config = dict(maybe(body, "output_config", dict[str, JsonValue]()))
     place, form = "output_config.format", config.pop("format", None)
     if form is None:

@@ -1,4 +1,4 @@
-"""Anthropic's messages: what a response says."""
+"""Anthropic's messages: parsing of responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FINISHES: Final = {
     **dict.fromkeys(("", "end_turn", "tool_use", "stop_sequence"), ""),
     **dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length"),
 }
-"""Reasons that have a name of our own; the others keep theirs."""
+"""Finish reasons with a name of simkit's; others keep theirs."""
 
 _KINDS: Final = {
     "authentication_error": "authentication",
@@ -40,11 +40,11 @@ _ERROR_KINDS: Final = {
     "credit balance": "quota_exceeded",
     "usage limits": "quota_exceeded",
 }
-"""What has no type of its own is known by its words."""
+"""Errors without a type of their own, recognized by their words."""
 
 
 def parse_response(response: HttpResponse, _: ParsedRequest) -> ParsedResponse:
-    """Read a response, streamed or not, whole or cut; raise WireInvalid if it is none."""
+    """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
     try:
         return _parse_body(response)
     except RecursionError:
@@ -71,7 +71,7 @@ def _parse_body(response: HttpResponse) -> ParsedResponse:
 
 
 def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
-    """Read a whole message, or as much of it as came."""
+    """Parse a message, complete or as far as it came."""
     message = assistant_of(blocks_of(record, ""))
     finish = maybe(record, "stop_reason", "")
     if finish == "refusal":
@@ -87,7 +87,7 @@ def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
 
 
 def _refusal(record: Record, message: Message) -> Message:
-    """Add why the model refused; where it said nothing else, that is the content too."""
+    """Add why the model refused; without other text, the reason is the content too."""
     details = maybe(record, "stop_details", dict[str, Any]())
     why = maybe(details, "explanation", "", "stop_details")
     if not why or message.content:
@@ -96,7 +96,7 @@ def _refusal(record: Record, message: Message) -> Message:
 
 
 def _usage(usage: Record) -> Usage:
-    """Read what was counted; ``input_tokens`` are only what no cache had to do with."""
+    """Parse the token counts; the provider's ``input_tokens`` exclude cached ones."""
     read = _tokens(usage, "cache_read_input_tokens") or 0
     cache_writes = _tokens(usage, "cache_creation_input_tokens") or 0
     input_tokens = _tokens(usage, "input_tokens")
@@ -115,7 +115,7 @@ def _tokens(usage: Record, key: str) -> int | None:
 
 
 def _refused(response: HttpResponse) -> Fails:
-    """Read a response with an error status; a proxy's may hold anything."""
+    """Parse a response with an error status; a proxy's body may be anything."""
     try:
         fails = _error(record_of(response.body), response.status)
     except WireInvalid:
@@ -140,7 +140,7 @@ def _fails(type: str, message: str, status: int) -> Fails:
 
 
 class _Stream:
-    """A message as its events make it."""
+    """A message, built from the events of a stream."""
 
     def __init__(self) -> None:
         self.message: dict[str, Any] = {}
@@ -150,7 +150,7 @@ class _Stream:
         self._inputs: dict[int, str] = {}
 
     def add(self, event: Record, at: str, status: int) -> None:
-        """Take one event; kinds that are not known say nothing, as the API reference asks."""
+        """Process one event; unknown kinds are ignored, as the API reference asks."""
         match need(event, "type", str, at):
             case "message_start":
                 self.message = {**need(event, "message", dict, at), "content": []}
@@ -196,7 +196,7 @@ class _Stream:
         self.message = {**self.message, **delta, "usage": {**usage, **known}}
 
     def blocks(self) -> list[dict[str, Any]]:
-        """Return the blocks, those too that are still without an end."""
+        """Return the blocks, including unfinished ones."""
         for index, text in self._inputs.items():
             if text:
                 self._blocks[index]["input"] = _input(text)
@@ -204,7 +204,7 @@ class _Stream:
 
 
 def _input(text: str) -> Any:
-    """Return a call's arguments, as the text that they are where that is no JSON object."""
+    """Parse a call's arguments; a text that is no JSON object stays a text."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

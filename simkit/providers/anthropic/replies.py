@@ -1,4 +1,4 @@
-"""Anthropic's messages: what a response says, rendered and read.
+"""Anthropic's messages: rendering of responses.
 
 The events of a stream are those of the API reference, in its order: ``message_start``; for each
 block a start, deltas and a stop, with a ``ping`` after the first start; ``message_delta`` with the
@@ -51,11 +51,11 @@ OWN: Final[Mapping[str, Words]] = {
         402, "billing_error", "Your credit balance is too low to access the Anthropic API."
     ),
 }
-"""The failures that have an error's body: https://platform.claude.com/docs/en/api/errors."""
+"""Failures with an error body: https://platform.claude.com/docs/en/api/errors."""
 
 
 class _Reply(msgspec.Struct, frozen=True):
-    """One message of the model's, before it is a body or a stream."""
+    """A message of the model, before it becomes a body or a stream."""
 
     serial: str
     blocks: list[dict[str, JsonValue]]
@@ -63,15 +63,15 @@ class _Reply(msgspec.Struct, frozen=True):
     usage: Usage = Usage(0, 0)
     chunks: tuple[int, ...] | int | None = None
     explanation: str = ""
-    """Why the model refused."""
+    """Why the model refused; empty if it did not."""
     searches: int = 0
-    """How often the provider's own search was used."""
+    """The number of searches with the provider's own tool."""
     raw: Mapping[str, JsonValue] | None = None
     """Merged into the body."""
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Render an answer, as a body or as the full event stream."""
+    """Render a reply, as a body or as the full event stream."""
     reason = "tool_use" if reply.message.calls else "end_turn"
     if reply.finish == "length":
         reason = "max_tokens"
@@ -94,7 +94,7 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure; one whose status is 200 is told by an ``error`` event in the stream."""
+    """Render a failure; one with status 200 is an ``error`` event in the stream."""
     if fails.kind in _BROKEN:
         return _broken(serial, fails, request)
     if (nothing := failing.unanswered(fails)) is not None:
@@ -109,7 +109,7 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
         started = _rendered(_Reply(serial, [], "end_turn"), request)
         chunks = (started.chunks[0], sse.frame(error, "error"))
         return HttpResponse(200, started.headers, chunks)
-    # Anthropic's own clients try again after most failures, unless they are told not to.
+    # Anthropic's clients retry most failures, unless a header says not to.
     retry = ("x-should-retry", "false")
     if fails.retry_after is not None:
         retry = ("retry-after", failing.seconds_text(fails.retry_after))
@@ -118,7 +118,7 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
 
 
 _STOPPED: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
-"""What a stream says of the message at its end."""
+"""The fields of a message that a stream sends at its end."""
 _BROKEN: Final = (
     "refusal",
     "malformed_json",
@@ -131,7 +131,7 @@ _REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="r
 
 
 def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
-    """Render a reply that is none."""
+    """Render a broken reply."""
     if fails.kind == "malformed_json":
         reply = _malformed(serial, request)
     else:
@@ -142,7 +142,7 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:
-    """Break a call's arguments where a stream can carry that, else the text."""
+    """Break a call's arguments if a stream can send them broken, else the text."""
     own = [offer.name for offer in request.offers if offer.schema is not None]
     if request.is_streamed and request.output is None and own:
         name = request.choice if request.choice in own else own[0]
@@ -172,7 +172,7 @@ def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
 
 
 def _usage(reply: _Reply) -> Event:
-    """Return what is counted: tokens of the cache are none of the input's here."""
+    """Return the token counts; here the input's exclude cached tokens."""
     usage = reply.usage
     read, cache_writes = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     fields: Event = {
@@ -223,7 +223,7 @@ def _events(body: Event, chunks: tuple[int, ...] | int | None) -> Iterator[Event
 def _started(
     block: dict[str, JsonValue], chunks: tuple[int, ...] | int | None
 ) -> tuple[Event, list[Event]]:
-    """Return a block as its stream begins it, and the deltas that make it whole."""
+    """Return the start of a block in a stream, and the deltas that complete it."""
     match block["type"]:
         case "text":
             events_out = [

@@ -1,4 +1,4 @@
-"""Anthropic's messages: the request that asks something, opposite of reading one."""
+"""Anthropic's messages: building of requests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from simkit.providers.values import JSON, Offer, ParsedRequest
 
 URL: Final = "https://api.anthropic.com/v1/messages"
 TOKENS_MAX: Final = 4096
-"""How long a reply may be where nobody says it: the provider wants a number in each request."""
+"""The maximum length of a reply in tokens if nobody gives it: the provider requires a number."""
 _ONE_AT_A_TIME: Final = "disable_parallel_tool_use"
 _CHOICES: Final = {"none": "none", "required": "any", "auto": "auto"}
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Return the request; what is read from it is what it was made of.
+    """Build the request; parsing it gives the same values again.
 
-    The system messages at the front are the request's instructions, a text block each; others stand
-    where they stand. Results of tools that come one after the other are one message of the user's,
-    as the provider wants those of parallel calls.
+    Leading system messages become the request's instructions, a text block each; others keep their
+    places. Consecutive tool results are one message of the user, as the provider requires for
+    parallel calls.
     """
     front = list(takewhile(lambda message: message.role == "system", request.messages))
     system = [{"type": "text", "text": message_.content} for message_ in front if message_.content]

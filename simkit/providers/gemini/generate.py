@@ -1,7 +1,7 @@
-"""Gemini's generateContent, on Google's API for developers and on Vertex: what a request asks.
+"""Gemini's generateContent, on Google's API for developers and on Vertex: parsing of requests.
 
-The interface is protocol buffers as JSON, so every key may be in camel or in snake case; settings
-are given in camel case.
+The interface is protocol buffers as JSON, so every key may be in camel or snake case; simkit
+returns settings in camel case.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _read(request: HttpRequest, body: Record) -> ParsedRequest:
     settings |= {key: value for key, value in generation.items() if key not in _OUTPUT}
     is_streamed = path["verb"] == "streamG"
     if is_streamed and not re.search(r"[?&]alt=sse(?:[&#]|$)", request.url):
-        # Without `alt=sse` the stream is one JSON list, in pieces.
+        # Without `alt=sse` the stream is one JSON list, sent in pieces.
         settings["alt"] = "json"
     return ParsedRequest(
         protocol="gemini",
@@ -105,7 +105,7 @@ def _system(body: Record) -> list[Message]:
 
 
 def _messages(content: Record, at: str, calls: Numbered) -> list[Message]:
-    """Read one content; one that brings results is several messages, they first."""
+    """Parse one content; one with tool results becomes several messages, results first."""
     role = maybe(content, "role", "user", at) or "user"
     if role not in _ROLES:
         raise unknown("role", role, _ROLES, under(at, "role"))
@@ -135,7 +135,7 @@ def _offers(tool: Record, at: str) -> list[Offer]:
 
 
 def _offer(declared: Record, at: str) -> Offer:
-    """Read one function; one without parameters takes an empty object."""
+    """Parse one function; without parameters it takes an empty object."""
     schema: JsonValue = {"type": "object", "properties": {}}
     if declared.get("parametersJsonSchema") is not None:
         schema = need(declared, "parametersJsonSchema", dict, at)
@@ -146,7 +146,10 @@ def _offer(declared: Record, at: str) -> Offer:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, Any]]:
-    """Read which functions may be called; what `ParsedRequest.choice` cannot hold is a setting."""
+    """Parse which functions may be called.
+
+    Parts that `ParsedRequest.choice` cannot hold are settings.
+    """
     config = camel_keys(maybe(body, "toolConfig", dict[str, JsonValue]()))
     place = "toolConfig.functionCallingConfig"
     calling = camel_keys(maybe(config, "functionCallingConfig", dict[str, Any](), "toolConfig"))
@@ -170,7 +173,7 @@ def _choice(body: Record) -> tuple[str, dict[str, Any]]:
 
 
 def _output(generation: Record) -> JsonValue:
-    """Read the answer's schema; for JSON without a schema, one that takes any."""
+    """Parse the answer's schema; JSON without a schema gives one that allows any value."""
     at = "generationConfig"
     if generation.get("responseJsonSchema") is not None:
         return need(generation, "responseJsonSchema", dict, at)

@@ -1,4 +1,4 @@
-"""Where the text of one of Gemini's candidates comes from, and how probable it is."""
+"""Sources and probabilities of the text of one of Gemini's candidates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def grounded(reply: OutgoingReply) -> dict[str, Any]:
     for start, end, citations_ in spans_of(text, citations):
         segment = {"endIndex": len(text[:end].encode()), "text": text[start:end]}
         if start:
-            # A number that is 0 is left out, as in all of Google's JSON.
+            # A 0 is left out, as in all of Google's JSON.
             segment = {"startIndex": len(text[:start].encode()), **segment}
         cited = [places[citation.url] for citation in citations_]
         supports.append({"segment": segment, "groundingChunkIndices": cited})
@@ -36,7 +36,7 @@ def grounded(reply: OutgoingReply) -> dict[str, Any]:
 
 
 def probable(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
-    """Return how probable each token is, where a request asks for that."""
+    """Return the probability of each token, if a request asks for it."""
     is_asked = request.settings.get("responseLogprobs") is True
     if not expect_asked(reply, is_asked, "`responseLogprobs: true`"):
         return {}

@@ -1,4 +1,4 @@
-"""Gemini's generateContent: what a response says, read."""
+"""Gemini's generateContent: parsing of responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FINISHES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "MODEL_ARMOR"), "refusal"),
     "MAX_TOKENS": "length",
 }
-"""Reasons that have a name of our own; the others keep theirs, in small letters."""
+"""Finish reasons with a name of simkit's; others keep theirs, in lower case."""
 
 _KINDS: Final[Mapping[str, str]] = {
     "DEADLINE_EXCEEDED": "unavailable",
@@ -43,11 +43,11 @@ _ERROR_KINDS: Final[Mapping[str, str]] = {
     "is overloaded": "overloaded",
     "exceeds the maximum number of tokens": "context_overflow",
 }
-"""What has no status of its own is known by its words."""
+"""Errors without a status of their own, recognized by their words."""
 
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
-    """Read a response, streamed or not, whole or cut; raise WireInvalid if it is none."""
+    """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
     try:
         if response.status >= 400:
             return ParsedResponse(Message("assistant"), error=_refused(response))
@@ -84,7 +84,7 @@ def _parse_body(response: HttpResponse, calls: Numbered) -> ParsedResponse:
 
 
 def _listed(body: bytes) -> tuple[list[Record], bool]:
-    """Return the responses in a list, and whether the list has its end."""
+    """Return the responses in a list, and whether the list is complete."""
     text, records = body.decode("utf-8", "replace").strip(), list[Record]()
     place, decode = 1, json.JSONDecoder().raw_decode
     while True:
@@ -99,7 +99,7 @@ def _listed(body: bytes) -> tuple[list[Record], bool]:
 
 
 class _Stream:
-    """The responses of a stream, or the only one, as the one that they are."""
+    """The response that the parts of a stream make together."""
 
     def __init__(self) -> None:
         self._parts: list[Placed] = []
@@ -110,11 +110,11 @@ class _Stream:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a reason came why there is no more."""
+        """Return whether a finish reason has come."""
         return bool(self._reason) or self._is_blocked
 
     def add(self, body: Record, at: str, status: int) -> None:
-        """Take one response."""
+        """Add one response."""
         if "error" in body:
             self._error = _error(body, status)
             return
@@ -131,7 +131,7 @@ class _Stream:
             self._why = maybe(candidate, "finishMessage", "", place) or self._why
 
     def parse(self, ends: str, is_whole: bool, calls: Numbered) -> ParsedResponse:
-        """Return what they say."""
+        """Return the parsed response of all parts."""
         error = self._error or failing.broken(ends, is_whole)
         if self._reason == "MALFORMED_FUNCTION_CALL" and error is None:
             error = failing.malformed(self._why)
@@ -145,7 +145,7 @@ class _Stream:
 
 
 def _explained(message: Message, finish: str, why: str) -> Message:
-    """Add why the model refused; where it said nothing else, that is the content too."""
+    """Add why the model refused; without other text, the reason is the content too."""
     if not why or message.content or finish not in ("refusal", "content_filter"):
         return message
     return msgspec.structs.replace(message, content=why, data={extra.REFUSAL: why})
@@ -163,7 +163,7 @@ def _usage(body: Record, at: str) -> Usage | None:
 
 
 def _refused(response: HttpResponse) -> Fails:
-    """Read a response with an error status; a stream's stands in a list, a proxy's is anything."""
+    """Parse a response with an error status: a list in a stream, anything from a proxy."""
     body = response.body.strip()
     if body.startswith(b"["):
         body = body[1:].removesuffix(b"]")
@@ -189,7 +189,7 @@ def _error(body: Record, status: int) -> Fails:
 
 
 def _delay(error: Record) -> float | None:
-    """Return the seconds after which the error's details ask for another try."""
+    """Return the seconds after which the error's details ask for a retry."""
     for detail, at in records(error, "details", "error"):
         if maybe(detail, "@type", "", at).endswith("RetryInfo"):
             return failing.seconds_of(maybe(detail, "retryDelay", "", at))

@@ -1,6 +1,6 @@
-"""Parts of Gemini's contents, as they stand in requests and in responses.
+"""Parts of Gemini's contents, in requests and in responses.
 
-A thought is reasoning. So is the signature under which the provider knows one, wherever it stands:
+A thought is reasoning. So is the signature by which the provider recognizes one, wherever it is:
 ``{"thoughtSignature": …, "call": 0}`` for the first call, without ``call`` for the text.
 """
 
@@ -17,32 +17,32 @@ from simkit.providers.body_reader import Record, json_text, maybe, need, typed, 
 from simkit.providers.gemini.schema import camel, spelled
 
 Placed: TypeAlias = tuple[Record, str]
-"""A part, and where it stands; its own keys are in camel case."""
+"""A part and its path; its own keys are in camel case."""
 
 _ITEMS: Final = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
-"""What tools did that the provider runs itself."""
+"""Actions of tools that the provider runs itself."""
 
 _WRAPPERS: Final = ("output", "result")
-"""Keys under which a function's result stands alone: the API's word, and Google's library's."""
+"""Keys that wrap a function's only result: the API's word, and the one of Google's library."""
 
 
 class Numbered:
-    """The calls of one conversation: gives ids to those without; finds what a result answers."""
+    """The calls of one conversation, with ids for calls without one."""
 
     def __init__(self, count: int = 0) -> None:
-        """``count`` calls came before."""
+        """``count`` is the number of earlier calls."""
         self._count = count
         self._waiting: dict[str, str] = {}
 
     def called(self, call_id: str, name: str) -> str:
-        """Return the id of a call, which is from now on waiting for its result."""
+        """Return the id of a new call, which now waits for its result."""
         self._count += 1
         call = call_id or f"call_{self._count}"
         self._waiting[call] = name
         return call
 
     def answered(self, call_id: str, name: str) -> str:
-        """Return the call that a result answers: by its id, else the first of that name."""
+        """Return the call that a result answers: by its id, else the first call of that name."""
         if not call_id:
             call_id = next((call for call, tool in self._waiting.items() if tool == name), "")
         self._waiting.pop(call_id, None)
@@ -50,7 +50,7 @@ class Numbered:
 
 
 def camel_keys(record: Record) -> dict[str, Any]:
-    """Return a record with its own keys in camel case; of one in both spellings what is said."""
+    """Return a record with its keys in camel case; raise WireInvalid if two spellings differ."""
     fields: dict[str, Any] = {}
     for key, value in record.items():
         name = camel(key)
@@ -62,7 +62,7 @@ def camel_keys(record: Record) -> dict[str, Any]:
 
 
 def parts_of(content: Record, at: str) -> list[Placed]:
-    """Return the parts of a content, none if it has none."""
+    """Return the parts of a content; none if it has none."""
     parts = maybe(content, "parts", list[JsonValue](), at)
     places = [f"{under(at, 'parts')}[{number}]" for number in range(len(parts))]
     return [
@@ -72,12 +72,12 @@ def parts_of(content: Record, at: str) -> list[Placed]:
 
 
 def text_of(parts: Iterable[Placed], extras: extra.Extras) -> str:
-    """Return the texts, and a placeholder for each part that is none, a line each."""
+    """Return the texts, and a placeholder for each other part, one a line."""
     return "\n".join(_text_of_part(part, at, extras) for part, at in parts)
 
 
 def model_of(parts: Iterable[Placed], calls: Numbered) -> Message:
-    """Read what a model said. Its text parts are one text, in the pieces of its stream."""
+    """Parse a model's message. Its text parts are one text, in the pieces of its stream."""
     texts, calls_, extras = list[str](), list[ToolCall](), extra.Extras()
     for part, at in parts:
         if maybe(part, "thought", False, at):
@@ -100,7 +100,7 @@ def model_of(parts: Iterable[Placed], calls: Numbered) -> Message:
 
 
 def _think(part: Record, extras: extra.Extras) -> None:
-    """Add a thought; a stream brings one in pieces, the last of them signed."""
+    """Add a thought; a stream sends it in pieces, the last one signed."""
     thoughts = extras.setdefault(extra.REASONING, [])
     if thoughts and thoughts[-1].get("thought") and "thoughtSignature" not in thoughts[-1]:
         before = thoughts.pop()
@@ -121,7 +121,7 @@ def _call(part: Record, at: str, calls: Numbered) -> ToolCall:
 
 
 def result_of(part: Record, at: str, calls: Numbered) -> Message:
-    """Read a function's result."""
+    """Parse a function's result."""
     function_response, place = (
         need(part, "functionResponse", dict, at),
         under(at, "functionResponse"),
@@ -148,7 +148,7 @@ def result_of(part: Record, at: str, calls: Numbered) -> Message:
 
 
 def _text_of_part(part: Record, at: str, extras: extra.Extras) -> str:
-    """Return a part as text. A kind that is not known is kept as it is: there are ever more."""
+    """Return a part as text; a part of an unknown kind is kept as JSON."""
     if isinstance(part.get("text"), str):
         return str(part["text"])
     for key in ("inlineData", "fileData"):
@@ -175,7 +175,7 @@ def _reference(data: Record, at: str) -> extra.Extras:
 
 
 def parts_said(message: Message, thinking: Thinking | None = None) -> list[dict[str, Any]]:
-    """Return the parts that a message is, in the order in which the provider sends them."""
+    """Return a message as parts, in the order in which the provider sends them."""
     reasoning = [*extra.parts_in(message, extra.REASONING), *_thoughts(message, thinking)]
     signatures = {
         item.get("call"): item["thoughtSignature"]
@@ -193,7 +193,7 @@ def parts_said(message: Message, thinking: Thinking | None = None) -> list[dict[
 
 
 def _thoughts(message: Message, thinking: Thinking | None) -> Iterator[dict[str, Any]]:
-    """Yield a thought; its signature stands at the first call, or at the text."""
+    """Yield a thought; its signature is at the first call, or at the text."""
     if thinking is None:
         return
     if thinking.text is not None:

@@ -1,7 +1,7 @@
-"""Gemini's generateContent: what a response says, rendered.
+"""Gemini's generateContent: rendering of responses.
 
-A stream is whole responses, each with one more piece of the text or one more call; the last one
-has the reason why the model stopped, and all tokens.
+A stream consists of complete responses, each with one more piece of text or one more call; the last
+one has the finish reason and the token counts.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ OWN: Final[Mapping[str, Words]] = {
         "You exceeded your current quota, please check your plan and billing details.",
     ),
 }
-"""The failures that have an error's body: https://ai.google.dev/gemini-api/docs/troubleshooting.
+"""Failures with an error body: https://ai.google.dev/gemini-api/docs/troubleshooting.
 
-A prompt that the content filter stops is none of them: it is a response without candidates.
+A prompt that the content filter stops is not among them: its response has no candidates.
 """
 
 
@@ -77,15 +77,15 @@ class _Reply(msgspec.Struct, frozen=True):
     usage: Usage = Usage(0, 0)
     chunks: tuple[int, ...] | int | None = None
     explanation: str = ""
-    """What the provider adds to the reason."""
+    """The provider's explanation of the finish reason."""
     own: Mapping[str, Any] = {}
-    """What else the candidate has: where its text comes from, how probable it is."""
+    """Other fields of the candidate: sources of its text, probabilities."""
     raw: Mapping[str, Any] | None = None
     """Merged into the body."""
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Render an answer, as a body or as the full stream."""
+    """Render a reply, as a body or as the full stream."""
     reason = {"": "STOP", "length": "MAX_TOKENS"}.get(reply.finish, reply.finish.upper())
     parts = parts_said(reply.message, reply.extras.thinking)
     own = {**grounded(reply), **probable(reply, request)}
@@ -98,7 +98,7 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure; one whose status is 200 is told inside the stream."""
+    """Render a failure; one with status 200 comes inside the stream."""
     if fails.kind == "empty_choices":
         return _framed([{**_body(_Reply(serial, [], ""), request), "candidates": []}], request)
     if fails.kind in _BROKEN:
@@ -139,7 +139,7 @@ _REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFET
 
 
 def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
-    """Render a reply that is none."""
+    """Render a broken reply."""
     if fails.kind == "malformed_json":
         reply = _malformed(serial, request)
     else:
@@ -149,7 +149,7 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:
-    """Break the text; a call that is no JSON never leaves the provider, which says so instead."""
+    """Break the text; this provider reports a call with invalid JSON instead of sending it."""
     own = [offer.name for offer in request.offers if offer.schema is not None]
     if request.output is None and own:
         name = request.choice if request.choice in own else own[0]
@@ -182,7 +182,7 @@ def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
 def _first_usage(
     body: Mapping[str, Any], candidate: Mapping[str, Any], part: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a response of a stream that goes on: it has counted only what was sent."""
+    """Return a response of an unfinished stream: it counts only the input."""
     counted = body["usageMetadata"]
     usage_fields = {"candidatesTokenCount": 0, "totalTokenCount": counted["promptTokenCount"]}
     usage = {key: value for key, value in counted.items() if key != "thoughtsTokenCount"}
@@ -197,7 +197,7 @@ def _first_usage(
 def _pieces(
     part: Mapping[str, Any], chunks: tuple[int, ...] | int | None
 ) -> list[Mapping[str, Any]]:
-    """Cut a text; what stands beside it in the part goes with the last piece, or with each."""
+    """Cut a text; other fields of its part go with the last piece, or with each."""
     if not part.get("text"):
         return [part]
     each = {"thought": True} if part.get("thought") else {}
@@ -225,7 +225,7 @@ def _body(reply: _Reply, request: ParsedRequest) -> dict[str, Any]:
 
 
 def _counted(usage: Usage) -> dict[str, Any]:
-    """Return what is counted: thoughts are none of the candidates' tokens here."""
+    """Return the token counts; here the candidates' tokens exclude thoughts."""
     input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
     thought = usage.reasoning_tokens or 0
     if usage.cache_write_tokens:

@@ -1,4 +1,4 @@
-"""Gemini's generateContent: the request that asks something, opposite of reading one."""
+"""Gemini's generateContent: building of requests."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from simkit.providers.values import JSON, Offer, ParsedRequest
 
 URL: Final = "https://generativelanguage.googleapis.com/v1beta/models"
 _OUTSIDE: Final = frozenset({"cachedContent", "labels", "safetySettings", "toolConfig"})
-"""Settings that stand beside ``generationConfig``, not in it."""
+"""Settings beside ``generationConfig``, not in it."""
 _MODES: Final = {"none": "NONE", "required": "ANY"}
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Return the request; what is read from it is what it was made of.
+    """Build the request; parsing it gives the same values again.
 
-    The system messages at the front are the request's instructions, a part each. The protocol knows
-    no others: what the system says later is said to the model as the user's. Results of tools that
-    come one after the other are one content.
+    Leading system messages become the request's instructions, a part each. The protocol has no
+    others: later system messages are sent as the user's. Consecutive tool results are one content.
     """
     front = list(takewhile(lambda message: message.role == "system", request.messages))
     system = [{"text": front_message.content} for front_message in front if front_message.content]
@@ -43,7 +42,7 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     if request.output is not None:
         generation["responseMimeType"] = "application/json"
         generation["responseJsonSchema"] = request.output
-    # Google's own client writes it even where it says nothing.
+    # Google's own client sends it even if it is empty.
     body["generationConfig"] = generation
     verb = "streamGenerateContent?alt=sse" if request.is_streamed else "generateContent"
     url = f"{URL}/{quote(request.model, safe='')}:{verb}"

@@ -1,7 +1,7 @@
 """Gemini's schemas as JSON Schema.
 
 ``parameters`` and ``responseSchema`` are a dialect of OpenAPI 3.0: types in capitals, ``nullable``,
-counts as texts, and every key in snake case too, because the interface reads both.
+counts as texts, and keys in camel or snake case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COUNTS: Final = (
 )
 _LISTS: Final = ("anyOf", "prefixItems")
 _NO_SCHEMA: Final = ("nullable", "propertyOrdering", "example")
-"""Keys that JSON Schema does not have."""
+"""Keys that are not part of JSON Schema."""
 
 _HUMP: Final = re.compile(r"_([a-z0-9])")
 
@@ -30,7 +30,7 @@ def camel(key: str) -> str:
 
 
 def spelled(record: Record, key: str) -> str:
-    """Return how a record spells a key, of which the camel case is given."""
+    """Return the spelling of a camel-case key in a record."""
     if key in record:
         return key
     snake = re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
@@ -38,7 +38,7 @@ def spelled(record: Record, key: str) -> str:
 
 
 def json_schema(schema: Record, at: str) -> JsonValue:
-    """Return a schema as JSON Schema; raise WireInvalid for what is none."""
+    """Return a schema as JSON Schema; raise WireInvalid for an invalid one."""
     schema_out: dict[str, Any] = {}
     for key_, value in schema.items():
         key, place = camel(key_), under(at, key_)
@@ -73,7 +73,7 @@ def _keyword(key: str, value: JsonValue, at: str) -> JsonValue:
 
 
 def _count(value: JsonValue, at: str) -> int:
-    """Read a count; 64-bit integers are texts in Google's JSON."""
+    """Parse a count; 64-bit integers are texts in Google's JSON."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19:
         return int(value)
     if type(value) is int:

@@ -38,7 +38,7 @@ from simkit.providers.values import Offer, ParsedRequest, Protocol
 
 _PATH: Final = "/chat/completions"
 _READ: Final = frozenset({"messages", "model", "response_format", "stream", "tool_choice", "tools"})
-"""What stands in `ParsedRequest` by its own name, and so is no setting."""
+"""Keys that `ParsedRequest` has fields for; all other keys are settings."""
 _CHOICES_MAX: Final = 128
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -51,7 +51,7 @@ def _parse_request(request: HttpRequest) -> ParsedRequest:
     body = record_of(request.body)
     if maybe(body, "n", 1) > _CHOICES_MAX:
         raise WireInvalid(f"{body['n']} answers to one request; at most {_CHOICES_MAX}", "n")
-    # Azure's older clients name the model in the path alone.
+    # Older clients of Azure give the model in the path only.
     model = (
         maybe(body, "model", "") or _deployment(path_of(request.url)) or need(body, "model", str)
     )
@@ -87,7 +87,7 @@ def _messages(body: Record) -> tuple[Message, ...]:
             message = _tool(record, at, need(record, "tool_call_id", str, at), tools)
         elif role == "function":
             name = need(record, "name", str, at)
-            # The legacy interface has no ids: a result is of the last call of its name.
+            # The legacy interface has no ids: a result belongs to the last call of its name.
             last = next((call_id for call_id in reversed(tools) if tools[call_id] == name), "")
             message = _tool(record, at, last, tools)
         elif role in _ROLES:
@@ -157,7 +157,7 @@ def _offers(body: Record) -> tuple[Offer, ...]:
     for tool, at in records(body, "tools"):
         kind = maybe(tool, "type", "custom" if tool.get("custom") else "function", at)
         if kind == "function":
-            # Some clients of compatible servers write the function without its wrapping.
+            # Some clients of compatible servers send the function without its wrapping.
             is_flat = kind not in tool and "name" in tool
             function = tool if is_flat else need(tool, kind, dict, at)
             offers.append(_offer(function, at if is_flat else under(at, kind)))
@@ -178,7 +178,7 @@ def _offer(function: Record, at: str) -> Offer:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
-    """Read which tools may be called; a list of those allowed stays a setting."""
+    """Parse which tools may be called; a list of allowed tools stays a setting."""
     key = "tool_choice" if body.get("tool_choice") is not None else "function_call"
     choice = body.get(key)
     if choice is None:

@@ -1,4 +1,4 @@
-"""What responses of OpenAI's chat completions say, streamed or not, whole or cut."""
+"""OpenAI's chat completions: parsing of responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NATURAL: Final = frozenset({"stop", "tool_calls", "function_call"})
 
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
-    """Read a response, streamed or not, whole or cut; raise WireInvalid if it is none."""
+    """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
     if response.status >= 400:
         return ParsedResponse(Message("assistant"), error=fails_of(response))
     reply = _Reply(f"function_call_{len(request.messages)}")
@@ -46,20 +46,20 @@ def _heard_stream(response: HttpResponse, reply: _Reply) -> ParsedResponse:
         if body.get("error"):
             return reply.parse(fails_in(body["error"], response.status))
         reply.add(body, "delta", at)
-    # Some compatible servers give no reason to finish; who counts tokens and says it is done is.
+    # Some compatible servers send no finish reason; token counts and `[DONE]` prove the end.
     if is_done and (reply.finish or reply.has_usage):
         return reply.parse()
-    # Compatible servers leave out the last event, so only a lost connection makes it missed.
+    # Compatible servers leave out the last event, so only a lost connection counts as cut.
     return reply.parse(broken(response.ends, is_whole=bool(reply.finish)))
 
 
 def reasoning_in(record: Record, at: str) -> str:
-    """Return the reasoning, which compatible servers have under one of two names."""
+    """Return the reasoning, which compatible servers send under one of two names."""
     return maybe(record, "reasoning_content", "", at) or maybe(record, "reasoning", "", at)
 
 
 class _StreamedCall:
-    """One call as it arrives: the id and the name once, the arguments in pieces."""
+    """One call of a stream: the id and the name come once, the arguments in pieces."""
 
     __slots__ = ("arguments", "id", "is_custom", "name")
 
@@ -73,10 +73,10 @@ class _StreamedCall:
 
 
 class _Reply:
-    """One reply as it arrives: a whole message counts as one large delta."""
+    """One reply of a stream; a complete message counts as one large delta."""
 
     def __init__(self, legacy_id: str) -> None:
-        """``legacy_id`` is for a function call, which has no id."""
+        """``legacy_id`` is the id for a legacy function call, which has none."""
         self._legacy_id = legacy_id
         self._id, self.finish = "", ""
         self._usage: Usage | None = None
@@ -85,11 +85,11 @@ class _Reply:
 
     @property
     def has_usage(self) -> bool:
-        """Whether the server said how many tokens it took."""
+        """Return whether the server has sent token counts."""
         return self._usage is not None
 
     def add(self, body: Record, key: str, at: str = "") -> None:
-        """Take a body; ``key`` is what it calls the message."""
+        """Add a body; ``key`` is its name for the message."""
         self._id = self._id or maybe(body, "id", "", at)
         if usage := maybe(body, "usage", dict[str, JsonValue](), at):
             self._usage = _usage(usage, under(at, "usage"))
@@ -122,7 +122,7 @@ class _Reply:
         open_call.arguments.append(maybe(inner, key, "", inside))
 
     def parse(self, error: Fails | None = None) -> ParsedResponse:
-        """Return what has arrived."""
+        """Return the reply as far as it has arrived."""
         extras = Extras()
         if reasoning := "".join(self._reasoning):
             extras[REASONING] = [{"type": "reasoning_text", "text": reasoning}]

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: the request that asks something, opposite of reading one."""
+"""OpenAI's chat completions: building of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ URL: Final = "https://api.openai.com/v1/chat/completions"
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Return the request; what is read from it is what it was made of."""
+    """Build the request; parsing it gives the same values again."""
     body: dict[str, Any] = {
         "model": request.model,
         "messages": [_message(message) for message in request.messages],

@@ -1,4 +1,4 @@
-"""Replies and failures of OpenAI's chat completions, whole or as a stream."""
+"""OpenAI's chat completions: rendering of replies and failures, complete or as a stream."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
 _CUT: Final = ("reasoning_content", "reasoning", "content", "refusal")
-"""The texts of a message, which a stream brings in pieces; all else comes whole."""
+"""Text fields of a message, which a stream sends in pieces; all other fields come whole."""
 _CHOICE: Final = ("index", "message", "logprobs", "finish_reason")
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Render an answer, as a body or as the full event stream."""
+    """Render a reply, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{reply.serial}")
     body = with_raw(_body(reply, request), reply)
     if request.is_streamed:
@@ -64,26 +64,26 @@ def _body(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
 
 
 def _number(request: ParsedRequest) -> int:
-    """Return how many choices are asked for; a reply line is the answer in each of them."""
+    """Return the number of choices that a request asks for; every choice is the same reply line."""
     number = request.settings.get("n")
     return number if isinstance(number, int) and number > 0 else 1
 
 
 def _tier(request: ParsedRequest) -> dict[str, JsonValue]:
-    """Return the tier that serves, where a request names one: `auto` is `default`."""
+    """Return the service tier, if a request names one: `auto` becomes `default`."""
     tier = request.settings.get("service_tier")
     return {"service_tier": "default" if tier == "auto" else tier} if tier else {}
 
 
 def _logprobs(reply: OutgoingReply, request: ParsedRequest) -> JsonValue:
-    """Return how probable each token is, where a request asks for that."""
+    """Return the probability of each token, if a request asks for it."""
     if not expect_asked(reply, request.settings.get("logprobs") is True, "`logprobs: true`"):
         return None
     return {"content": probabilities(reply, request.settings.get("top_logprobs")), "refusal": None}
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure as OpenAI fails: an error, or a reply that is broken."""
+    """Render a failure as OpenAI does: an error, or a broken reply."""
     if (nothing := unanswered(fails)) is not None:
         return nothing
     if (broken := broken_reply(serial, fails, request)) is not None:
@@ -98,7 +98,7 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
 
 
 def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Render what servers are seen to send that have nothing to say, as Azure's do of filters."""
+    """Render a response without choices, as servers send it, for example Azure for its filters."""
     whole = served(reply, request)
     if not request.is_streamed:
         body = {**record_of(whole.body), "choices": []}
@@ -109,7 +109,7 @@ def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpRespon
 
 
 def _fields(reply: OutgoingReply) -> dict[str, JsonValue]:
-    """Return what a message says beside its calls: content, refusal, reasoning, citations."""
+    """Return the fields of a message beside its calls: content, refusal, reasoning, citations."""
     message = reply.message
     refusal = refusal_in(message)
     is_silent = refusal is not None or (message.calls and not message.content)
@@ -125,7 +125,7 @@ def _fields(reply: OutgoingReply) -> dict[str, JsonValue]:
     # Encrypted reasoning, which only the Responses interface has, has no text.
     texts = (part.get("text") for part in parts_in(message, REASONING))
     reasoning = "".join(text for text in texts if isinstance(text, str)) or _thought(reply)
-    # Compatible servers' own field.
+    # A field of compatible servers.
     return {"reasoning_content": reasoning, **fields} if reasoning else fields
 
 
@@ -198,7 +198,7 @@ def _stream(body: dict[str, Any], reply: OutgoingReply, request: ParsedRequest) 
 
 
 def _steps(choice: dict[str, Any], reply: OutgoingReply) -> Iterator[dict[str, JsonValue]]:
-    """Yield one choice, delta by delta; clients take fields of its own from the first."""
+    """Yield one choice, delta by delta; clients read extra fields from the first."""
     message, logprobs = choice["message"], choice["logprobs"]
 
     def step(delta: JsonValue, finish: str | None = None, tokens: JsonValue = None) -> Any:

@@ -1,6 +1,6 @@
-"""How OpenAI's interfaces fail: status, headers and body of each failure, and the way back.
+"""Failures of OpenAI's interfaces: status, headers and body of each, and their parsing.
 
-Source: https://platform.openai.com/docs/guides/error-codes, and the errors as clients log them.
+Source: https://platform.openai.com/docs/guides/error-codes, and errors in logs of clients.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REQUEST: Final = "invalid_request_error"
 
 OWN: Final[Mapping[str, Words]] = {
     "rate_limit": Words(429, "requests", "Rate limit reached for {model}. Please try again later."),
-    # There is no 529 here: an overload is a 503.
+    # OpenAI has no 529: an overload is a 503.
     "overloaded": Words(503, "server_error", "The engine is currently overloaded."),
     "server_error": Words(
         500, "server_error", "The server had an error while processing your request."
@@ -90,7 +90,7 @@ _KINDS_BY_STATUS: Final[Mapping[int, str]] = {
 def error_body(
     fails: Fails, request: ParsedRequest, context_field: str
 ) -> tuple[int, dict[str, JsonValue]]:
-    """Return a failure's status and what OpenAI says of it."""
+    """Return a failure's status and its body."""
     words = worded(fails, OWN, request.model)
     param = context_field if fails.kind == "context_overflow" else None
     code = _CODES.get(fails.kind, fails.kind)
@@ -103,9 +103,9 @@ def error_body(
 
 
 def refused(serial: str, fails: Fails, request: ParsedRequest, context_field: str) -> HttpResponse:
-    """Render a failure before there is a reply; ``context_field`` is where the context stands.
+    """Render a failure before a reply; ``context_field`` is the field that holds the context.
 
-    OpenAI's clients do not try again unless the script says when.
+    OpenAI's clients do not retry unless the script says when.
     """
     status, error = error_body(fails, request, context_field)
     retry = ("x-should-retry", "false")
@@ -116,9 +116,9 @@ def refused(serial: str, fails: Fails, request: ParsedRequest, context_field: st
 
 
 def broken_reply(serial: str, fails: Fails, request: ParsedRequest) -> OutgoingReply | None:
-    """Return what a model says that fails in this way; None for a failure without a reply.
+    """Return the broken reply of a failure; None for a failure without a reply.
 
-    Its words are the failure's message. A reply that is damaged on the way is still whole.
+    Its text is the failure's message. A reply that is damaged on the way is still complete here.
     """
     message, finish = Message("assistant", fails.message), ""
     if fails.kind == "refusal":
@@ -136,7 +136,7 @@ def broken_reply(serial: str, fails: Fails, request: ParsedRequest) -> OutgoingR
 
 
 def _malformed(serial: str, request: ParsedRequest) -> Message:
-    """Break the output where the request asks for one, else a call's arguments, else the text."""
+    """Break the output if the request asks for one, else a call's arguments, else the text."""
     functions = [offer.name for offer in request.offers if offer.schema is not None]
     if request.output is not None or not functions or request.choice == "none":
         return Message("assistant", MALFORMED)
@@ -145,19 +145,19 @@ def _malformed(serial: str, request: ParsedRequest) -> Message:
 
 
 def fails_of(response: HttpResponse) -> Fails:
-    """Read a response with an error status; its body may be anything."""
+    """Parse a response with an error status; its body may be anything."""
     try:
         body = record_of(response.body)
     except WireInvalid:
         text = short(response.body.decode("utf-8", "replace"), 200)
         body = {"message": text or f"HTTP status {response.status}"}
-    # Compatible servers also say {"error": "…"}, {"message": "…"} and {"detail": "…"}.
+    # Compatible servers also send {"error": "…"}, {"message": "…"} and {"detail": "…"}.
     after = _retry_after(response.headers)
     return fails_in(body.get("error") or body, response.status, after)
 
 
 def fails_in(error: JsonValue, status: int, retry_after: float | None = None) -> Fails:
-    """Read what an error body, or an error inside a stream, says."""
+    """Parse an error body, or an error inside a stream."""
     record: Record = error if isinstance(error, dict) else {"message": error}
     message = record.get("message") or record.get("detail")
     text = message if isinstance(message, str) else json_text(message or record)

@@ -1,4 +1,4 @@
-"""Items of OpenAI's Responses interface: what stands in an ``input`` and in an ``output``."""
+"""Items of OpenAI's Responses interface: the elements of ``input`` and ``output``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simkit.providers.chains import REFERENCE
 from simkit.providers.openai.parts import PART_KINDS, arguments_of, content_of, parts_of
 
 Placed: TypeAlias = tuple[Record, str]
-"""An item, and where it stands."""
+"""An item and its path."""
 
 _ROLES: Final = ("system", "developer", "user", "assistant")
 _KNOWN: Final = (
@@ -20,14 +20,15 @@ _KNOWN: Final = (
     *("custom_tool_call_output", REFERENCE, "compaction", "program", "mcp_list_tools"),
     *("mcp_approval_request", "mcp_approval_response"),
 )
-"""Beside these, every kind that ends in ``_call`` or ``_output``: there are ever more."""
+"""Known kinds; kinds that end in ``_call`` or ``_output`` are accepted too, because OpenAI adds
+more."""
 
 _UNSAID: Final = frozenset({"additional_tools", "compaction_trigger", "configuration_update"})
-"""Items that change how the provider works, and say nothing."""
+"""Items that change how the provider works, and have no content."""
 
 
 def messages_of(items: Sequence[Placed]) -> list[Message]:
-    """Read an input. Items of one reply are one message: reasoning, then text, then calls."""
+    """Parse an input. Items of one reply are one message: reasoning, then text, then calls."""
     messages, tools = list[Message](), dict[str, str]()
     group = _Group(tools)
 
@@ -57,7 +58,7 @@ def messages_of(items: Sequence[Placed]) -> list[Message]:
 
 
 def reply_of(items: Sequence[Placed]) -> Message:
-    """Read an output, which is one message."""
+    """Parse an output, which is one message."""
     group = _Group({})
     for item, at in items:
         group.add(item, need(item, "type", str, at), at)
@@ -80,7 +81,7 @@ def _result(item: Record, at: str, tools: dict[str, str]) -> Message:
 
 
 def _output(output: JsonValue, at: str) -> tuple[str, extra.Extras]:
-    """Read a tool's output: a text, content parts, or what a tool of OpenAI's own gives."""
+    """Parse a tool's output: a text, content parts, or the output of one of OpenAI's tools."""
     if type(output) is str:
         return output, {}
     if type(output) is dict and output.get("type") in PART_KINDS:
@@ -91,27 +92,27 @@ def _output(output: JsonValue, at: str) -> tuple[str, extra.Extras]:
 
 
 class _Group:
-    """The items of one reply as they come, and the message that they are."""
+    """The items of one reply as they come, and the message that they make."""
 
     __slots__ = ("_calls", "_extras", "_texts", "_tools")
 
     def __init__(self, tools: dict[str, str]) -> None:
-        """``tools`` takes the names of the tools called, by call id."""
+        """``tools`` receives the names of called tools by call id."""
         self._texts, self._calls = list[str](), list[ToolCall]()
         self._extras, self._tools = extra.Extras(), tools
 
     @property
     def has_said(self) -> bool:
-        """Whether there is more than reasoning and hosted tools so far."""
+        """Return whether there is more than reasoning and hosted tools."""
         return bool(self._texts or self._calls)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing."""
+        """Return whether there are no items."""
         return not self.has_said and not self._extras
 
     def add(self, item: Record, kind: str, at: str) -> None:
-        """Take one item; raise WireInvalid for one that no reply has."""
+        """Add one item; raise WireInvalid if a reply cannot contain it."""
         if kind == "message":
             text, extras = content_of(item, at, glue="")
             self._texts.append(text)
@@ -123,7 +124,7 @@ class _Group:
         elif kind.endswith(("_call", "_output")) or kind in _KNOWN:
             if kind == REFERENCE:
                 need(item, "id", str, at)
-            # What a hosted tool did is no text of the model's.
+            # The action of a hosted tool is no text of the model.
             extra.added(self._extras, extra.ITEMS, item)
         else:
             raise unknown("item", kind, _KNOWN, under(at, "type"))
@@ -136,14 +137,14 @@ class _Group:
         elif kind == "custom_tool_call":
             name, args = need(item, "name", str, at), need(item, "input", str, at)
         else:
-            # The computer, a shell, a patch: tools of OpenAI's that the client runs.
+            # The computer, a shell, a patch: OpenAI's tools that the client runs.
             name = kind.removesuffix("_call")
             args = item.get("action") or item.get("operation") or item.get("arguments") or {}
         self._tools[call_id] = name
         self._calls.append(ToolCall(call_id, name, args))
 
     def message(self) -> Message:
-        """Return the message that the items are."""
+        """Return the message that the items make."""
         text = "".join(self._texts)
         data = extra.data_of(text, self._extras)
         return Message("assistant", text, calls=tuple(self._calls), data=data)

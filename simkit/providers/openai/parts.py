@@ -1,4 +1,4 @@
-"""Content parts and call arguments, as both of OpenAI's interfaces write them."""
+"""Content parts and call arguments, which both of OpenAI's interfaces share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FREE_TEXT: Final[JsonValue] = {"type": "string"}
 
 
 def content_of(record: Record, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
-    """Read ``content``: a text, null or a list of parts, whose texts are joined by ``glue``."""
+    """Parse ``content``: a text, null or a list of parts, joined by ``glue``."""
     content = record.get("content")
     if type(content) is str:
         return content, {}
@@ -30,7 +30,7 @@ def content_of(record: Record, at: str, glue: str = "\n") -> tuple[str, extra.Ex
 
 
 def parts_of(value: JsonValue, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
-    """Read a list of content parts; each that is no text is shown as a placeholder."""
+    """Parse a list of content parts; parts without text become placeholders."""
     texts, extras = list[str](), extra.Extras()
     for number, item in enumerate(typed(value, list, at)):
         place = f"{at}[{number}]"
@@ -113,7 +113,7 @@ PART_KINDS: Final = frozenset(_PARTS)
 
 
 def kind_of_call(call: Record) -> str:
-    """Return ``custom`` or ``function``; some servers send the other one too, empty."""
+    """Return ``custom`` or ``function``; some servers send both, one of them empty."""
     declared = call.get("type")
     if declared in ("custom", "function") and call.get(declared):
         return str(declared)
@@ -121,7 +121,7 @@ def kind_of_call(call: Record) -> str:
 
 
 def arguments_of(text: str) -> JsonValue:
-    """Return a call's arguments: the object that the text is, else the text as it stands."""
+    """Return a call's arguments as an object, or as the text if it is no object."""
     stripped = text.strip()
     if not stripped:
         return {}
@@ -130,14 +130,14 @@ def arguments_of(text: str) -> JsonValue:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Return the opposite of ``arguments_of``."""
+    """Return a call's arguments as text."""
     return call.args if isinstance(call.args, str) else json_text(call.args)
 
 
 def refusal_in(message: Message) -> str | None:
     """Return the text in which an assistant's message refuses, or None.
 
-    A structured reply may itself have a field ``refusal``; its text tells.
+    A structured reply may itself have a field ``refusal``; its text shows that.
     """
     data = message.data
     if not isinstance(data, Mapping) or as_json(message.content) == data:
@@ -152,7 +152,7 @@ def is_custom(name: str, request: ParsedRequest) -> bool:
 
 
 def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:
-    """Return what was heard, as a failure if arguments or an output are there but are no JSON."""
+    """Return the response, with an error if its arguments or output are invalid JSON."""
     message = parsed.message
     for call in message.calls:
         if isinstance(call.args, str) and not is_custom(call.name, request):
@@ -168,7 +168,7 @@ def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:
 
 
 def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValue]]:
-    """Return citations as both interfaces write them, with the places in the text."""
+    """Return citations in the format of both interfaces, with their places in the text."""
     return [
         {"start_index": start, "end_index": end, "url": citation.url, "title": citation.title}
         for start, end, citations_found in spans_of(text, citations)
@@ -177,7 +177,7 @@ def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValu
 
 
 def probabilities(reply: OutgoingReply, top: JsonValue) -> list[dict[str, JsonValue]]:
-    """Return the tokens of a text as both interfaces write them, with ``top`` alternatives."""
+    """Return the tokens of a text in the format of both interfaces, with ``top`` alternatives."""
     rows: list[dict[str, JsonValue]] = []
     for token in tokens_of(reply):
         said_itself = _probability(token.text, token.logprob)
@@ -192,8 +192,10 @@ def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
 
 
 def usage_of(usage: Record, at: str, input_word: str, output_word: str) -> Usage:
-    """Read what was counted; ``input_word`` and ``output_word`` are an interface's words for both
-    sides."""
+    """Parse the token counts.
+
+    ``input_word`` and ``output_word`` are an interface's words for both sides.
+    """
     read = maybe(usage, f"{input_word}_tokens_details", dict[str, JsonValue](), at)
     details = maybe(usage, f"{output_word}_tokens_details", dict[str, JsonValue](), at)
     keys = f"{input_word}_tokens", f"{output_word}_tokens"

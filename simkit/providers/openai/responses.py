@@ -22,7 +22,7 @@ _READ: Final = {
     *("input", "instructions", "model", "previous_response_id", "stream", "text", "tool_choice"),
     "tools",
 }
-"""What stands in `ParsedRequest` by its own name, and so is no setting."""
+"""Keys that `ParsedRequest` has fields for; all other keys are settings."""
 
 
 def _speaks(request: HttpRequest) -> bool:
@@ -36,7 +36,7 @@ def _parse_request(request: HttpRequest) -> ParsedRequest:
     settings = {key: value for key, value in body.items() if key not in _READ}
     return ParsedRequest(
         protocol=PROTOCOL.name,
-        # A stored prompt may bring the model.
+        # A stored prompt may give the model.
         model=maybe(body, "model", "") if body.get("prompt") else need(body, "model", str),
         messages=_messages(body),
         offers=tuple(o for tool, at in records(body, "tools") for o in _offers(tool, at)),
@@ -79,7 +79,7 @@ def _messages(body: Record) -> tuple[Message, ...]:
 def _offers(tool: Record, at: str) -> list[Offer]:
     kind = maybe(tool, "type", "function", at)
     if kind in ("function", "custom") and isinstance(tool.get(kind), dict) and "name" not in tool:
-        # Some clients of compatible servers wrap the function as chat completions do.
+        # Some clients of compatible servers wrap the function as in chat completions.
         tool, at = need(tool, kind, dict, at), under(at, kind)
     description = maybe(tool, "description", "", at)
     if kind == "function":
@@ -94,7 +94,7 @@ def _offers(tool: Record, at: str) -> list[Offer]:
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
-    """Read which tools may be called; a list of those allowed stays a setting."""
+    """Parse which tools may be called; a list of allowed tools stays a setting."""
     key = "tool_choice"
     choice = body.get(key)
     if choice is None:
@@ -111,7 +111,7 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
 
 
 def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
-    """Read the answer's schema, and what else ``text`` says."""
+    """Parse the answer's schema, and the other settings under ``text``."""
     text = maybe(body, "text", dict[str, JsonValue]())
     rest = {key: value for key, value in text.items() if key != "format"}
     left: dict[str, JsonValue] = {"text": rest} if rest else {}

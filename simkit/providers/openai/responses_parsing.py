@@ -1,4 +1,4 @@
-"""What responses of OpenAI's Responses interface say, streamed or not, whole or cut."""
+"""OpenAI's Responses: parsing of responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REASONS: Final = {"max_output_tokens": "length"}
 
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
-    """Read a response, streamed or not, whole or cut; raise WireInvalid if it is none."""
+    """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
     if response.status >= 400:
         return ParsedResponse(Message("assistant"), error=fails_of(response))
     if sse.is_stream(response):
@@ -35,7 +35,7 @@ def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResp
 
 
 def _parse_body(body: Record, at: str, streamed: Message | None) -> ParsedResponse:
-    """Read a response object; some servers send the output only as the stream's events."""
+    """Parse a response object; some servers send the output only as events of the stream."""
     message = reply_of(records(body, "output", at))
     if streamed is not None and not body.get("output"):
         message = streamed
@@ -97,7 +97,7 @@ class _Output:
         self._pieces = dict[int, dict[str, list[str]]]()
 
     def take(self, body: Record, kind: str, at: str) -> None:
-        """Take an event; one that brings nothing of an item is passed over."""
+        """Process an event; events without a part of an item are ignored."""
         if kind in ("response.output_item.added", "response.output_item.done"):
             index = need(body, "output_index", int, at)
             self._items[index] = (need(body, "item", dict, at), under(at, "item"))
@@ -108,7 +108,7 @@ class _Output:
             pieces.setdefault(key, []).append(need(body, "delta", str, at))
 
     def message(self) -> Message:
-        """Return the message that the items are, whole or not."""
+        """Return the message that the items make, complete or not."""
         texts = []
         for index in sorted(self._items):
             item, at = self._items[index]
@@ -125,7 +125,7 @@ _DELTAS: Final = {
 
 
 def _completed(item: Record, pieces: dict[str, list[str]]) -> Record:
-    """Return an item that was opened with the pieces that came for it."""
+    """Return an opened item with the pieces that came for it."""
     item_: dict[str, Any] = dict(item)
     for key, texts in pieces.items():
         text = "".join(texts)

@@ -1,4 +1,4 @@
-"""OpenAI's Responses: the request that asks something, opposite of reading one."""
+"""OpenAI's Responses: building of requests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ URL: Final = "https://api.openai.com/v1/responses"
 
 
 def build_request(request: ParsedRequest) -> HttpRequest:
-    """Return the request; what is read from it is what it was made of.
+    """Build the request; parsing it gives the same values again.
 
-    A reply's calls stand behind its text as items of their own: a message of calls alone behind one
-    that says something becomes part of it.
+    A reply's calls are items after its text: a message with calls only, after one with text,
+    becomes part of that.
     """
     first, rest = request.messages[:1], request.messages
     body: dict[str, Any] = {"model": request.model}
@@ -71,7 +71,7 @@ def _tool(offer: Offer) -> dict[str, Any]:
     described = {"description": offer.description} if offer.description else {}
     if offer.schema == FREE_TEXT:
         return {"type": "custom", "name": offer.name, **described}
-    # Unlike chat completions, Responses take a schema for a strict one unless told otherwise.
+    # Unlike chat completions, Responses treat a schema as strict by default.
     return {
         "type": "function",
         "name": offer.name,

@@ -1,4 +1,4 @@
-"""Replies and failures of OpenAI's Responses, whole or as the full event stream."""
+"""OpenAI's Responses: rendering of replies and failures, complete or as the full event stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ARGUMENTS: Final = {
     "function_call": ("response.function_call_arguments", "arguments"),
     "custom_tool_call": ("response.custom_tool_call_input", "input"),
 }
-"""How the items that are calls stream their arguments: the events, and the field."""
+"""How call items stream their arguments: the events, and the field."""
 _SEARCH: Final = "web_search_call"
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 _LOGPROBS: Final = "message.output_text.logprobs"
@@ -39,11 +39,11 @@ _ECHOED: Final = {
     "temperature": 1.0,
     "top_p": 1.0,
 }
-"""Settings that a response repeats, with what they are where the request says nothing."""
+"""Settings that a response repeats, with their defaults."""
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
-    """Render an answer, as a body or as the full event stream."""
+    """Render a reply, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{reply.serial}")
     if request.is_streamed:
         chunks = tuple(_stream(reply, request))
@@ -53,7 +53,7 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
 
 
 def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure as OpenAI fails: an error, or a reply that is broken."""
+    """Render a failure as OpenAI does: an error, or a broken reply."""
     if (nothing := unanswered(fails)) is not None:
         return nothing
     if (broken := broken_reply(serial, fails, request)) is not None:
@@ -125,7 +125,7 @@ def _usage(usage: Usage) -> _OutputItem:
 
 
 def _items(reply: OutgoingReply, request: ParsedRequest) -> list[_OutputItem]:
-    """Return the output: reasoning, what hosted tools did, the text, the calls."""
+    """Return the output: reasoning, actions of hosted tools, the text, the calls."""
     message = reply.message
     items = [
         item
@@ -151,7 +151,7 @@ def _items(reply: OutgoingReply, request: ParsedRequest) -> list[_OutputItem]:
 
 
 def _reasoning(part: _OutputItem, item_id: str) -> _OutputItem:
-    """Return a reasoning item; the text that chat completions have becomes a summary."""
+    """Return a reasoning item; reasoning text of chat completions becomes a summary."""
     if part.get("type") == "reasoning":
         return {"id": item_id, "summary": [], **part}
     if isinstance(text := part.get("text"), str):
@@ -163,7 +163,7 @@ def _reasoning(part: _OutputItem, item_id: str) -> _OutputItem:
 def _thought(
     thinking: Thinking, reply: OutgoingReply, request: ParsedRequest, item_id: str
 ) -> _OutputItem:
-    """Return what is thought: its text is a summary, its signature the encrypted content."""
+    """Return a thought: its text is the summary, its signature the encrypted content."""
     text = thinking.text
     item: _OutputItem = {
         "id": item_id,
@@ -176,7 +176,7 @@ def _thought(
 
 
 def _included(request: ParsedRequest) -> list[JsonValue]:
-    """Return what a request wants in its response that is else left out."""
+    """Return the fields that a request asks to include in its response."""
     include = request.settings.get("include")
     return include if isinstance(include, list) else []
 
@@ -235,7 +235,7 @@ def _call_item(call: ToolCall, item_id: str, request: ParsedRequest) -> _OutputI
 
 
 class _Numbered:
-    """Events with their sequence numbers."""
+    """Numbered events of one stream."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -284,7 +284,7 @@ def _streamed_item(
         event, key = _ARGUMENTS[kind]
         for piece in pieces(item[key], reply.chunks):
             yield numbered.frame(f"{event}.delta", **where, delta=piece)
-        # Custom tools' events do not name the tool.
+        # Events of custom tools do not name the tool.
         name = {"name": item["name"]} if kind == "function_call" else {}
         yield numbered.frame(f"{event}.done", **where, **name, **{key: item[key]})
     yield numbered.frame("response.output_item.done", output_index=index, item=item)
@@ -315,7 +315,7 @@ def _streamed_part(
 def _streamed_summary(
     numbered: _Numbered, where: _OutputItem, summary: JsonValue, reply: OutgoingReply
 ) -> Iterator[bytes]:
-    """Yield the parts of a summary; one that the script made of something else has none."""
+    """Yield the parts of a summary; a summary that a script made of other values has none."""
     parts = summary if isinstance(summary, list) else []
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, dict) else None
