@@ -1,1 +1,1 @@
-"""What a run leaves: events, their store, and what is read from them."""
+"""The trace of a run: events, their store, and views of them."""

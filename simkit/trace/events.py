@@ -1,9 +1,10 @@
-"""The closed union of everything that can happen in a run.
+"""The events of a run: a closed union.
 
-Every event is one frozen fact in the past tense. It carries the virtual time in milliseconds since
-the scenario's start, and, where they apply, session, turn (from 1), agent and run; never a wall
-clock, a uuid or an object's address. Events refer to messages by number: message ``m12`` was added
-by the twelfth ``MessageAdded``. Field order is the order of the encoded JSON, hence canonical.
+Every event is one frozen fact, named in the past tense. It carries the virtual time in milliseconds
+since the scenario's start, and, where they apply, session, turn (from 1), agent and run; never a
+wall clock, a uuid or an object's address. Events refer to messages by number: message ``m12`` was
+added by the twelfth ``MessageAdded``. The order of fields is the order of the encoded JSON, and so
+part of the format.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from simkit.trace.pipeline_metadata import ContractFacts as ContractFacts
 from simkit.trace.pipeline_metadata import PipelineFacts as PipelineFacts
 
 FORMAT: Final = 1
-"""The trace format's version; written into every trace's header."""
+"""The version of the trace format, in every trace's header."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind"):
-    """What all events carry."""
+    """The fields of all events."""
 
     at: int
     """Virtual milliseconds since the scenario's start."""
@@ -33,7 +34,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field
     """Counted from 1 over all sessions; 0 outside turns."""
     agent: str = ""
     run: str = ""
-    """One activation of an agent: ``r1``, ``r2``, …"""
+    """The agent run: ``r1``, ``r2``, …"""
 
 
 class RunStarted(Event, frozen=True, gc=False, kw_only=True, tag="RunStarted"):
@@ -42,7 +43,7 @@ class RunStarted(Event, frozen=True, gc=False, kw_only=True, tag="RunStarted"):
     scenario: str = ""
     seed: int = 0
     start: str = ""
-    """The virtual time of ``at: 0``, ISO 8601."""
+    """The date and time of ``at: 0``, ISO 8601."""
     driver: str = ""
     pipeline: PipelineFacts = PipelineFacts(name="", agents={})
 
@@ -54,20 +55,20 @@ class SessionStarted(Event, frozen=True, gc=False, kw_only=True, tag="SessionSta
 
 
 class TurnStarted(Event, frozen=True, gc=False, kw_only=True, tag="TurnStarted"):
-    """The user said something."""
+    """The user sent a message."""
 
     message: int = 0
 
 
 class MessageAdded(Event, frozen=True, gc=False, kw_only=True, tag="MessageAdded"):
-    """A message joined its session's log."""
+    """A message was appended to its session's log."""
 
     message: Message = Message(role="user")
     tokens: int = 0
 
 
 class RouteChosen(Event, frozen=True, gc=False, kw_only=True, tag="RouteChosen"):
-    """A router, or a graph's decision, named who runs next."""
+    """A router, or a graph's decision node, chose the next agents."""
 
     targets: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -76,41 +77,42 @@ class RouteChosen(Event, frozen=True, gc=False, kw_only=True, tag="RouteChosen")
 
 
 class AgentStarted(Event, frozen=True, gc=False, kw_only=True, tag="AgentStarted"):
-    """An agent was activated."""
+    """An agent run began."""
 
     input: JsonValue = None
     handoff: str = ""
-    """The handoff that started it: ``h1``, ``h2``, …"""
+    """The handoff that started it: ``h1``, ``h2``, …; empty if none."""
     handoff_from: str = ""
     group: str = ""
-    """The parallel group it belongs to: ``g1``, ``g2``, …"""
+    """Its parallel group: ``g1``, ``g2``, …; empty if none."""
     channels: tuple[str, ...] | None = None
-    """The channels it can read; None is all but those of scope agent_run."""
+    """The channels that it can read; None means all except those of scope agent_run."""
     branch: str = ""
-    """The run that opened the parallel branch it is in (itself, if it did): it sees the state as
-    it was when that branch began, and what the branch wrote since."""
+    """The run that opened its parallel branch (possibly itself). The run sees the state at the
+    beginning of that branch, and the branch's own writes since. Empty outside branches."""
     outer: str = ""
-    """For a run that opens a branch: the branch in which its group began."""
+    """For a run that opens a branch: the branch in which its group began; empty if none."""
     after: tuple[str, ...] = ()
-    """The runs whose end led to it: on a graph's incoming edges, a supervisor's step before."""
+    """The runs after which it was started: those on a graph's incoming edges, or a supervisor's
+    previous step."""
     task: str = ""
-    """The supervisor's words."""
+    """The supervisor's task text."""
     parent: str = ""
-    """The run inside which it works, and which goes on when it is over."""
+    """The run inside which it runs, and which continues after it; empty if none."""
     call_id: str = ""
-    """The tool call that is carried out by running it, where a model asked for one."""
+    """The tool call that this run executes, if a model asked for it."""
     state: str = ""
-    """The state in which it works: empty for the session's, else the `StateOpened` that names it.
-    Then, and where ``received`` is given, branches say nothing of what it received."""
+    """The state that it uses: empty for the session's, else the name from `StateOpened`. If it
+    is set, or ``received`` is given, branches do not determine what the run received."""
     received: JsonValue = None
-    """What it received beside its ``channels``: values that no channel holds so. What is no mapping
-    is all that it received."""
+    """Its input beside its ``channels``: values that no channel holds in this form. If it is no
+    mapping, it is the whole input."""
     goal: str = ""
-    """The goal that it works for: a supervisor's, or what a program says."""
+    """The goal that it works for, from a supervisor or from a program."""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One section's part of a message that several sections share."""
+    """One section's text in a message that several sections share."""
 
     section: str
     content: str
@@ -118,25 +120,25 @@ class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One thing that a filter took out of a history."""
+    """A message, or a part of one, that a filter dropped from a history."""
 
     message: int
     by: str
     what: str = "message"
-    """``message``, ``tool_calls``, or ``content`` (then ``becomes`` is what is shown)."""
+    """``message``, ``tool_calls``, or ``content`` (``becomes`` is then the new content)."""
     saved: int = 0
-    """Tokens taken out."""
+    """The number of tokens saved."""
     becomes: Message | None = None
 
 
 class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="shown"):
     """A range of a filtered history.
 
-    A stream is what one agent's filters leave of a log, in order. Turns that are over are settled:
-    ``kept`` and ``cuts`` are what this event adds to the settled part, once, however many contexts
-    show it. ``tail`` and ``tail_cuts`` are the current turn's messages, filtered anew each time.
-    The context shows settled + tail from place ``lo`` on; what stands before ``lo`` was dropped
-    by the window.
+    A stream is the result of one agent's filters on a log, in order. Finished turns are settled:
+    ``kept`` and ``cuts`` are added to the settled part once, by the first event after the turn,
+    however many contexts show it. ``tail`` and ``tail_cuts`` belong to the current turn, whose
+    messages are filtered again each time. The context shows settled + tail from index ``lo`` on;
+    the window dropped the messages before ``lo``.
     """
 
     section: str
@@ -147,24 +149,25 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="show
     tail: tuple[int, ...] = ()
     tail_cuts: tuple[Cut, ...] = ()
     restarts: bool = False
-    """The source was replaced, so the stream's settled part is forgotten first."""
+    """Whether the settled part of the stream is discarded first, because its source was
+    replaced."""
     summary: Message | None = None
-    """Stands for what the window dropped."""
+    """The message in place of those that the window dropped."""
     summary_tokens: int = 0
     rendered: Message | None = None
-    """The one message that stands in the context instead (``as: text`` and ``as: json``)."""
+    """The one message that the context shows instead (``as: text`` and ``as: json``)."""
     rendered_tokens: int = 0
 
 
 class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
-    """A message made for one context."""
+    """A message that was made for one context."""
 
     section: str
     message: Message
     tokens: int = 0
     pieces: tuple[Piece, ...] = ()
     of: int = 0
-    """The logged message that it shows, where it shows one (the current message)."""
+    """The number of the logged message that it shows (the current message); 0 if none."""
     shown: tuple[Shown, ...] = ()
     """The histories that are rendered in its pieces."""
 
@@ -173,72 +176,73 @@ Part: TypeAlias = Made | Shown
 
 
 class LeftOut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="items"):
-    """Items of a channel that a section read and does not show."""
+    """Items of a channel that a section read and did not show."""
 
     section: str
     channel: str
     by: str
-    """``scopes``, ``since_days``, ``time_ranges``, ``tags``, ``threshold``, ``max`` or ``tokens``:
-    the first of the section's options that speaks against them."""
+    """The first of the section's options that excluded them: ``scopes``, ``since_days``,
+    ``time_ranges``, ``tags``, ``threshold``, ``max`` or ``tokens``."""
     places: tuple[tuple[int, int], ...] = ()
-    """Their places in the channel as ranges: the first one, and the one behind the last."""
+    """Their indices in the channel as ranges: first, end."""
 
 
 class Shortened(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="value"):
-    """What a section cut out of a value that it shows."""
+    """A value that a section shortened."""
 
     section: str
     by: str
     """``tokens``, ``preview`` or ``truncate``."""
     channel: str = ""
-    """Where the value stands, if in a channel."""
+    """The channel that holds the value; empty if none does."""
     path: str = ""
-    """Where in the value it was cut; empty for the whole."""
+    """The path of the cut in the value; empty for the whole value."""
     items: int = 0
-    """How many items are missing at the end of a list."""
+    """The number of items cut off the end of a list."""
     characters: int = 0
-    """How many characters are missing at the end of a text."""
+    """The number of characters cut off the end of a text."""
 
 
 Unshown: TypeAlias = LeftOut | Shortened
 
 
 class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt"):
-    """One model call's context was put together."""
+    """The context of one model call was built."""
 
     call: str = ""
-    """``c1``, ``c2``, … counted over the whole run."""
+    """The model call: ``c1``, ``c2``, … counted over the whole run."""
     parts: tuple[Part, ...] = ()
     base: str = ""
-    """For later calls of one agent run: the call whose parts stand first, unchanged."""
+    """For later calls of one agent run: the call with whose parts this context begins."""
     said: tuple[int, ...] = ()
-    """What the agent run itself said and heard since the base: section ``run``."""
+    """The agent run's own messages since the base: section ``run``."""
     tools: tuple[str, ...] = ()
-    """The tools offered; of code all of them, under the names that the model was sent."""
+    """The tools offered; for code, all of them, under the names that the model received."""
     settings: JsonValue = None
     tokens: int = 0
     budget: int = 0
-    """The most tokens it may have; 0 is no budget."""
+    """The largest number of tokens that the recipe allows; 0 if there is no budget."""
     left_out: tuple[Unshown, ...] = ()
-    """What sections read and do not show, in the order of the recipe; histories say it in their
-    parts. Like ``parts``, only the first call of an agent run tells it."""
+    """Items that sections read and did not show, in the order of the recipe; histories report
+    them in their parts. Like ``parts``, given only for the first call of an agent run."""
     handoffs: tuple[str, ...] | None = ()
-    """The agents that it may pass control to; None where a tool offered does not name them."""
+    """The agents that it may pass control to; None if an offered tool does not name them."""
     handoff_tools: tuple[tuple[str, str], ...] = ()
-    """Of code: the tools offered that pass control, each with the agent that gets it; empty where
-    only the arguments of a call say that. Declared pipelines pass control without a tool."""
+    """For code: the offered tools that pass control, each with its target agent; the agent is
+    empty if only the arguments of a call name it. Declared pipelines pass control without a
+    tool."""
     hidden: str = ""
-    """What the provider adds to the context, where no request shows it: ``cachedContents/abc``."""
+    """A part of the context that only the provider knows: ``cachedContents/abc``. Empty if none."""
 
 
 class ModelCalled(Event, frozen=True, gc=False, kw_only=True, tag="ModelCalled"):
-    """The context was sent."""
+    """The context was sent to the model."""
 
     call: str = ""
 
 
 class ModelReplied(Event, frozen=True, gc=False, kw_only=True, tag="ModelReplied"):
-    """The model answered; ``message`` is what it said."""
+    """The model answered with ``message``."""
 
     call: str = ""
     message: int = 0
@@ -246,15 +250,15 @@ class ModelReplied(Event, frozen=True, gc=False, kw_only=True, tag="ModelReplied
     """``text``, ``json``, ``calls``, ``handoff`` or ``interrupt``."""
     usage: Usage | None = None
     thinking: str = ""
-    """What it thought first, as far as its provider shows that."""
+    """The model's thinking, as far as its provider shows it."""
 
 
 class ReplyParsed(Event, frozen=True, gc=False, kw_only=True, tag="ReplyParsed"):
-    """A text was read as a value."""
+    """A text was parsed as a value."""
 
     call: str = ""
     how: str = ""
-    """``json``, ``json_in_text``, or ``text``: JSON was looked for in it and none was there."""
+    """``json``, ``json_in_text``, or ``text`` if it contains no JSON."""
     value: JsonValue = None
 
 
@@ -263,22 +267,22 @@ class ModelFailed(Event, frozen=True, gc=False, kw_only=True, tag="ModelFailed")
 
     call: str = ""
     error: str = ""
-    """A name of the error vocabulary, or ``no_reply_line``, or ``no_recording``."""
+    """A name of the error vocabulary, ``no_reply_line`` or ``no_recording``."""
     status: int = 0
     message: str = ""
     retry_after_ms: int = 0
-    """How long the provider asks the client to wait before it tries again."""
+    """The time that the provider asks the client to wait before a retry."""
     partial: str = ""
-    """The text that had come before a stream broke off."""
+    """The text that came before a stream broke off."""
 
 
 class ModelRetried(Event, frozen=True, gc=False, kw_only=True, tag="ModelRetried"):
-    """The same call is made again after a failure."""
+    """The same call was made again after a failure."""
 
     call: str = ""
-    """The one that failed."""
+    """The call that failed."""
     attempt: int = 0
-    """Which attempt this is: 2 for the first that is made again."""
+    """The number of this attempt: 2 for the first retry."""
 
 
 class ToolCalled(Event, frozen=True, gc=False, kw_only=True, tag="ToolCalled"):
@@ -287,7 +291,8 @@ class ToolCalled(Event, frozen=True, gc=False, kw_only=True, tag="ToolCalled"):
     call_id: str = ""
     tool: str = ""
     args: JsonValue = None
-    """With which it was called, where that was seen; the model's words stand in its message."""
+    """The arguments that the function received, if that was seen; the model's own are in its
+    message."""
 
 
 class ToolReturned(Event, frozen=True, gc=False, kw_only=True, tag="ToolReturned"):
@@ -299,7 +304,7 @@ class ToolReturned(Event, frozen=True, gc=False, kw_only=True, tag="ToolReturned
 
 
 class ToolFailed(Event, frozen=True, gc=False, kw_only=True, tag="ToolFailed"):
-    """A tool failed; the agent was told."""
+    """A tool failed, and the agent received the error."""
 
     call_id: str = ""
     tool: str = ""
@@ -307,10 +312,10 @@ class ToolFailed(Event, frozen=True, gc=False, kw_only=True, tag="ToolFailed"):
 
 
 class HandoffEvent(Event, frozen=True, gc=False, kw_only=True):
-    """What the events of one handoff share."""
+    """The fields of all events of a handoff."""
 
     handoff: str = ""
-    """``h1``, ``h2``, …"""
+    """The handoff: ``h1``, ``h2``, …"""
     from_agent: str = ""
     to_agent: str = ""
     type: str = ""
@@ -324,7 +329,8 @@ class HandoffRequested(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="H
 
     call_id: str = ""
     is_taken: bool = False
-    """A function of the application is given the payload, which need not be in any context."""
+    """Whether a function of the application received the payload, which then need not be in any
+    context."""
 
 
 class HandoffRejected(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="HandoffRejected"):
@@ -337,59 +343,61 @@ class HandoffMade(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="Handof
     """One agent passed control, and a payload, to another."""
 
     depth: int = 1
-    """The number of handoffs between the turn's first agent and the target."""
+    """The number of handoffs from the turn's first agent to the target."""
 
 
 class StateOpened(Event, frozen=True, gc=False, kw_only=True, tag="StateOpened"):
-    """A graph that another one runs began: its nodes work in a state of its own."""
+    """A graph inside another one began, with a state of its own for its nodes."""
 
     state: str = ""
     """Its name: ``x1``, ``x2``, …"""
     channels: Mapping[str, ChannelFacts] = {}
     around: str = ""
-    """The state around it; empty is the session's."""
+    """The surrounding state; empty for the session's."""
     shares: tuple[str, ...] = ()
-    """The channels that begin as the state around holds them; all others begin empty."""
+    """The channels that begin with the values of the surrounding state; all others begin empty."""
 
 
 class StateUpdated(Event, frozen=True, gc=False, kw_only=True, tag="StateUpdated"):
     """Channels were written, all at once."""
 
     update: Mapping[str, JsonValue] = {}
-    """Channel to delta; messages stand as ``{"$message": number}``, a declared reset as
+    """Channel to update; messages are written as ``{"$message": number}``, a declared reset as
     ``{"$set": value}``."""
     values: Mapping[str, JsonValue] | None = None
-    """Channel to new value, for reducers that are the user's own functions."""
+    """Channel to new value, for reducers that are the user's functions."""
     cause: str = "writes"
     """``given``, ``user``, ``writes``, ``before``, ``after`` or ``handoff``."""
     impure: Mapping[str, str] | None = None
-    """Channel to what its reducer did wrong (changed its argument, differs when called again)."""
+    """Channel to the error of its reducer (it changed its argument, or gives another result on a
+    second call)."""
     group: str = ""
-    """The parallel group in one of whose branches the run was that wrote."""
+    """The parallel group of the writing run; empty outside branches."""
     branch: str = ""
-    """The run that opened that branch."""
+    """The run that opened the branch of the writing run."""
     branch_values: Mapping[str, Mapping[str, JsonValue]] | None = None
-    """Branch to channel to its new value there, for reducers that are the user's own functions."""
+    """Branch to channel to its new value there, for reducers that are the user's functions."""
     handoff: str = ""
-    """The handoff whose contract wrote it, where the cause is ``handoff``."""
+    """The handoff whose contract wrote it, if the cause is ``handoff``."""
     state: str = ""
-    """The state whose channels they are: empty for the session's, else that of a graph inside."""
+    """The state that the channels belong to: empty for the session's, else that of an inner
+    graph."""
 
 
 class HistorySummarised(Event, frozen=True, gc=False, kw_only=True, tag="HistorySummarised"):
-    """What a window leaves out of a stream was summarised."""
+    """The part of a stream before its window was summarized."""
 
     stream: str = ""
     text: str = ""
     covers: int = 0
     """The newest message that the summary covers."""
     missed: tuple[int, ...] = ()
-    """Older ones that it does not cover: the context showed them elsewhere, or they stand behind
-    it, as one parallel branch does behind the other."""
+    """Older messages that it does not cover: the context showed them elsewhere, or they come
+    later in the stream, as one parallel branch comes after the other."""
 
 
 class StoreRead(Event, frozen=True, gc=False, kw_only=True, tag="StoreRead"):
-    """A session began with what its store holds of a long-lived channel."""
+    """A session read a long-lived channel from its store."""
 
     channel: str = ""
     scope: str = ""
@@ -403,14 +411,14 @@ class StoreWritten(Event, frozen=True, gc=False, kw_only=True, tag="StoreWritten
 
 
 class GuardrailTripped(Event, frozen=True, gc=False, kw_only=True, tag="GuardrailTripped"):
-    """A guardrail of the pipeline stopped something."""
+    """A guardrail of the pipeline stopped the agent or the turn."""
 
     guardrail: str = ""
     reason: str = ""
 
 
 class TurnInterrupted(Event, frozen=True, gc=False, kw_only=True, tag="TurnInterrupted"):
-    """An agent asked the user and waits."""
+    """An agent asked the user a question and waits."""
 
     question: JsonValue = None
 
@@ -428,48 +436,48 @@ class CheckpointSaved(Event, frozen=True, gc=False, kw_only=True, tag="Checkpoin
 
 
 class CheckpointRestored(Event, frozen=True, gc=False, kw_only=True, tag="CheckpointRestored"):
-    """A session's state was read back."""
+    """A session's state was restored."""
 
     checkpoint: str = ""
 
 
 class AgentFinished(Event, frozen=True, gc=False, kw_only=True, tag="AgentFinished"):
-    """An agent's activation ended."""
+    """An agent run ended."""
 
     status: str = "done"
     """``done``, ``handed_off``, ``stood_in`` (a ``before`` rule answered), ``failed``,
     ``interrupted``, ``timed_out`` or ``cancelled``."""
     output: JsonValue = None
     message: int = 0
-    """The final message, if the agent said one."""
+    """The number of the agent's final message; 0 if there is none."""
     changed_in_place: tuple[str, ...] = ()
-    """Channels that a function agent changed in the state it received."""
+    """Channels that a function agent changed in the state that it received."""
 
 
 class UnusedLines(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Reply lines that nobody asked for."""
+    """Reply lines that no model call used."""
 
     agent: str
     lines: tuple[int, ...]
-    """Their places under the agent, from 0."""
+    """Their indices under the agent."""
     calls: int
-    """How many model calls the agent made in the turn."""
+    """The number of model calls of the agent in the turn."""
 
 
 class UnusedResults(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Results of a tool that no call had."""
+    """Results of a tool that no call used."""
 
     tool: str
     answers: tuple[int, ...]
-    """Their places, from 0."""
+    """Their indices."""
     calls: int
-    """How often the tool was called in the turn."""
+    """The number of calls of the tool in the turn."""
     is_list: bool = False
-    """They answer one call each."""
+    """Whether they answer one call each."""
 
 
 class ErrorFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What went wrong in the pipeline."""
+    """The error of the pipeline."""
 
     type: str
     message: str
@@ -484,43 +492,44 @@ class TurnFinished(Event, frozen=True, gc=False, kw_only=True, tag="TurnFinished
     error: ErrorFacts | None = None
     unused: tuple[UnusedLines, ...] = ()
     waits_for: str = ""
-    """The run whose question the user answers next; empty where the turn is over."""
+    """The run whose question the user answers next; empty if the turn is over."""
     unused_results: tuple[UnusedResults, ...] = ()
 
 
 class FaultInjected(Event, frozen=True, gc=False, kw_only=True, tag="FaultInjected"):
-    """A planned misbehaviour took place."""
+    """A planned fault took place."""
 
     fault: str = ""
 
 
 class LimitReached(Event, frozen=True, gc=False, kw_only=True, tag="LimitReached"):
-    """Something that repeats was stopped."""
+    """A limit stopped a repetition."""
 
     limit: str = ""
     allowed: int = 0
 
 
 class LogRecorded(Event, frozen=True, gc=False, kw_only=True, tag="LogRecorded"):
-    """The pipeline's own code made a log record."""
+    """The pipeline's code made a log record."""
 
     level: str = ""
-    """``DEBUG``, ``INFO``, ``WARNING``, ``ERROR``, ``CRITICAL``, or a name of the code's own."""
+    """``DEBUG``, ``INFO``, ``WARNING``, ``ERROR``, ``CRITICAL``, or a name that the code
+    defines."""
     logger: str = ""
     message: str = ""
     error: str = ""
-    """The exception that it was made with, as ``Type: message``."""
+    """The logged exception, as ``Type: message``; empty if none."""
 
 
 class UncontrolledEffect(Event, frozen=True, gc=False, kw_only=True, tag="UncontrolledEffect"):
-    """User code reached a clock, chance, thread or network that simkit does not control."""
+    """User code used a clock, random numbers, a thread or the network beyond simkit's control."""
 
     effect: str = ""
     where: str = ""
 
 
 class RequestUnread(Event, frozen=True, gc=False, kw_only=True, tag="RequestUnread"):
-    """A request went to a model's provider in an interface that is not read."""
+    """A request went to a model provider in an interface that simkit does not read."""
 
     method: str = ""
     url: str = ""
@@ -529,7 +538,7 @@ class RequestUnread(Event, frozen=True, gc=False, kw_only=True, tag="RequestUnre
 
 
 class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Something that the scenario says, and to which nothing in the run answers."""
+    """A part of the scenario that nothing in the run fits."""
 
     what: str
     path: tuple[str | int, ...] = ()
@@ -537,15 +546,15 @@ class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RunFinished(Event, frozen=True, gc=False, kw_only=True, tag="RunFinished"):
-    """A scenario ended."""
+    """The scenario ended."""
 
     error: ErrorFacts | None = None
     unplayed: tuple[str, ...] = ()
-    """Recorded interactions that answered nothing, a line for each."""
+    """Recorded interactions that answered nothing, one text each."""
     drifted: tuple[str, ...] = ()
-    """Requests that were answered although another one was recorded, a line for each."""
+    """Requests that differ from the recorded one that answered them, one text each."""
     misfits: tuple[Misfit, ...] = ()
-    """What the scenario says and the pipeline does not do."""
+    """Parts of the scenario that the pipeline did not do."""
 
 
 AnyEvent: TypeAlias = (
@@ -559,9 +568,9 @@ AnyEvent: TypeAlias = (
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)
-"""Every event's name, in the order of a run."""
+"""The names of all events, in the order of a run."""
 
 
 def kind_of(event: AnyEvent) -> str:
-    """Return an event's name, as the trace writes it."""
+    """Return an event's name as in the trace."""
     return str(type(event).__struct_config__.tag)

@@ -1,4 +1,4 @@
-"""What RunStarted tells judges of the pipeline, as far as the driver knows it."""
+"""Metadata of the pipeline in RunStarted, as far as the driver knows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simkit.core.messages import JsonValue
 
 
 class ChannelFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One piece of state."""
+    """One channel."""
 
     reducer: str
     """``replace``, ``append``, ``merge``, ``merge_deep``, ``add``, ``union``, ``by_id`` or
@@ -18,7 +18,7 @@ class ChannelFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scope: str
     default: JsonValue = None
     last: int = 0
-    """How many items an ``append`` keeps; 0 keeps all."""
+    """The number of items that an ``append`` keeps; 0 keeps all."""
 
 
 class AgentFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -28,18 +28,19 @@ class AgentFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tools: tuple[str, ...] = ()
     handoffs: tuple[str, ...] = ()
     sees: tuple[str, ...] | None = None
-    """The agents whose messages are relevant to it; None is everyone."""
+    """The agents whose messages are relevant to it; None means all."""
     requires: tuple[JsonValue, ...] = ()
     private: tuple[str, ...] = ()
     is_function: bool = False
     ends_on_tools: bool = False
-    """Its tool's result is its output: where only model calls are seen, nobody answers the call."""
+    """Whether its tool's result is its output: where only model calls are seen, no message then
+    answers the call."""
     sections: Mapping[str, JsonValue] | None = None
-    """Of code: which messages of its contexts are of which section, as matchers."""
+    """For code: matchers that assign the messages of its contexts to sections."""
 
 
 class ContractFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One handoff type between two agents; ``*`` stands for any source."""
+    """One type of handoff between two agents; the source ``*`` is any agent."""
 
     from_agents: tuple[str, ...]
     to_agent: str
@@ -47,48 +48,49 @@ class ContractFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     mode: str
     history: str
     payload: JsonValue = None
-    """JSON Schema of the payload, if there is one."""
+    """The JSON Schema of the payload, or None."""
     on_invalid: str = "reject"
 
 
 class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What judges need to know of the pipeline."""
+    """The metadata of the pipeline that checks need."""
 
     name: str
     agents: Mapping[str, AgentFacts]
     channels: Mapping[str, ChannelFacts] = {}
     contracts: tuple[ContractFacts, ...] = ()
     edges: tuple[tuple[str, str], ...] = ()
-    """Declared edges of a graph."""
+    """The declared edges of a graph."""
     flow: str = ""
     """``router``, ``handoffs``, ``graph`` or ``supervisor``."""
     decider: str = ""
-    """The agent whose output is a routing decision, if the flow has one."""
+    """The agent whose output is a routing decision; empty if the flow has none."""
     starts: tuple[str, ...] = ()
-    """The agents that may be a turn's first; empty where any may."""
+    """The agents that a turn may start with; empty if any may."""
     conversation: str = ""
-    """The channel that holds what user and agents said to each other."""
+    """The channel that holds the conversation."""
     tokens: str = "chars/4"
-    """The token counter that budgets and claims use."""
+    """The token counter of budgets and claims."""
     observes: tuple[str, ...] = ()
-    """What this driver can see beyond messages: sections, state, runs, handoffs, filters."""
+    """Aspects beyond messages that this driver observes: sections, state, runs, handoffs,
+    filters."""
     unseen: tuple[str, ...] = ()
-    """What it cannot see, as was declared: claims that need it are passed over."""
+    """Aspects that are declared as not observable: claims that need them are skipped."""
     unseen_reasons: Mapping[str, str] = {}
-    """Why it cannot see that, in the words of the file that declares it."""
+    """The reason for each, in the words of the file that declares it."""
     is_open: bool = False
-    """Nobody declared where control goes: it may go anywhere."""
+    """Whether control may go anywhere, because nobody declared where it goes."""
     limits: Mapping[str, JsonValue] = {}
-    """The limits that only judges hold: ``irrelevant_share``, ``context_tokens``."""
+    """Limits that only checks use: ``irrelevant_share``, ``context_tokens``."""
     schemas: Mapping[str, JsonValue] = {}
     """JSON Schemas by the names that ``{$ref: Name}`` uses."""
 
     @property
     def is_code(self) -> bool:
-        """Whether no file says how contexts are made: there is no recipe that could be changed."""
+        """Return whether the pipeline is code, so that there is no recipe to change."""
         return "sections" not in self.observes
 
     @property
     def has_adapter(self) -> bool:
-        """Whether an adapter of the pipeline's framework, and not its requests alone, shows it."""
+        """Return whether an adapter of the framework observes the pipeline."""
         return any(aspect not in ("runs", "handoffs") for aspect in self.observes)

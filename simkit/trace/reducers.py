@@ -10,17 +10,17 @@ from simkit.language.json_schema import equal, is_number, is_object
 from simkit.language.paths import as_text
 
 _SPENT_MAX: Final = 64
-"""Items that a list which keeps its last ones may carry along unseen, beside four times these."""
+"""The number of dropped items that a list with ``last`` may keep, beside four times ``last``."""
 _COPIED_MAX: Final = 64
-"""Items that are copied rather than shared with the family of a list that is not its newest."""
+"""The number of items up to which an older list is copied instead of shared."""
 
 
 class Appended(Sequence[Any]):
-    """An immutable list that shares its items with the lists it grew from.
+    """An immutable list that shares its items with the lists that it grew from.
 
-    Appending to the newest list of a family costs the items appended, not the length; appending to
-    an older one, as parallel branches do, founds a family that begins with it. So a snapshot of a
-    channel after every turn is linear in the turns.
+    Lists that grew from each other form a family. Appending to the newest list costs the new items
+    only; appending to an older one, as parallel branches do, starts a new family with it. So
+    snapshots of a channel after every turn are linear in the turns.
     """
 
     __slots__ = ("_head", "_hi", "_items", "_lo")
@@ -32,14 +32,14 @@ class Appended(Sequence[Any]):
         hi: int | None = None,
         head: Appended | None = None,
     ) -> None:
-        """Take ownership of ``items``, which stand behind those of ``head``."""
+        """Take ownership of ``items``, which come after those of ``head``."""
         self._items = [] if items is None else items
         self._lo = lo
         self._hi = len(self._items) if hi is None else hi
         self._head = head
 
     def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
-        """Return this list with ``more`` behind it, cut to its ``last`` items if given."""
+        """Return this list with ``more`` appended, cut to its ``last`` items if given."""
         items, hi, head = self._items, self._hi, self._head
         if hi != len(items) or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
@@ -57,12 +57,15 @@ class Appended(Sequence[Any]):
 
     @property
     def family(self) -> int:
-        """Equal for lists of which the longer begins with the shorter (if both keep all)."""
+        """Return the family: equal for two lists if the longer begins with the shorter.
+
+        This holds for lists that keep all items.
+        """
         return id(self._items)
 
     @property
     def start(self) -> int:
-        """The place of the first item within the family."""
+        """Return the index of the first item within the family."""
         return self._lo
 
     def __len__(self) -> int:
@@ -126,7 +129,7 @@ DECLARED_RESET: Final = "$set"
 
 
 def is_reset(update: JsonValue) -> bool:
-    """Hold for ``{$set: value}``, which replaces a value whatever its reducer says."""
+    """Return whether an update is ``{$set: value}``, which replaces the value with any reducer."""
     return type(update) is dict and len(update) == 1 and DECLARED_RESET in update
 
 
@@ -136,7 +139,7 @@ def replace(_current: Any, update: Any) -> Any:
 
 
 def append(current: Any, update: Any, last: int = 0) -> Any:
-    """Return the list with the update behind it: a list extends, null is skipped."""
+    """Return the list with the update appended: a list extends it, null is skipped."""
     if update is None:
         return current
     more = update if isinstance(update, (list, tuple, Appended)) else [update]
@@ -146,7 +149,7 @@ def append(current: Any, update: Any, last: int = 0) -> Any:
 
 
 def merge(current: Any, update: Any) -> Any:
-    """Return the mapping with the update's keys in it."""
+    """Return the mapping with the update's keys."""
     if update is None:
         return current
     return {**(current or {}), **update}
@@ -172,19 +175,19 @@ def add(current: Any, update: Any) -> Any:
 
 
 def union(current: Any, update: Any) -> Any:
-    """Return the list with those items of the update that are not in it yet."""
+    """Return the list with the items of the update that it does not contain yet."""
     if update is None:
         return current
     items = _items_of(current)
     for item in _items_of(update):
-        # Python finds True in [1]; what it does not find, nobody does.
+        # Python finds True in [1]; if Python finds nothing, there is nothing.
         if item not in items or not any(equal(item, known_item) for known_item in items):
             items.append(item)
     return items
 
 
 def by_id(current: Any, update: Any) -> Any:
-    """Return the list where an item of the update replaces the one of its ``id``, or is added."""
+    """Return the list with the update's items in place of those with their ``id``, or appended."""
     if update is None:
         return current
     items = _items_of(current)
@@ -206,8 +209,7 @@ def _items_of(value: Any) -> list[Any]:
 
 
 def _id_of(item: Any) -> Any:
-    """Return what an item is known by: its id, such that ``true`` is not ``1``; None if it has
-    none."""
+    """Return an item's id, such that ``true`` is not ``1``; None if it has none."""
     if isinstance(item, Message):
         return message_field(item, "id") or None
     identity = item.get("id") if isinstance(item, Mapping) else None
@@ -237,7 +239,7 @@ _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
 
 
 def empty_value(reducer: str, default: JsonValue) -> Any:
-    """Return what a channel begins as: its default, else its reducer's empty value."""
+    """Return the initial value of a channel: its default, else its reducer's empty value."""
     if default is not None:
         if reducer == "append":
             return Appended(_items_of(default))
@@ -247,7 +249,7 @@ def empty_value(reducer: str, default: JsonValue) -> Any:
 
 
 def problem_of(reducer: str, update: JsonValue, current: JsonValue = None) -> str:
-    """Describe why a built-in reducer cannot join this update to what is there; empty if it can."""
+    """Return why a built-in reducer cannot join this update with the value; empty if it can."""
     particular = _PARTICULAR.get(reducer)
     if particular is None or update is None or is_reset(update):
         return ""
@@ -274,11 +276,11 @@ _PARTICULAR: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "merge": ("a mapping", is_object),
     "merge_deep": ("a mapping", is_object),
 }
-"""Reducers that cannot take every value, and what they take."""
+"""Reducers that do not accept every value, with the values that they accept."""
 
 
 def reducer_of(name: str, last: int = 0) -> Reducer:
-    """Return a built-in reducer that also knows the declared reset ``{$set: value}``."""
+    """Return a built-in reducer that also applies the declared reset ``{$set: value}``."""
     plain: Reducer = BUILT_IN[name]
     if name == "append" and last:
 

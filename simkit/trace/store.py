@@ -1,8 +1,8 @@
-"""The trace: everything that happened, in order. Producers emit it; judges read only it.
+"""The trace: all events of a run, in order. Drivers and runtimes write it; checks read only it.
 
-A trace is a header and one JSON object a line; two runs are equal exactly when these bytes are
-equal. What a pipeline hands over is copied into plain data when its event is made, so what the
-pipeline changes later cannot change what is recorded.
+A trace is a header and one JSON object a line; two runs are equal exactly if these bytes are equal.
+Values of a pipeline are copied into plain data when their event is made, so that later changes of
+the pipeline cannot change the record.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ class Header(msgspec.Struct, frozen=True):
     """The first line of a stored trace."""
 
     simkit_trace: int
-    """The format's version."""
+    """The version of the format."""
 
 
 _EVENT_DECODER: Final = msgspec.json.Decoder(AnyEvent)
 
 
 REFERENCES: Final = frozenset(("$message", "$unlogged", "$data"))
-"""Keys under which references stand in the trace; a user's own are put aside under ``$data``."""
+"""Keys of references in the trace; a user's own value with such a key is wrapped in ``$data``."""
 
 
 class References(list[JsonValue]):
-    """References to messages, canonical already: many events share them, and nobody changes one."""
+    """References to messages in canonical form; many events share the list."""
 
 
 def canonical(value: Any) -> JsonValue:
-    """Return a fresh JSON value for anything a pipeline may hand over.
+    """Return a new JSON value for any value of a pipeline.
 
     Messages become references by number; sets are sorted; bytes, NaN, infinities and foreign
     objects become tagged values with type and content hash, never a ``repr`` with an address.
@@ -70,10 +70,10 @@ def canonical(value: Any) -> JsonValue:
 
 
 def copied(value: Any) -> Any:
-    """Return a value as plain data that nobody else can reach; messages stay messages.
+    """Return a value as plain data that nobody else holds; messages stay messages.
 
-    This is the door to user code, both ways: what a user's function gets it may change, and what
-    it gives it may keep.
+    Values pass here to and from user code: a function may change its arguments, and keep its
+    results.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None or kind is Message:
@@ -129,7 +129,7 @@ def _tagged(value: Any) -> JsonValue:
 
 
 def _content_of(value: Any) -> JsonValue:
-    """Return what an object holds; None for one of no known kind, which may hold anything."""
+    """Return the content of an object; None for an unknown type, which may hold anything."""
     dump: Callable[[], Any] | None = getattr(value, "model_dump", None)
     if callable(dump):
         return canonical(dump())
@@ -147,7 +147,7 @@ def _content_of(value: Any) -> JsonValue:
 _SAID_BY_THEIR_TEXT: Final = frozenset(
     ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo")
 )
-"""Modules of the standard library whose values are told apart by their texts."""
+"""Modules of the standard library whose values differ exactly if their texts do."""
 
 
 class Trace:
@@ -157,8 +157,8 @@ class Trace:
     >>> type(trace.events[0]).__name__
     'RunStarted'
 
-    Producers make events only of frozen values and of plain data that nobody else can reach
-    (`canonical`), so encoding them together, on demand, gives the same bytes as one by one.
+    Events contain only frozen values and plain data that nobody else holds (`canonical`), so
+    encoding them later, together, gives the same bytes as one by one.
     """
 
     __slots__ = ("_encoded", "_size", "emit", "events")
@@ -177,7 +177,7 @@ class Trace:
     def encoded(self) -> bytes:
         """Return the stored form: JSONL with a header.
 
-        Raises TraceError naming the event that holds a value no JSON can hold.
+        Raise TraceError with the event that holds a value that JSON cannot express.
         """
         if self._size != len(self.events):
             self._encoded = _encode_lines([Header(FORMAT), *self.events])
@@ -207,14 +207,14 @@ def _encode_lines(values: list[Any]) -> bytes:
 
 
 def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
-    """Return the trace as it may leave the process; without secrets, the same one."""
+    """Return the trace as it may leave the process; without secrets, the same object."""
     lines = trace.lines()
     lines_out = [redact(line) for line in lines]
     return trace if lines_out == lines else decoded(b"\n".join(lines_out))
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Read a stored trace; raise TraceError naming file and line.
+    """Read a stored trace; raise TraceError with file and line.
 
     >>> trace = simkit.read_trace("desk.jsonl")
     >>> trace.digest() == simkit.simulate(simkit.load("desk.scenario.yaml")[0]).trace.digest()
@@ -228,7 +228,7 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def decoded(content: bytes, name: str = "trace") -> Trace:
-    """Read the stored form; raise TraceError naming the line that cannot be read."""
+    """Read the stored form; raise TraceError with the unreadable line."""
     first, *rest = content.split(b"\n") if content else [b""]
     try:
         header = msgspec.json.decode(first, type=Header)

@@ -1,7 +1,7 @@
-"""Where two runs part: pure, over their views.
+"""Diffs of two runs: pure, over their views.
 
-Contents are compared, not the ids that stand for them: a message that came in the middle moves the
-numbers of everything after it, and changes nothing else.
+Contents are compared, not ids: a new message in the middle changes the numbers of all later ones,
+and nothing else.
 """
 
 from simkit.trace.diff.aligning import Span, aligned

@@ -1,8 +1,8 @@
-"""Two lists side by side: which ranges are equal, and what stands between them.
+"""Alignment of two lists: the ranges that are equal, and the ranges between them.
 
-What both lists begin and end with is taken off first; what remains is held together by the items
-that occur once in both (patience diff, Bram Cohen), so long lists cost little more than their
-length. Only small rests without such items are searched for every equal pair.
+Equal beginnings and ends are cut off first; items that occur once in both lists anchor the rest
+(patience diff, Bram Cohen), so that long lists cost little more than their length. Only short
+ranges without anchors are searched for every equal pair.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Final, TypeAlias
 import msgspec
 
 SEARCHED_MAX: Final = 10_000
-"""Pairs of items among which a rest without anchors is searched for equal ones."""
+"""The number of pairs up to which a range without anchors is searched for equal items."""
 DEPTH_MAX: Final = 12
-"""How often a rest between anchors is looked through for anchors of its own."""
+"""The depth up to which a range between anchors is searched for anchors of its own."""
 
 Box: TypeAlias = tuple[int, int, int, int]
-"""A range of the one list and of the other: first, end, first, end."""
+"""A range of each list: first, end, first, end."""
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """Two ranges that stand at the same place: item by item equal, or nothing of them."""
+    """Two ranges at the same place: equal item by item, or with nothing in common."""
 
     lo: int
     hi: int
@@ -35,7 +35,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 def aligned(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[Span]:
-    """Return the spans that make up both lists, in order; equal and unequal ones alternate."""
+    """Return the spans of both lists in order; equal and unequal ones alternate."""
     spans: list[Span] = []
     _align(left, right, (0, len(left), 0, len(right)), DEPTH_MAX, spans)
     return spans
@@ -78,7 +78,7 @@ def _add(spans: list[Span], box: Box, is_equal: bool) -> None:
 def _anchors(
     left: Sequence[Hashable], right: Sequence[Hashable], box: Box, depth: int
 ) -> list[tuple[int, int, int]]:
-    """Return equal stretches that hold the rest together: size, place, place in the other."""
+    """Return equal ranges that anchor the alignment: size, left index, right index."""
     lo, hi, at, end = box
     if lo == hi or at == end or not depth:
         return []
@@ -98,7 +98,10 @@ def _anchors(
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest row of pairs in which both places rise; the first ones do already."""
+    """Return the longest subsequence of pairs in which both indices rise.
+
+    The first indices rise already.
+    """
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []

@@ -1,9 +1,9 @@
-"""Differences that somebody has declared: what of a diff is left when they are taken out. Pure.
+"""Declared differences: the rest of a diff without them. Pure.
 
-A difference stands at a path: ``context.coach.messages.system`` (the role of a message that came,
-went or changed), ``context.coach.settings.temperature``, ``calls.coach`` (a call of one run only),
-``handoffs.router.coach.payload``, ``state.plan.days[1]``, ``turn.reply``, ``turn.agents``. What is
-declared is the beginning of a path; ``*`` stands for any one step, indexes count for nothing.
+A difference has a path: ``context.coach.messages.system`` (the role of a message that came, went or
+changed), ``context.coach.settings.temperature``, ``calls.coach`` (a call of one run only),
+``handoffs.router.coach.payload``, ``state.plan.days[1]``, ``turn.reply``, ``turn.agents``. A
+declaration is the beginning of a path; ``*`` stands for any one step, and indexes are ignored.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from simkit.trace.diff.values import Edit, ItemEdit
 
 Steps = tuple[str, ...]
 KINDS: Final = ("context", "calls", "handoffs", "state", "turn")
-"""With what a path begins."""
+"""The first steps of paths."""
 ANY: Final = "*"
 _INDEX: Final = re.compile(r"\[[^\]]*\]")
 T = TypeVar("T")
 
 
 def without(diff: TraceDiff, declared: Iterable[str]) -> tuple[TraceDiff, frozenset[str]]:
-    """Return what of a diff is not declared, and which declarations something stood at.
+    """Return a diff without the declared differences, and the declarations that matched.
 
-    Left out are the first differing event, a consequence, and what the pipelines say of themselves.
+    The first differing event is left out, because it is a consequence, and so are the declarations
+    of the pipelines.
     """
     allowed = _Allowed(declared)
     calls = tuple(_remaining(diff.calls, allowed.call))
@@ -45,7 +46,7 @@ def _remaining(items: Iterable[T], rest: Callable[[T], T | None]) -> Iterable[T]
 
 
 class _Allowed:
-    """What is declared, and which of it was met."""
+    """The declared differences, and those that matched."""
 
     def __init__(self, declared: Iterable[str]) -> None:
         self._steps = {path: tuple(path.split(".")) for path in declared}
@@ -82,7 +83,7 @@ class _Allowed:
         )
 
     def call(self, call: CallDiff) -> CallDiff | None:
-        """Return what of a call is not declared; None if all of it is."""
+        """Return the undeclared part of a call's diff; None if nothing is left."""
         if None in call.sizes:
             return None if self.covers(("calls", call.agent)) else call
         at = ("context", call.agent)
@@ -95,7 +96,7 @@ class _Allowed:
         return replace(call, messages=tuple(messages), edits=edits) if changed or edits else None
 
     def turn(self, turn: TurnDiff) -> TurnDiff | None:
-        """Return what of a turn is not declared; None if all of it is."""
+        """Return the undeclared part of a turn's diff; None if nothing is left."""
         if turn.turn is None or turn.other_turn is None:
             return turn
         edits = self.edits(turn.edits, ("turn",))

@@ -1,4 +1,4 @@
-"""Two model calls: the messages of their contexts that came, went or changed, and the answers."""
+"""Diffs of two model calls: their contexts, message by message, and their replies."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from simkit.trace.diff.values import Edit, edits, key_of, plain
 from simkit.trace.views import CallView, ContextView, TurnView
 
 _Printed: TypeAlias = tuple[bytes, CallView, ContextPrint]
-"""A call under what is equal for equal calls, and its context's fingerprint."""
+"""A call under a key that is equal for equal calls, and its context's fingerprint."""
 
 EXPLAINED_MAX: Final = 100
-"""Calls of which it is looked up what dropped the messages that only one context holds."""
+"""The number of calls for which the diff finds out what dropped a message of only one context."""
 COMPARED_MAX: Final = 300_000
-"""Messages that are compared one by one; calls beyond are only counted as different."""
+"""The number of messages that are compared one by one; calls beyond it only count as different."""
 
 
 class Same(msgspec.Struct, frozen=True, gc=False, tag="same", tag_field="what"):
-    """Messages that both contexts hold, one behind the other."""
+    """Consecutive messages that both contexts contain."""
 
     count: int
 
 
 class Added(msgspec.Struct, frozen=True, gc=False, tag="came", tag_field="what"):
-    """A message that only the second context holds."""
+    """A message that only the second context contains."""
 
     at: int
-    """Its place in the context, from 0."""
+    """Its index in the context."""
     message: Message
     dropped_by: str = ""
-    """The filter, or ``window``, that took it out of the other context."""
+    """The filter, or ``window``, that dropped it from the other context; empty if none did."""
 
 
 class Removed(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what"):
-    """A message that only the first context holds."""
+    """A message that only the first context contains."""
 
     at: int
     message: Message
@@ -47,7 +47,7 @@ class Removed(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what
 
 
 class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed", tag_field="what"):
-    """A message that says something else at the same place; ``at`` is its place in the second."""
+    """A message with other content at the same place; ``at`` is its index in the second context."""
 
     at: int
     left: Message
@@ -58,46 +58,49 @@ MessageEdit: TypeAlias = Same | Added | Removed | Changed
 
 
 class CallDiff(msgspec.Struct, frozen=True, gc=False):
-    """What one model call was sent and answered, where that differs; or a call of one run only."""
+    """The diff of one model call, its context and reply; or a call of one run only."""
 
     agent: str
     turn: int
-    """The turn's number, in the second run if that has the call."""
+    """The turn's number, in the second run if the call is in both."""
     call: int
-    """The agent's call in the turn, from 0, likewise."""
+    """The index of the call among the agent's calls in the turn, in the second run if the call
+    is in both."""
     sizes: tuple[int | None, int | None]
-    """The number of messages in each context; None where there is no such call."""
+    """The number of messages in each context; None if the run has no such call."""
     tokens: tuple[int | None, int | None]
     messages: tuple[MessageEdit, ...] = ()
     edits: tuple[Edit, ...] = ()
-    """Where tools offered, settings, the answer or its error differ."""
+    """Differences in offered tools, settings, the reply or its error."""
     again: tuple[tuple[int, int], ...] = ()
     """Later calls of the agent with the same changes: turn and call."""
 
     @property
     def changes(self) -> Iterator[Added | Removed | Changed]:
-        """The messages that came, went or changed."""
+        """Yield the messages that were added, removed or changed."""
         return (edit for edit in self.messages if not isinstance(edit, Same))
 
 
 class Calls:
-    """Compares the model calls of two runs, turn by turn; tells the same change only once."""
+    """The comparison of two runs' model calls, turn by turn; it reports a change only once."""
 
     def __init__(self, has_handoff_tools: bool) -> None:
-        """``has_handoff_tools`` says that both pipelines pass control by tools that models are
-        offered; else the agents that control may be passed to are compared alone."""
+        """``has_handoff_tools``: in both pipelines, models are offered tools that pass control.
+
+        Otherwise only the possible target agents are compared.
+        """
         self._has_handoff_tools = has_handoff_tools
         self._left_prints, self._right_prints = Fingerprints(), Fingerprints()
         self._diff_places: dict[bytes, int] = {}
-        """What changed to the place of the call that told it."""
+        """A change, and the index of the call that reported it."""
         self._again: dict[int, list[tuple[int, int]]] = {}
         self._diffs: list[CallDiff] = []
         self._left = COMPARED_MAX
         self.more = 0
-        """Calls that differ and were not compared message by message."""
+        """The number of different calls that were not compared message by message."""
 
     def call_diffs(self) -> tuple[CallDiff, ...]:
-        """Return the calls that differ, agent by agent in the order of their first difference."""
+        """Return the calls that differ, by agent, in the order of their first difference."""
         calls = [
             msgspec.structs.replace(call, again=tuple(self._again.get(place, ())))
             for place, call in enumerate(self._diffs)
@@ -106,7 +109,7 @@ class Calls:
         return tuple(sorted(calls, key=lambda call: order[call.agent]))
 
     def compare(self, left: TurnView, right: TurnView) -> None:
-        """Take in a turn of each run."""
+        """Add a turn of each run."""
         for agent in dict.fromkeys([*left.calls_by_agent, *right.calls_by_agent]):
             mine = [self._printed(c, self._left_prints) for c in left.calls_by_agent.get(agent, ())]
             its = [
@@ -150,7 +153,7 @@ class Calls:
     def _messages(
         self, old: CallView, old_print: ContextPrint, new: CallView, new_print: ContextPrint
     ) -> tuple[MessageEdit, ...] | None:
-        """The changes between two contexts; None if too much was compared already."""
+        """Return the changes between two contexts; None if too much was compared already."""
         head, tail = common_ends(old_print, new_print)
         hi, end = old_print.size - tail, new_print.size - tail
         self._left -= hi + end - 2 * head
@@ -171,7 +174,7 @@ class Calls:
         )
 
     def _around(self, call: CallView) -> dict[str, Any]:
-        """Return what a call has beside its messages; what is not there is no key."""
+        """Return the fields of a call beside its messages; missing ones have no key."""
         context = call.context
         handoff_tools = {} if self._has_handoff_tools else context.handoff_tools
         fields: dict[str, Any] = {
@@ -197,19 +200,19 @@ class _Stretch(msgspec.Struct, frozen=True, gc=False):
     start: int
 
     def cut(self, lo: int, hi: int) -> list[Message]:
-        """Its messages from one of its places up to another."""
+        """Return the messages from one index up to another."""
         return list(self.context[self.start + lo : self.start + hi])
 
 
 def _edited(left: _Stretch, right: _Stretch) -> Iterator[MessageEdit]:
-    """Yield how one range of messages becomes the other."""
+    """Yield the edits from one range of messages to the other."""
     for span in aligned(left.prints, right.prints):
         if span.is_equal:
             yield Same(span.hi - span.lo)
             continue
         mine, its = left.cut(span.lo, span.hi), right.cut(span.other_lo, span.other_hi)
         at, other_at = left.start + span.lo, right.start + span.other_lo
-        # Against each other stand messages of one kind: the same speaker in the same section.
+        # Messages are paired with messages of the same kind: same speaker, same section.
         for part in aligned([_kind(message) for message in mine], [_kind(m) for m in its]):
             places = range(part.other_lo, part.other_hi)
             if part.is_equal:
@@ -223,7 +226,7 @@ def _edited(left: _Stretch, right: _Stretch) -> Iterator[MessageEdit]:
 def _explained(
     edits: Sequence[MessageEdit], left: ContextView, right: ContextView
 ) -> Iterator[MessageEdit]:
-    """Yield the same changes; of a message that one context lacks, with what dropped it there."""
+    """Yield the same changes, with the reason why one context lacks a message."""
     has_cause = any(isinstance(edit, Added | Removed) for edit in edits)
     by_print, by_other_print = (_dropped(view) if has_cause else {} for view in (left, right))
     for edit in edits:
@@ -262,7 +265,7 @@ def _folded(edits: Sequence[MessageEdit]) -> Iterator[MessageEdit]:
 
 
 def _changed(call: CallDiff) -> list[Any]:
-    """Return what changed, without places: equal for calls that need to be told only once."""
+    """Return the changes without places: equal for calls that are reported once."""
     changes: list[Any] = []
     for edit in call.changes:
         if isinstance(edit, Changed):

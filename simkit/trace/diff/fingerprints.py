@@ -1,8 +1,8 @@
 """Fingerprints of contexts: two that share a long history are compared in logarithmic time.
 
-A context is ranges over streams that only grow. Each stream is hashed once, message by message, as
-a polynomial, from which the hash of any range follows (Karp and Rabin, 1987). Texts and calls
-count; ids, turns and sections do not.
+A context consists of ranges over streams that only grow. Each stream is hashed once, message by
+message, as a polynomial, from which the hash of any range follows (Karp and Rabin, 1987). Texts and
+calls count; ids, turns and sections do not.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _POWERS: Final = [1]
 
 
 def fingerprint(message: Message) -> int:
-    """Return a number that is equal for messages that say the same."""
+    """Return a number that is equal for messages with equal content."""
     return int.from_bytes(hashlib.blake2b(key_of(message_fields(message)), digest_size=15).digest())
 
 
 def _power(number: int) -> int:
-    """The base to a power; each is computed once."""
+    """Return a power of the base; each is computed once."""
     while len(_POWERS) <= number:
         _POWERS.append(_POWERS[-1] * _BASE % _PRIME)
     return _POWERS[number]
@@ -44,23 +44,23 @@ class Chain:
             self._sums.append((self._sums[-1] * _BASE + number) % _PRIME)
 
     def range(self, lo: int, hi: int) -> int:
-        """The hash of the messages from ``lo`` up to ``hi``."""
+        """Return the hash of the messages from ``lo`` up to ``hi``."""
         return (self._sums[hi] - self._sums[lo] * _power(hi - lo)) % _PRIME
 
 
 class ContextPrint:
-    """The hashes of one context's beginnings and ends."""
+    """The hashes of the prefixes and suffixes of one context."""
 
     __slots__ = ("_pieces", "size", "whole")
 
     def __init__(self, pieces: Iterable[tuple[Chain, int, int]]) -> None:
-        """``pieces`` are ranges, one behind the other."""
+        """``pieces`` are consecutive ranges."""
         self._pieces = [piece for piece in pieces if piece[1] < piece[2]]
         self.size = sum(hi - lo for _, lo, hi in self._pieces)
         self.whole = self.head(self.size)
 
     def head(self, size: int) -> int:
-        """The hash of the first messages."""
+        """Return the hash of the first messages."""
         total = 0
         for chain, lo, hi in self._pieces:
             length = min(hi - lo, size)
@@ -71,12 +71,12 @@ class ContextPrint:
         return total
 
     def tail(self, size: int) -> int:
-        """The hash of the last messages."""
+        """Return the hash of the last messages."""
         before = self.head(self.size - size)
         return (self.whole - before * _power(size)) % _PRIME
 
     def prints(self, lo: int, hi: int) -> list[int]:
-        """The fingerprints of the messages from ``lo`` up to ``hi``."""
+        """Return the fingerprints of the messages from ``lo`` up to ``hi``."""
         prints: list[int] = []
         for chain, first, end in self._pieces:
             size = end - first
@@ -86,13 +86,13 @@ class ContextPrint:
 
 
 class Fingerprints:
-    """Makes the fingerprints of one run's contexts; each stream is hashed once."""
+    """The fingerprints of one run's contexts; each stream is hashed once."""
 
     def __init__(self) -> None:
         self._streams: dict[int, tuple[StreamView, Chain]] = {}
 
     def of(self, context: ContextView) -> ContextPrint:
-        """Return the fingerprint of a context of a run that is over."""
+        """Return the fingerprint of a context of a finished run."""
         pieces: list[tuple[Chain, int, int]] = []
         for part in context.parts:
             if isinstance(part, MadePart):
@@ -110,7 +110,7 @@ class Fingerprints:
 
     def _chain(self, stream: StreamView) -> Chain:
         if id(stream) not in self._streams:
-            # The stream is kept with its chain, so that its id stays its own.
+            # The stream is kept with its chain, so that no other object gets its id.
             self._streams[id(stream)] = stream, Chain(stream.entries)
         return self._streams[id(stream)][1]
 
@@ -120,14 +120,14 @@ def _whole(message: Message) -> tuple[Chain, int, int]:
 
 
 def common_ends(left: ContextPrint, right: ContextPrint) -> tuple[int, int]:
-    """Return with how many equal messages two contexts begin, and with how many others end."""
+    """Return the number of equal messages at the beginning and at the end of two contexts."""
     most = min(left.size, right.size)
     head = _largest(most, lambda size: left.head(size) == right.head(size))
     return head, _largest(most - head, lambda size: left.tail(size) == right.tail(size))
 
 
 def _largest(most: int, holds: Callable[[int], bool]) -> int:
-    """The largest size for which it holds; it holds of 0, and of all that are smaller."""
+    """Return the largest size for which a test holds; it holds for 0, and for all smaller sizes."""
     lo, hi = 0, most
     while lo < hi:
         middle = (lo + hi + 1) // 2

@@ -1,7 +1,7 @@
-"""The first place at which two runs part: what the lints that compare runs say of them.
+"""The first difference of two runs, for the lints that compare runs.
 
-Ids are counters over a whole run and differ where other turns ran before, so they are left out of
-what is compared, also inside texts.
+Ids count over a whole run and differ if other turns ran before, so they are ignored, also inside
+texts.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from simkit.trace.reducers import Appended
 from simkit.trace.views import CallView, MadePart, RunView, ShownPart, TurnView
 
 SHOWN_MAX: Final = 120
-"""Characters of a value that a difference shows."""
+"""The number of characters of a value that a difference shows."""
 _ID: Final = re.compile(r"\b(call|[mrhcgk])\d+\b")
 
 
 class Parting(msgspec.Struct, frozen=True):
-    """The first place where two turns are not equal."""
+    """The first difference of two turns."""
 
     turn: int
     """The first run's turn, counted from 1."""
     agent: str
     at: str
-    """What differs: ``reply``, ``context of coach: messages[2]``, ``state.count``, …"""
+    """The part that differs: ``reply``, ``context of coach: messages[2]``, ``state.count``, …"""
     left: str
     right: str
 
 
 def first_parting(pairs: Iterable[tuple[TurnView, TurnView]]) -> Parting | None:
-    """Return the first difference of turns held side by side; None if they are equal."""
+    """Return the first difference of paired turns; None if they are equal."""
     sides = _Sides()
     for before, after in pairs:
         for agent, at, left, right in _differences(before, after, sides):
@@ -46,9 +46,9 @@ def first_parting(pairs: Iterable[tuple[TurnView, TurnView]]) -> Parting | None:
 
 
 class _Sides:
-    """What of the lists that grow from turn to turn is known to be equal in both runs.
+    """Prefixes of growing lists that are known to be equal in both runs.
 
-    Each item is compared once, however many contexts and states hold it.
+    Each item is compared once, however many contexts and states contain it.
     """
 
     def __init__(self) -> None:
@@ -57,8 +57,10 @@ class _Sides:
     def same(
         self, key: tuple[int, ...], left: Sequence[Any], right: Sequence[Any], to: int
     ) -> bool:
-        """Return whether the first items of two lists are equal; a key stands for lists that only
-        grow."""
+        """Return whether the first items of two lists are equal.
+
+        A key identifies a pair of growing lists.
+        """
         known = self._equal.get(key, 0)
         for place in range(known, to):
             if plain(left[place]) != plain(right[place]):
@@ -74,7 +76,7 @@ class _Sides:
         return len(left) == len(right) and self.same(key, left, right, len(left))
 
     def same_context(self, before: CallView, after: CallView) -> bool:
-        """Return whether two contexts show the same; False where that takes a look at the whole."""
+        """Return whether two contexts are equal; False if only a full comparison can say."""
         left, right = before.context, after.context
         return (
             len(left.parts) == len(right.parts)
@@ -144,7 +146,7 @@ def _run_differences(
 
 
 def _parted(before: Any, after: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the first place below a value at which two are not equal."""
+    """Yield the first path below a value at which two values differ."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
@@ -163,7 +165,7 @@ def _parted(before: Any, after: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value without ids: messages are what they say."""
+    """Return a value without ids; messages become their content."""
     if isinstance(value, Message):
         fields: dict[str, Any] = {"role": value.role, "content": plain(value.content)}
         if value.agent:

@@ -1,4 +1,4 @@
-"""Two runs: the first event that differs, then what agents were sent, handoffs, and state."""
+"""Diffs of two runs: the first event that differs, then contexts, handoffs and state."""
 
 from __future__ import annotations
 
@@ -18,60 +18,63 @@ from simkit.trace.views import TurnView, View
 NATIVE: Final = "native"
 """The driver of declared pipelines, which pass control without a tool."""
 BEFORE: Final = 3
-"""Events shown before the first that differs."""
+"""The number of events shown before the first difference."""
 
 
 class FirstDifference(msgspec.Struct, frozen=True, gc=False):
-    """The first event that differs. What the runs declare comes before all of them."""
+    """The first event that differs, after the declarations of the runs."""
 
     number: int
     """The event's number, from 1."""
     before: tuple[e.AnyEvent, ...]
-    """The events before it, which are the same in both runs."""
+    """The events before it, which are equal in both runs."""
     left: e.AnyEvent | None
-    """The first run's event; None if that has ended."""
+    """The first run's event; None if that run has ended."""
     right: e.AnyEvent | None
     edits: tuple[Edit, ...] = ()
-    """Where events of one kind differ."""
+    """The differences of two events of the same kind; empty for other pairs."""
 
 
 class TurnDiff(msgspec.Struct, frozen=True, gc=False):
-    """What differs in a turn, or a turn of one run only."""
+    """The diff of a turn, or a turn of one run only."""
 
     turn: int | None
-    """Its number in the first run; None if that has no such turn. 0 is before the first turn."""
+    """Its number in the first run; None if that run has no such turn. 0 is the time before the
+    first turn."""
     other_turn: int | None
     user: str
-    """What the user said."""
+    """The user's message."""
     edits: tuple[Edit, ...] = ()
-    """Agents that ran, reply, error, question."""
+    """Differences of agents, reply, error, question."""
     handoffs: tuple[ItemEdit, ...] = ()
     state: tuple[Edit, ...] = ()
-    """What was written: items that channels got, else their values after the turn."""
+    """Differences of writes: items that channels received, else their values after the turn."""
 
 
 class TraceDiff(msgspec.Struct, frozen=True, gc=False):
-    """All in which two runs differ."""
+    """All differences of two runs."""
 
     declared: tuple[Edit, ...]
-    """What the pipelines and the scenarios say of themselves; it makes no two runs different."""
+    """Differences in the declarations of pipelines and scenarios; they alone make no two runs
+    different."""
     first: FirstDifference | None
-    """None also where two drivers made the runs: each tells the same in events of its own."""
+    """None if there is none, or if different drivers made the runs: their events cannot be
+    compared one by one."""
     calls: tuple[CallDiff, ...] = ()
     more_calls: int = 0
-    """Calls that differ, too, and were not compared message by message."""
+    """The number of further different calls that were not compared message by message."""
     turns: tuple[TurnDiff, ...] = ()
     at_end: tuple[Edit, ...] = ()
-    """Channels that were written alike, and are not equal at the end."""
+    """Channels with equal writes but different values at the end."""
 
     @property
     def is_equal(self) -> bool:
-        """Whether the same happened in both runs."""
+        """Return whether both runs did the same."""
         return not (self.first or self.calls or self.more_calls or self.turns or self.at_end)
 
 
 def trace_diff(left: View, right: View) -> TraceDiff:
-    """Return in what two runs differ; near-linear in their sizes."""
+    """Return the diff of two runs; near-linear in their sizes."""
     declared = tuple(edits(_declared(left), _declared(right)))
     first = None
     if _driver(left) == _driver(right):
@@ -120,7 +123,7 @@ def _first_difference(
 
 
 def _paired(left: View, right: View) -> Iterator[tuple[TurnView | None, TurnView | None]]:
-    """Yield the turns side by side: those in which the same was said, then those in between."""
+    """Yield the turns in pairs: first those with equal user messages, then those between."""
     for span in aligned(*([_question(turn) for turn in view.turns] for view in (left, right))):
         mine, its = left.turns[span.lo : span.hi], right.turns[span.other_lo : span.other_hi]
         yield from zip_longest(mine, its)
@@ -153,7 +156,7 @@ def _differs(turn: TurnDiff) -> bool:
 
 
 def _outcome_fields(turn: TurnView) -> dict[str, Any]:
-    """Return what a turn is for its user, and who worked in it."""
+    """Return the fields of a turn that its user sees, and the agents that ran."""
     fields: dict[str, Any] = {
         "user": _question(turn)[1],
         "agents": [run.agent for run in turn.runs],
@@ -171,7 +174,7 @@ def _handoffs(turn: TurnView) -> list[dict[str, Any]]:
 
 
 def _start(left: View, right: View) -> TurnDiff:
-    """Return what stands in the state before anybody said anything."""
+    """Return the diff of the state before the first turn."""
     return TurnDiff(0, 0, "", state=tuple(edits(_initial_state(left), _initial_state(right))))
 
 
@@ -187,7 +190,7 @@ def _initial_state(view: View) -> dict[str, Any]:
 
 
 def _state_edits(left: View, mine: TurnView, right: View, its: TurnView) -> Iterator[Edit]:
-    """Yield what channels got, where it differs."""
+    """Yield the differences of the values that channels received."""
     deltas, its_deltas = _deltas(left, mine.updates), _deltas(right, its.updates)
     inner, its_inner = _inner_deltas(left, mine.updates), _inner_deltas(right, its.updates)
     for name in dict.fromkeys([*inner, *its_inner]):
@@ -210,21 +213,21 @@ def _grows(view: View, channel: str) -> bool:
 
 
 def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
-    """Return what each channel got, one behind the other; list that are appended are joined."""
+    """Return the updates of each channel in order; appended lists are joined."""
     deltas: dict[str, list[Any]] = {}
     for event in updates:
         for name, raw in event.update.items() if not event.state else ():
             delta = plain(view.resolved(raw))
             grows = _grows(view, name)
             if delta is None and grows:
-                continue  # It is skipped: as if nothing were written.
+                continue  # The reducer skips null.
             is_many = isinstance(delta, list) and grows
             deltas.setdefault(name, []).extend(delta if is_many else [delta])
     return deltas
 
 
 def _inner_deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
-    """Return what each channel of graphs inside others got, one behind the other."""
+    """Return the updates of each channel of inner graphs in order."""
     deltas: dict[str, list[Any]] = {}
     for event in updates:
         for name, raw in event.update.items() if event.state else ():
@@ -233,7 +236,7 @@ def _inner_deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, li
 
 
 def _after(turn: TurnView, channel: str, updates: Sequence[Any]) -> Any:
-    """A channel's value after a turn; of a mapping only what the turn wrote."""
+    """Return a channel's value after a turn; of a mapping, only the keys that the turn wrote."""
     value = plain(turn.state.get(channel, ABSENT))
     if isinstance(value, dict) and all(isinstance(delta, Mapping) for delta in updates):
         touched = {key for delta in updates for key in delta}

@@ -1,4 +1,7 @@
-"""Two values: the places at which they differ. Lists are aligned, messages are what they say."""
+"""Diffs of two values: the paths at which they differ.
+
+Lists are aligned, messages compared by content.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from simkit.core.messages import ABSENT, Message
 from simkit.trace.diff.aligning import aligned
 
 _SERVED_ID: Final = re.compile(r"\b[a-z]+_(?=\d{24}\b)0*(\d+)")
-"""The id of a call as a provider writes it, in a text: the trace's own is the number alone."""
+"""A call id as a provider writes it in a text; the id in the trace is only the number."""
 _ENCODE: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """A place at which two values differ; what is not there is ABSENT."""
+    """A path at which two values differ; a missing side is ABSENT."""
 
     at: str
-    """``payload.km``, ``messages[2]``; of an item that went, its place in the first list."""
+    """``payload.km``, ``messages[2]``; for a removed item, its index in the first list."""
     left: Any
     right: Any
 
 
 class ItemEdit(msgspec.Struct, frozen=True, gc=False):
-    """An item of a list that came (``left`` is None), went (``right`` is None) or changed."""
+    """A list item that was added (``left`` is None), removed (``right`` is None) or changed."""
 
     left: Mapping[str, Any] | None
     right: Mapping[str, Any] | None
@@ -34,10 +37,10 @@ class ItemEdit(msgspec.Struct, frozen=True, gc=False):
 
 
 def message_fields(message: Message) -> dict[str, Any]:
-    """Return what a message says, without its ids, its turn and the section that shows it."""
+    """Return the content of a message, without its ids, its turn and its section."""
     text = _SERVED_ID.sub(r"call\1", message.content)
     fields: dict[str, Any] = {"role": message.role, "content": text}
-    if message.agent and message.role != "system":  # Instructions are nobody's words.
+    if message.agent and message.role != "system":  # Instructions have no speaker.
         fields["agent"] = message.agent
     if message.tool:
         fields["tool"] = message.tool
@@ -47,7 +50,7 @@ def message_fields(message: Message) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON; messages are what they say."""
+    """Return a value as JSON; messages become their content."""
     if isinstance(value, Message):
         return message_fields(value)
     if isinstance(value, Mapping):
@@ -58,12 +61,12 @@ def plain(value: Any) -> Any:
 
 
 def key_of(value: Any) -> bytes:
-    """Return what is equal for equal plain values, whatever the order of their keys."""
+    """Return bytes that are equal for equal plain values, whatever the order of their keys."""
     return _ENCODE(value)
 
 
 def edits(left: Any, right: Any, at: str = "") -> Iterator[Edit]:
-    """Yield the places at which two plain values differ."""
+    """Yield the paths at which two plain values differ."""
     if left is ABSENT or right is ABSENT:
         if left is not right:
             yield Edit(at, left, right)
@@ -94,10 +97,9 @@ def _list_edits(left: list[Any], right: list[Any], at: str) -> Iterator[Edit]:
 def item_edits(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], same_by: Sequence[str]
 ) -> Iterator[ItemEdit]:
-    """Yield the items of two lists that came, went or changed.
+    """Yield the items of two lists that were added, removed or changed.
 
-    Where items stand against each other, those that agree in the keys ``same_by`` are one that
-    changed.
+    Two items at the same place with equal values under the keys ``same_by`` are one changed item.
     """
     for span in aligned([key_of(item) for item in before], [key_of(item) for item in after]):
         if span.is_equal:

@@ -1,7 +1,7 @@
-"""Views on a trace: turns, agent runs, model calls, contexts, handoffs, tool calls, state.
+"""Views of a trace: turns, agent runs, model calls, contexts, handoffs, tool calls, state.
 
-A view is built by one pass over the events, costs what is new with each of them, and shares what
-stays: contexts are ranges over one log, state snapshots share their values.
+A view is built in one pass over the events. Each event costs only its new values; the rest is
+shared: contexts are ranges over one log, state snapshots share their values.
 """
 
 from simkit.trace.views.contexts import ContextView, MadePart, Messages, ShownPart, StreamView

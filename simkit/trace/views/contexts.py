@@ -1,4 +1,4 @@
-"""Contexts as judges see them: ranges over one log, what was made, what was dropped."""
+"""Views of contexts: ranges over one log, messages made for a context, dropped messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simkit.trace import events as e
 
 
 class StreamView:
-    """What one agent's filters leave of a log: the settled part, growing with every turn."""
+    """The result of one agent's filters on a log: the settled part, which grows with every turn."""
 
     __slots__ = ("cuts", "entries", "id", "sums", "tokens")
 
@@ -29,7 +29,7 @@ class StreamView:
 
 @final
 class MadePart:
-    """A message made for one context, as judges see it."""
+    """A message made for one context."""
 
     __slots__ = ("message", "of", "pieces", "section", "shown_parts", "tokens")
 
@@ -40,14 +40,14 @@ class MadePart:
         """The histories that are rendered in its pieces."""
 
     def piece_messages(self) -> Iterator[Message]:
-        """Yield the part of each section that shares the message, as a message of its own."""
+        """Yield the piece of each section that shares the message, as a message of its own."""
         for piece in self.pieces:
             yield replace(self.message, content=piece.content, section=piece.section, data=None)
 
 
 @final
 class ShownPart:
-    """A range of a filtered history, as judges see it."""
+    """A range of a filtered history."""
 
     __slots__ = (
         "cuts_hi", "hi", "lo", "rendered", "rendered_tokens", "section", "stream",
@@ -65,26 +65,26 @@ class ShownPart:
         self.rendered, self.rendered_tokens = part.rendered, part.rendered_tokens
 
     def __len__(self) -> int:
-        """The number of messages in the context."""
+        """Return the number of messages in the context."""
         if self.rendered is not None:
             return 1
         return self.hi + len(self.tail) - self.lo + (self.summary is not None)
 
     def entry(self, place: int) -> Message:
-        """The logged message at a place of settled + tail."""
+        """Return the logged message at an index of settled + tail."""
         return self.stream.entries[place] if place < self.hi else self.tail[place - self.hi]
 
     def settled(self, place: int) -> Message:
-        """The settled message at a place of the stream, with its section."""
+        """Return the settled message at an index of the stream, with its section."""
         return replace(self.stream.entries[place], section=self.section)
 
     def entries(self, lo: int | None = None) -> Iterator[Message]:
-        """The logged messages shown, in order, from ``lo`` on."""
+        """Yield the logged messages that are shown, in order, from ``lo`` on."""
         for place in range(self.lo if lo is None else lo, self.hi + len(self.tail)):
             yield self.entry(place)
 
     def message(self, index: int) -> Message:
-        """The message at a place of the context, with its section."""
+        """Return the message at an index of the context, with its section."""
         if self.rendered is not None:
             return self.rendered
         if self.summary is not None:
@@ -95,7 +95,7 @@ class ShownPart:
 
 
 class Messages(Sequence[Message]):
-    """The messages of a context, or of one section of it, made one by one when looked at."""
+    """The messages of a context, or of one of its sections, made one by one on access."""
 
     __slots__ = ("_parts", "_starts")
 
@@ -129,23 +129,23 @@ class Messages(Sequence[Message]):
 
 
 class UnshownView:
-    """What sections read and did not show; items are looked up only when they are asked for."""
+    """Items that sections read and did not show; they are looked up on access."""
 
     __slots__ = ("_facts", "_state")
 
     def __init__(self, facts: Sequence[e.Unshown] = (), state: Mapping[str, Any] = {}) -> None:
-        """``state`` is what the run received."""
+        """``state`` is the state that the run received."""
         self._facts, self._state = facts, state
 
     def __len__(self) -> int:
-        """The number of entries."""
+        """Return the number of entries."""
         return sum(
             sum(end - first for first, end in fact.places) if isinstance(fact, e.LeftOut) else 1
             for fact in self._facts
         )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the entries: by section, then by channel, its items in their order first."""
+        """Yield the entries by section, then by channel, whose items come first in order."""
         by_source: dict[tuple[str, str], list[e.Unshown]] = {}
         for fact in self._facts:
             by_source.setdefault((fact.section, fact.channel), []).append(fact)
@@ -156,7 +156,7 @@ class UnshownView:
                     yield _cut_short(fact)
 
     def by(self, section: str) -> dict[tuple[str, str], int]:
-        """Return how many items or values of a section were left out or cut: reason, channel."""
+        """Return the number of left-out or cut items of a section, by reason and channel."""
         counts: dict[tuple[str, str], int] = {}
         for fact in self._facts:
             if fact.section == section:
@@ -182,7 +182,7 @@ class UnshownView:
 
 
 def _fields_of(item: Any) -> Mapping[str, Any]:
-    """Return an item's fields, except those by which an entry says where and why."""
+    """Return an item's fields, except those by which an entry gives place and reason."""
     if isinstance(item, Message):
         return {"text": item.content, "agent": item.agent}
     if not isinstance(item, Mapping):
@@ -201,7 +201,7 @@ def _cut_short(fact: e.Shortened) -> dict[str, Any]:
 
 
 class ContextView:
-    """Exactly what one model call received."""
+    """All that one model call received."""
 
     __slots__ = (
         "budget",
@@ -226,30 +226,30 @@ class ContextView:
     ) -> None:
         self.parts = parts
         self.named: Callable[[Sequence[Message]], list[Message]] | None = None
-        """Says which message is of which section, where no driver has."""
+        """Assigns messages to sections, if the driver did not; else None."""
         self.unshown = UnshownView() if unshown is None else unshown
         self.own_messages: list[Message] = []
         self.said_tokens: list[int] = []
         self.tools, self.settings = event.tools, event.settings
         self.hidden = event.hidden
         self.handoffs = event.handoffs
-        """The agents that it may pass control to; None where that is not known."""
+        """The agents that it may pass control to; None if not known."""
         self.handoff_tools = dict(event.handoff_tools)
-        """Of code: the tools offered that pass control, with the agents that get it."""
+        """For code: the offered tools that pass control, each with its target agent."""
         self.tokens, self.budget = event.tokens, event.budget
 
     @property
     def messages(self) -> Messages:
-        """All messages in order."""
+        """Return all messages in order."""
         return Messages([*self.parts, [replace(m, section="run") for m in self.own_messages]])
 
     def sectioned(self) -> Sequence[Message]:
-        """Return all messages in order, each with the section that it is of."""
+        """Return all messages in order, each with its section."""
         return self.messages if self.named is None else self.named(self.messages)
 
     @property
     def sections(self) -> list[str]:
-        """The names of the sections that made something, in order, each once."""
+        """Return the names of the non-empty sections in order, each once."""
         names: dict[str, None] = {}
         if self.named is not None:
             return list(dict.fromkeys(m.section for m in self.sectioned()))
@@ -266,7 +266,7 @@ class ContextView:
         return list(names)
 
     def section(self, name: str) -> Messages:
-        """The messages that one section made; its own piece of a message that several share."""
+        """Return the messages of one section; of a shared message, its own piece."""
         parts: list[MadePart | ShownPart | list[Message]] = []
         if self.named is not None:
             return Messages([[m for m in self.sectioned() if m.section == name]])
@@ -283,7 +283,7 @@ class ContextView:
         return Messages(parts)
 
     def dropped(self) -> list[Dropped]:
-        """Return what history sections read and left out, in the order in which it was said."""
+        """Return the messages that history sections read and dropped, in order."""
         out: list[tuple[int, int, Dropped]] = []
         for part in self._histories():
             originals = part.stream_messages
@@ -301,7 +301,7 @@ class ContextView:
         return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
 
     def left_out(self) -> list[dict[str, Any]]:
-        """Return what other sections read and left out, item by item, with the reason."""
+        """Return the items that other sections read and left out, with the reason."""
         return list(self.unshown)
 
     def _histories(self) -> Iterator[ShownPart]:

@@ -1,4 +1,4 @@
-"""The state of one graph that another graph runs: its channels, and what they hold."""
+"""The state of one graph inside another: its channels and their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simkit.trace.reducers import (
 
 
 def reducers_of(channels: Mapping[str, e.ChannelFacts]) -> dict[str, Reducer]:
-    """Return how updates of channels are joined; where the user's code does it, values replace."""
+    """Return the reducers of channels; for reducers that are user code, values replace."""
     return {
         name: reducer_of(
             channel.reducer if channel.reducer in BUILT_IN else "replace", channel.last
@@ -27,12 +27,12 @@ def reducers_of(channels: Mapping[str, e.ChannelFacts]) -> dict[str, Reducer]:
 
 
 class InnerState:
-    """What the channels of a graph inside another hold."""
+    """The channel values of a graph inside another."""
 
     __slots__ = ("channels", "reducers", "values")
 
     def __init__(self, event: e.StateOpened, around: Mapping[str, Any]) -> None:
-        """``around`` is what the channels of the state around hold."""
+        """``around`` are the channel values of the surrounding state."""
         self.channels = event.channels
         self.reducers = reducers_of(event.channels)
         self.values: dict[str, Any] = {
@@ -44,7 +44,7 @@ class InnerState:
     def take(
         self, update: Mapping[str, Any], values: Mapping[str, Any], resolved: Callable[[Any], Any]
     ) -> None:
-        """Take an update, and the new ``values`` that it says, as recorded."""
+        """Apply an update, and the new ``values`` that were recorded for it."""
         current = dict(self.values)
         for name, delta in update.items():
             if name in values:
@@ -57,7 +57,7 @@ class InnerState:
 def joined_updates(
     before: Mapping[str, Any], update: Mapping[str, Any], channels: Mapping[str, e.ChannelFacts]
 ) -> dict[str, Any]:
-    """Return what a run wrote in all, where it wrote some channels more than once."""
+    """Return all that a run wrote, if it wrote some channels more than once."""
     values = {**before}
     for name, delta in update.items():
         facts = channels.get(name)

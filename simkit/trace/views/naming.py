@@ -1,9 +1,9 @@
-"""Sections of contexts that code built: which message is of which, as its file says.
+"""Sections of contexts that code built, assigned by the matchers of the pipeline's file.
 
-A native driver knows what made each message. Of code it is said by what the messages are: the first
-section whose matcher fits. What the run itself said or heard is ``run``. Of the rest, system
-messages at the front are ``instructions``, the last user message that this turn brought is
-``current_message``, and all others are ``history``: what was said before.
+A declared pipeline knows which section made each message. For code, the first section whose matcher
+fits takes the message. The run's own messages are ``run``. Of the rest, leading system messages are
+``instructions``, the last user message that this turn brought is ``current_message``, and all
+others are ``history``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CURRENT: Final = "current_message"
 
 
 class Naming:
-    """Names the sections of one agent's contexts."""
+    """The assignment of sections for one agent's contexts."""
 
     __slots__ = ("_matchers", "_names")
 
@@ -37,7 +37,8 @@ class Naming:
     def named(self, messages: Sequence[Message], own: Collection[int], first: int) -> list[Message]:
         """Return a context's messages with their sections.
 
-        ``numbers`` are the run's own numbers, ``first`` is that of the turn's first message.
+        ``own`` are the numbers of the run's messages, ``first`` is the number of the turn's first
+        message.
         """
         named_messages: list[Message] = []
         is_front, is_current_found = True, False
@@ -64,7 +65,7 @@ class Naming:
 
 
 def _name_current(latest_first: list[Message], first: int) -> None:
-    """Name the last user message, if the turn brought it and it is of no other section."""
+    """Name the last user message, if this turn brought it and it has no other section."""
     for place, message in enumerate(latest_first):
         if message.role == "user":
             if not message.section and message.id and message.number >= first:

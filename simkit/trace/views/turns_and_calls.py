@@ -1,4 +1,4 @@
-"""Turns, agent runs, model calls, handoffs and tool calls as judges see them."""
+"""Views of turns, agent runs, model calls, handoffs and tool calls."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from simkit.trace.views.contexts import ContextView
 
 
 class HandoffView:
-    """One request to pass control, and what became of it."""
+    """One handoff request, and its outcome."""
 
     __slots__ = ("depth", "event", "id", "mode", "outcome", "payload", "reason", "turn")
 
     def __init__(self, event: e.HandoffRequested, payload: Any) -> None:
-        """``payload`` is the event's, its references to messages followed."""
+        """``payload`` is the event's payload with its references to messages resolved."""
         self.payload = payload
         self.id, self.event, self.turn = event.handoff, event, event.turn
         self.outcome, self.reason, self.depth = "requested", "", 0
         self.mode = event.mode
-        """What is known of it by now: code shows only when it is made whether it comes back."""
+        """The mode as known so far: with code, only a made handoff shows whether it returns."""
 
     def fields(self) -> dict[str, Any]:
-        """Return what a claim sees."""
+        """Return the fields for claims."""
         event = self.event
         fields: dict[str, Any] = {
             "from": event.from_agent,
@@ -41,7 +41,7 @@ class HandoffView:
 
 
 class ToolView:
-    """One tool call and its answer."""
+    """One tool call and its result."""
 
     __slots__ = (
         "agent",
@@ -58,14 +58,14 @@ class ToolView:
     def __init__(self, event: e.ToolCalled, request: JsonValue = None) -> None:
         self.agent, self.tool, self.args = event.agent, event.tool, event.args
         self.request = request
-        """The arguments in the model's words; None for a call that no model asked for."""
+        """The arguments as the model wrote them; None for a call that no model asked for."""
         self.call_id, self.at = event.call_id, event.at
         self.result: JsonValue = None
         self.error: str | None = None
         self.returned_at: int | None = None
 
     def fields(self) -> dict[str, JsonValue]:
-        """Return what a claim sees."""
+        """Return the fields for claims."""
         return {
             "agent": self.agent,
             "tool": self.tool,
@@ -82,10 +82,10 @@ class ToolView:
 def place_among(
     tools: Sequence[ToolView], call_id: str, asked_at: Mapping[str, tuple[int, int]]
 ) -> int:
-    """Return where a call stands among a turn's: those of one message in its order, whoever
-    began first.
+    """Return the index of a call among a turn's calls.
 
-    ``asked_at`` has the message that asks for a call, and the call's place there.
+    Calls of one message are in its order, whichever began first. ``asked_at`` has the message that
+    asks for each call, and the call's index there.
     """
     message, place = asked_at.get(call_id, (-1, 0))
     for index, other in enumerate(tools):
@@ -96,21 +96,21 @@ def place_among(
 
 
 class CallView:
-    """One model call: a context sent, a reply received."""
+    """One model call: a context and a reply."""
 
     __slots__ = ("agent", "at", "context", "error", "id", "index", "reply", "run", "turn")
 
     def __init__(self, event: e.ContextBuilt, context: ContextView, index: int) -> None:
         self.id, self.agent, self.run, self.turn = event.call, event.agent, event.run, event.turn
         self.index = index
-        """Its place among the agent's calls in the turn, from 0."""
+        """Its index among the agent's calls in the turn."""
         self.context, self.at = context, event.at
         self.reply: Message | None = None
         self.error: e.ModelFailed | None = None
 
 
 class RunView:
-    """One activation of an agent."""
+    """One agent run."""
 
     __slots__ = (
         "agent", "at", "call_id", "calls", "finished", "finished_at", "goal", "group", "handoff",
@@ -119,7 +119,7 @@ class RunView:
     )  # fmt: skip
 
     def __init__(self, event: e.AgentStarted, received: Any, input: Any) -> None:
-        """``input`` is the event's, its references to messages followed."""
+        """``input`` is the event's input with its references to messages resolved."""
         self.id, self.agent, self.turn, self.at = event.run, event.agent, event.turn, event.at
         self.input, self.handoff, self.group = input, event.handoff, event.group
         self.handoff_from, self.call_id = event.handoff_from, event.call_id
@@ -133,11 +133,11 @@ class RunView:
         self.status = "running"
         self.finished = False
         self.finished_at = 0
-        """The number of events up to its end: runs in the order in which they finished."""
+        """The number of events up to its end, which orders runs by when they finished."""
 
 
 class TurnView:
-    """One user message and all that happened until the pipeline waited again."""
+    """One user message, and all that happened until the pipeline waited again."""
 
     __slots__ = (
         "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi", "interrupt",
@@ -159,19 +159,19 @@ class TurnView:
         self.reply: Any = None
         self.error: e.ErrorFacts | None = None
         self.interrupt: Any = None
-        """The question that the user answers next."""
+        """The question that the user answers next; None if there is none."""
         self.resumes: TurnView | None = None
-        """The turn before it, whose question the user answered."""
+        """The turn whose question the user answered; None if there is none."""
         self.state: Mapping[str, Any] = {}
         self.finished = False
         self.updates: list[e.StateUpdated] = []
 
 
 def run_ids(agent: str, runs: Iterable[RunView], calls: Iterable[CallView]) -> list[str]:
-    """Return the identifiers of an agent's runs in the order by which claims count them.
+    """Return the ids of an agent's runs in the order in which claims count them.
 
-    ``runs`` began in the scope, of any agent; ``calls`` are the agent's. A run that waited for the
-    user began earlier, and comes first. A run that asked no model counts.
+    ``runs`` are those of any agent that began in the scope; ``calls`` are the agent's. A run that
+    waited for the user began earlier, and comes first. A run without model calls counts, too.
     """
     starts = [run.id for run in runs if run.agent == agent]
     return [*dict.fromkeys(call.run for call in calls if call.run not in starts), *starts]

@@ -32,7 +32,7 @@ from simkit.trace.views.turns_and_calls import (
 
 
 class View:
-    """All views on one trace; ``apply`` takes the next event."""
+    """All views of one trace; ``apply`` adds the next event."""
 
     def __init__(self) -> None:
         self.events: list[e.AnyEvent] = []
@@ -47,13 +47,13 @@ class View:
         self.streams: dict[str, StreamView] = {}
         self.error: e.ErrorFacts | None = None
         self.states: dict[str, dict[str, Any]] = {}
-        """Session to its channels' values now."""
+        """Session to the current values of its channels."""
         self._projects: dict[str, str] = {}
         self._tools: dict[str, ToolView] = {}
         self.requests: dict[str, JsonValue] = {}
-        """Tool call to its arguments in the model's words."""
+        """Tool call to its arguments as the model wrote them."""
         self._asked_at: dict[str, tuple[int, int]] = {}
-        """Tool call to the message that asks for it, and its place there."""
+        """Tool call to the message that asks for it, and its index there."""
         self._start: dict[str, Any] = {}
         self._reducers: dict[str, Reducer] = {}
         """Channels that outlive an agent run, with their reducers."""
@@ -61,44 +61,44 @@ class View:
         """Channels that sessions share, with their scopes."""
         self._of_turn: list[str] = []
         self._branches: dict[str, dict[str, Any]] = {}
-        """Parallel branch to the state as its runs see it."""
+        """Parallel branch to the state that its runs see."""
         self._outer: dict[str, str] = {}
-        """Parallel branch to the one in which its group began; empty for none."""
+        """Parallel branch to the branch in which its group began; empty for none."""
         self._groups: dict[str, dict[str, Any]] = {}
         """Parallel group to the state when it began."""
         self._pending: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
-        """Parallel branch to the updates that its runs made and none has seen yet."""
+        """Parallel branch to the updates of its runs that no later run has seen yet."""
         self._inner: dict[str, InnerState] = {}
-        """The states of graphs that others run, by their names."""
+        """The states of inner graphs, by name."""
         self._interrupted: dict[str, TurnView] = {}
-        """Session to its last turn, where that waits for the user."""
+        """Session to its last turn, if that waits for the user."""
         self._namings: dict[str, Naming] = {}
-        """Agents of whose contexts the pipeline's file says which message is of which section."""
+        """Agents for which the pipeline's file assigns messages to sections."""
         self._group_sizes: dict[str, int] = {}
-        """Tool calls that one message makes beside others, and the message's number."""
+        """Tool calls that one message makes together with others, and the message's number."""
         self._opened: dict[int, dict[str, RunView]] = {}
-        """Message to its calls that are carried out by running an agent, with the first run."""
+        """Message to its calls that an agent run executes, with the first run."""
         self._questions: dict[str, JsonValue] = {}
-        """Run to what it has asked the user."""
+        """Run to its question to the user."""
 
     @property
     def turn(self) -> TurnView:
-        """The turn that is going on, or the last one."""
+        """Return the current turn, or the last one."""
         return self.turns[-1]
 
     def state_at_end(self) -> Mapping[str, Any]:
-        """The last session's channels after the last turn, turn-scoped ones as they were."""
+        """Return the last session's channels after the last turn, those of scope turn included."""
         return self.turns[-1].state if self.turns else dict(self._start)
 
     def apply(self, event: e.AnyEvent) -> None:
-        """Take the next event into account; constant work but for what the event holds."""
+        """Add the next event; constant time beside the event's own size."""
         self.events.append(event)
         handler = _HANDLERS.get(type(event))
         if handler is not None:
             handler(self, event)
 
     def resolved(self, value: JsonValue) -> Any:
-        """Return a recorded value with its references to messages followed."""
+        """Return a recorded value with its references to messages resolved."""
         kind = type(value)
         if kind is dict:
             if len(value) == 1:
@@ -117,7 +117,7 @@ class View:
             return [self.resolved(item) for item in value]
         return value
 
-    # The handlers, in the order of a run.
+    # Handlers, in the order of a run.
 
     def _run_started(self, event: e.RunStarted) -> None:
         self.started, self.pipeline = event, event.pipeline
@@ -155,7 +155,7 @@ class View:
         if not event.message and waiting is not None:
             turn.resumes, turn.message = waiting, waiting.message
         elif waiting is not None:
-            # The user said something else: what the interrupted turn kept is over.
+            # The user sent something else: the values of the interrupted turn are gone.
             self._clear_turn(event.session)
 
     def _message_added(self, event: e.MessageAdded) -> None:
@@ -201,11 +201,13 @@ class View:
             self._join_group(run, self._group_sizes[event.call_id])
 
     def _join_group(self, run: RunView, message: int) -> None:
-        """Agents that the calls of one message run are one parallel group: none knows of another,
-        whether threads run them side by side or one after the other."""
+        """Put agents that the calls of one message run into one parallel group.
+
+        None of them knows of another, whether threads run them side by side or one after the other.
+        """
         opened = self._opened.setdefault(message, {})
         if run.call_id in opened:
-            return  # It goes on in a branch that another run has opened.
+            return  # It continues in a branch that another run opened.
         opened[run.call_id] = run
         if len(opened) > 1:
             for group in opened.values():
@@ -333,7 +335,7 @@ class View:
             self.turns[-1].updates.append(event)
 
     def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
-        """Return an update of a session's channels, its references followed."""
+        """Return an update of a session's channels with its references resolved."""
         before = self.states.get(event.session)
         state = dict(self._start if before is None else before)
         values, resolved, reducers = event.values, self.resolved, self._reducers
@@ -344,7 +346,8 @@ class View:
             if reduce is None:
                 if name in self.pipeline.channels:
                     continue
-                # Code tells the state of which nobody declared anything: each time its new value.
+                # Nobody declared the state of this code: the code reports each new value as a
+                # whole.
                 reduce = _last
             if values is not None and name in values:
                 state[name] = resolved(values[name])
@@ -358,7 +361,7 @@ class View:
         return update
 
     def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
-        """Return what the next run of a branch sees: its writes are applied when that is asked."""
+        """Return the state that the next run of a branch sees; pending writes are applied now."""
         pending = self._pending.get(branch)
         if not pending:
             return self._branches.get(branch, otherwise)
@@ -389,7 +392,7 @@ class View:
         self._questions[event.run] = self.resolved(event.question)
 
     def _checkpoint_saved(self, event: e.CheckpointSaved) -> None:
-        # A turn's own checkpoint is saved when the turn is over.
+        # A turn's own checkpoint is saved after the turn.
         if self.turns and self.turns[-1].number == event.turn:
             self.turns[-1].hi = len(self.events)
 
@@ -474,7 +477,7 @@ _HANDLERS: dict[type, Any] = {
 
 
 def view_of(events: Sequence[e.AnyEvent]) -> View:
-    """Return the view of a whole trace: turns, runs, calls with their contexts, handoffs, state.
+    """Return the view of a trace: turns, runs, calls with their contexts, handoffs, state.
 
     >>> trace = simkit.simulate(simkit.load("desk.scenario.yaml")[0]).trace
     >>> [run.agent for turn in simkit.view_of(trace.events).turns for run in turn.runs]
@@ -487,5 +490,5 @@ def view_of(events: Sequence[e.AnyEvent]) -> View:
 
 
 def said_in(view: View) -> list[dict[str, Any]]:
-    """Return what each turn has said, for those that wait for it."""
+    """Return the messages of each turn, for functions that wait for them."""
     return [{"reply": turn.reply} for turn in view.turns]
