@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote_to_bytes
 
@@ -58,28 +59,28 @@ def _branch(tree: Mapping[str, Any]) -> str:
 # A text is searched for these first. They find all that the rules find, and more. Each begins with
 # a literal or with few first letters, which `re` finds fast.
 _LOWER: Final = bytes(range(256)).lower()
-_MATCHES: Final = [
-    (prefix.encode(), re.compile((EDGE + pattern).encode()).match)
+_FORMS: Final = [
+    (prefix.encode(), EDGE + pattern)
     for prefixes, pattern in PREFIXED.values()
     for prefix in prefixes
 ]
-_FORWARD: Final = [form for form in _MATCHES if form[0][-1:].islower() or form[0][-1:].isdigit()]
+_FORWARD: Final = [form for form in _FORMS if form[0][-1:].islower() or form[0][-1:].isdigit()]
 """Prefixes that are searched from the front; all others by their end, which is rarer."""
-_BACKWARD: Final = [form for form in _MATCHES if form not in _FORWARD]
+_BACKWARD: Final = [form for form in _FORMS if form not in _FORWARD]
 _ANY_PREFIX: Final = re.compile(_trie(prefix.decode() for prefix, _ in _FORWARD).encode()).search
 _ANY_PREFIX_BACK: Final = re.compile(
     _trie(prefix.decode()[::-1] for prefix, _ in _BACKWARD).encode()
 ).search
 _BY_PREFIX: Final = {
-    prefix: [match for short, match in _FORWARD if prefix.startswith(short)]
+    prefix: [pattern for short, pattern in _FORWARD if prefix.startswith(short)]
     for prefix, _ in _FORWARD
 }
 _BY_PREFIX_BACK: Final = {
-    prefix[::-1]: [(len(short), match) for short, match in _BACKWARD if prefix.endswith(short)]
+    prefix[::-1]: [(len(short), pattern) for short, pattern in _BACKWARD if prefix.endswith(short)]
     for prefix, _ in _BACKWARD
 }
 """For each reversed prefix: the patterns to try; base64 of pictures contains each prefix by
-chance."""
+chance. A pattern is compiled when its prefix is met: few runs meet one, and there are a hundred."""
 _ANY_OF: Final = tuple(
     re.compile(pattern.encode()).search
     for pattern in (
@@ -136,12 +137,17 @@ class Redactor:
             + f"(?:{'|'.join(f'(?P<{kind}>{shape})' for kind, (_, shape) in PREFIXED.items())})",
             *(f"(?P<{kind}>{shape})" for kind, (_, shape) in patterns.items()),
         ]
-        self._rules = re.compile("|".join(rules), re.ASCII)
+        self._pattern = "|".join(rules)
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._needles = [form.encode("utf-8", "surrogatepass") for form in sorted(forms)]
         self._hints = [re.compile(hint.encode()).search for hint, _ in patterns.values()]
         if not all(secret.isascii() for secret in secrets):
             self._needles.append(b"\\u")
+
+    @cached_property
+    def _rules(self) -> re.Pattern[str]:
+        """Every rule in one pattern; it is compiled for the first text that may hold a secret."""
+        return re.compile(self._pattern, re.ASCII)
 
     def text(self, text: str) -> str:
         """Return the text with every secret replaced."""
@@ -336,18 +342,24 @@ class Redactor:
         return self._item(item, kind or kind_of(key))
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode())
+
+
 def _shows_prefixed(line: bytes) -> bool:
     at = 0
     while following := _ANY_PREFIX(line, at):
         at = following.start()
-        if any(match(line, at) for match in _BY_PREFIX[following[0]]):
+        if any(_compiled(pattern).match(line, at) for pattern in _BY_PREFIX[following[0]]):
             return True
         at += 1
     backwards, at = line[::-1], 0
     while following := _ANY_PREFIX_BACK(backwards, at):
         at = following.start()
         end = len(line) - at
-        if any(match(line, end - size) for size, match in _BY_PREFIX_BACK[following[0]]):
+        forms = _BY_PREFIX_BACK[following[0]]
+        if any(_compiled(pattern).match(line, end - size) for size, pattern in forms):
             return True
         at += 1
     return False
