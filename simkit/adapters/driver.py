@@ -136,7 +136,9 @@ class CodeDriver:
             real=app.options.real,
             anew=OwnModules(app).has if app.options.fresh else None,
         )
-        self._turns = ThreadTurns(self._clock.now, self._clock.advance_to, home_of(app.entry))
+        self._turns = ThreadTurns(
+            lambda: self._clock.now, self._clock.advance_to, home_of(app.entry)
+        )
         self._owner = Owner()
         self._turns_of: Counter[str] = Counter()
         """How many turns a session has taken."""
@@ -404,7 +406,7 @@ class CodeDriver:
         if self._turns.is_over:  # A thread that outlives its scenario sleeps as it always did.
             threading.Event().wait(seconds)
         elif _is_in_loop():
-            self._clock.advance_to(self._clock.now() + round(seconds * 1_000))
+            self._clock.advance_to(self._clock.now + round(seconds * 1_000))
         else:
             self._turns.sleep(seconds)
 
@@ -447,7 +449,7 @@ class _Waiting:
             await self._driver._turns.sleep_in_loop(seconds)
         else:  # A loop that is not asyncio's: its tasks wait one after the other.
             self._driver._slept(0.0)
-            self._driver._clock.advance_to(self._driver._clock.now() + round(seconds * 1_000))
+            self._driver._clock.advance_to(self._driver._clock.now + round(seconds * 1_000))
         self._driver.refuse_late()
 
 

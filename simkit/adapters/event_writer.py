@@ -39,7 +39,7 @@ class EventWriter:
 
     def at(self, agent: str = "", run: Run | None = None) -> tuple[int, str, int, str, str]:
         """Return what an event begins with."""
-        return self.clock.now(), self.session, self.turn, agent, run.id if run is not None else ""
+        return self.clock.now, self.session, self.turn, agent, run.id if run is not None else ""
 
     def limit(self, name: str, used: int) -> None:
         """Raise LimitExceeded, with its event, when a limit is passed."""

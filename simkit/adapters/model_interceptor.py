@@ -365,7 +365,7 @@ class ModelInterceptor:
         others = self._others if error is None else None
         self._recorder.sink.emit(
             e.RunFinished(
-                self._recorder.clock.now(),
+                self._recorder.clock.now,
                 error=error,
                 unplayed=tuple(others.unplayed()) if others is not None else (),
                 drifted=tuple(others.drifted()) if others is not None else (),
@@ -418,7 +418,7 @@ class _Alone:
         self._clock = clock
 
     def sleep(self, seconds: float) -> None:
-        self._clock.advance_to(self._clock.now() + round(seconds * 1_000))
+        self._clock.advance_to(self._clock.now + round(seconds * 1_000))
 
     async def sleep_in_loop(self, seconds: float) -> None:
         self.sleep(seconds)

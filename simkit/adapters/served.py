@@ -156,7 +156,7 @@ class ServedRun:
         )
 
     def _answered(self, request: HttpRequest, protocol: Protocol) -> Decision:
-        before, self._gate.last_failure = self._clock.now(), None
+        before, self._gate.last_failure = self._clock.now, None
         try:
             decision = decide(self._gate, request)
         except RunHalted as halted:
@@ -164,7 +164,7 @@ class ServedRun:
             fails = Fails("invalid_request", 400, f"simkit: {halted.cause}")
             return protocol.failed("simkit", fails, ParsedRequest(protocol.name, "", ()))
         self._failed = self._gate.last_failure
-        return _later(decision, self._clock.now() - before)
+        return _later(decision, self._clock.now - before)
 
     def _stop(self, problem: SimkitError) -> None:
         if not isinstance(problem, PipelineError):

@@ -175,7 +175,7 @@ class ToolUse:
             refuse_unwrapped(request.call.name, answer, returns)
         except (ToolMissing, ScriptBroken) as problem:
             raise self._gate.halt(problem) from problem
-        recorder.clock.advance_to(recorder.clock.now() + answer.latency_ms)
+        recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
         if answer.error is not None:
             recorder.tool_answered(request, error=answer.error)
             raise ToolFailure(answer.error)

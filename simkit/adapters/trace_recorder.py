@@ -81,7 +81,7 @@ class TraceRecorder(CallLog):
             self._sessions[session] = Session()
         self._session, self.session = self._sessions[session], session
         if is_new:
-            self.sink.emit(e.SessionStarted(self.clock.now(), session, project=project))
+            self.sink.emit(e.SessionStarted(self.clock.now, session, project=project))
             self._session.project = project
             self._session.initial_state = self.gifts.for_session(project)
             self._give()
@@ -103,7 +103,7 @@ class TraceRecorder(CallLog):
                 value = [canonical(self.log(_given_message(message))) for message in value]
             update[name] = {DECLARED_RESET: value}
         self.sink.emit(
-            e.StateUpdated(self.clock.now(), self.session, 0, update=update, cause="given")
+            e.StateUpdated(self.clock.now, self.session, 0, update=update, cause="given")
         )
         self.turn = turn
 
@@ -165,7 +165,7 @@ class TraceRecorder(CallLog):
             input = payload if payload is not None else input
             self.sink.emit(
                 e.HandoffMade(
-                    self.clock.now(),
+                    self.clock.now,
                     self.session,
                     self.turn,
                     order.agent,

@@ -65,7 +65,7 @@ class Activation:
         turn.limit("agent_runs_per_turn", turn.runs)
         turn.numbers.runs += 1
         self.id = f"r{turn.numbers.runs}"
-        self.started_at = turn.clock.now()
+        self.started_at = turn.clock.now
         self._has_ended, self._base = False, ""
         contract = handoff.contract if handoff is not None else None
         carries = contract.carries if contract is not None else None
@@ -137,7 +137,7 @@ class Activation:
     def where(self) -> tuple[int, str, int, str, str]:
         """Return what every event of this run begins with."""
         turn = self.turn
-        return turn.clock.now(), turn.session, turn.number, self.agent.name, self.id
+        return turn.clock.now, turn.session, turn.number, self.agent.name, self.id
 
     # Done
 
@@ -228,14 +228,14 @@ class Activation:
             "tools_called": self.tools.names,
             "tool_results": self.tools.results,
             "tool_calls": self.tools.records,
-            "took_ms": self.turn.clock.now() - self.started_at,
+            "took_ms": self.turn.clock.now - self.started_at,
         }
         if self.tools.timestamps:
             run["timestamps"] = self.tools.timestamps
         if any(self._usage.values()):
             usual = ("input_tokens", "output_tokens")
             run["usage"] = {key: n for key, n in self._usage.items() if n or key in usual}
-        return {**self.root, "run": run, "now": self.turn.clock.iso(self.turn.clock.now())}
+        return {**self.root, "run": run, "now": self.turn.clock.iso(self.turn.clock.now)}
 
     # A function agent
 

@@ -10,20 +10,17 @@ from simkit.core.errors import Unsupported
 class VirtualClock:
     """Milliseconds since the scenario's start."""
 
-    __slots__ = ("_iso", "_now", "start")
+    __slots__ = ("_iso", "now", "start")
 
     def __init__(self, start: str) -> None:
-        self._now = 0
+        self.now = 0
+        """How many have passed."""
         self.start = datetime.fromisoformat(start)
         self._iso = (-1, "")
 
-    def now(self) -> int:
-        """Return the milliseconds that have passed."""
-        return self._now
-
     def moment(self) -> datetime:
         """Return the virtual date and time."""
-        return self._after(self._now) if self._now else self.start
+        return self._after(self.now) if self.now else self.start
 
     def iso(self, at: int) -> str:
         """Return a time as ISO 8601 text; that of one moment is asked for many times."""
@@ -43,4 +40,4 @@ class VirtualClock:
 
     def advance_to(self, at: int) -> None:
         """Jump to a later time."""
-        self._now = max(self._now, at)
+        self.now = max(self.now, at)

@@ -158,7 +158,7 @@ class Conversation:
         self.sizes[message.id] = (number, tokens)
         self.sink.emit(
             e.MessageAdded(
-                self.clock.now(),
+                self.clock.now,
                 self.name,
                 self.turn,
                 agent or "",

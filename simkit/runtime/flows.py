@@ -63,7 +63,7 @@ class RouterFlow:
         self._check(targets, activation.output)
         turn.sink.emit(
             e.RouteChosen(
-                turn.clock.now(),
+                turn.clock.now,
                 turn.session,
                 turn.number,
                 self._decide,

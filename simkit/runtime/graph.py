@@ -261,7 +261,7 @@ class _Onward:
         turn = self._turn
         turn.sink.emit(
             e.RouteChosen(
-                turn.clock.now(),
+                turn.clock.now,
                 turn.session,
                 turn.number,
                 self.node,

@@ -128,7 +128,7 @@ class HistorySelection:
         turn = self._turn
         turn.sink.emit(
             e.HistorySummarised(
-                turn.clock.now(),
+                turn.clock.now,
                 turn.session,
                 turn.number,
                 agent,
@@ -171,7 +171,7 @@ class HistorySelection:
             parts.append(e.Made(message.section, message, size, (), message.number))
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
-        where = (turn.clock.now(), turn.session, turn.number, agent, self._run)
+        where = (turn.clock.now, turn.session, turn.number, agent, self._run)
         turn.sink.emit(e.ContextBuilt(*where, call=call, parts=tuple(parts), tokens=total))
         turn.sink.emit(e.ModelCalled(*where, call=call))
         request = ModelRequest(

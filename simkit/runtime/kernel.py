@@ -117,7 +117,7 @@ class NativeDriver:
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """End the run, with the error if one ended it."""
-        self._sink.emit(e.RunFinished(self._sessions.clock.now(), error=error))
+        self._sink.emit(e.RunFinished(self._sessions.clock.now, error=error))
         self.close()
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class NativeDriver:
     def _check_limit(self) -> None:
         allowed = self._doors.limits.turns
         if len(self._turns_before) >= allowed:
-            now = self._sessions.clock.now()
+            now = self._sessions.clock.now
             self._sink.emit(e.LimitReached(now, limit="turns", allowed=allowed))
             raise LimitExceeded("turns", allowed)
 
@@ -139,7 +139,7 @@ class NativeDriver:
         agent = self._doors.compiled.functions.caller
         self._sink.emit(
             e.UncontrolledEffect(
-                self._sessions.clock.now(),
+                self._sessions.clock.now,
                 self._session,
                 self._number,
                 agent,
@@ -167,7 +167,7 @@ class NativeDriver:
         if is_first:
             self._say_read(turn, is_back)
         if user_turn.resumes:
-            now = sessions.clock.now()
+            now = sessions.clock.now
             self._sink.emit(e.TurnResumed(now, turn.session, turn.number, value=user_turn.value))
         else:
             hear(turn, user_turn)
@@ -211,7 +211,7 @@ class NativeDriver:
         open_turn(sessions, turn, resumes=user_turn.resumes)
         self._sink.emit(
             e.TurnStarted(
-                sessions.clock.now(),
+                sessions.clock.now,
                 turn.session,
                 turn.number,
                 message=0 if user_turn.resumes else sessions.numbers.messages + 1,
@@ -222,7 +222,7 @@ class NativeDriver:
         """Describe what a session begins with here: its checkpoint, and what it shares with
         others."""
         sessions = self._sessions
-        where = (sessions.clock.now(), turn.session, turn.number)
+        where = (sessions.clock.now, turn.session, turn.number)
         if is_back:
             checkpoint = sessions.saved[turn.session].checkpoint
             self._sink.emit(e.CheckpointRestored(*where, checkpoint=checkpoint))
@@ -237,7 +237,7 @@ class NativeDriver:
             self._waiting[turn.session] = Suspended(turn, scheduler)
         self._sink.emit(
             e.TurnFinished(
-                self._sessions.clock.now(),
+                self._sessions.clock.now,
                 turn.session,
                 turn.number,
                 reply=canonical(turn.reply),

@@ -84,14 +84,14 @@ class Scheduler:
     def run(self, steps: Steps) -> Any:
         """Return what the task returns, None where the user is waited for; raise its errors."""
         self._root = _ScheduledTask(steps)
-        self._push(self._root, self._clock.now())
+        self._push(self._root, self._clock.now)
         return self._run()
 
     def resume(self, answer: Any) -> Any:
         """Go on with what the user answers whoever asked first."""
         task, _ = self._waiting.pop(0)
         task.value = answer
-        self._push(task, self._clock.now())
+        self._push(task, self._clock.now)
         return self._run()
 
     def drop(self) -> None:
@@ -134,7 +134,7 @@ class Scheduler:
             task = due.pop()
             heapq.heappop(self._times)
             del self._due[at]
-        if at > self._clock.now():
+        if at > self._clock.now:
             try:
                 self._on_advance(at)
             except Exception as problem:
@@ -160,11 +160,11 @@ class Scheduler:
             task.waits = len(request.steps)
             task.results = [None] * len(request.steps)
             for place, steps in enumerate(request.steps):
-                self._push(_ScheduledTask(steps, task, place), self._clock.now())
+                self._push(_ScheduledTask(steps, task, place), self._clock.now)
         elif isinstance(request, Waiting):
             self._waiting.append((task, request.question))
         else:
-            self._push(task, self._clock.now() + request)
+            self._push(task, self._clock.now + request)
         return None
 
     def _finish(self, task: _ScheduledTask) -> _ScheduledTask:
@@ -174,13 +174,13 @@ class Scheduler:
         if task.throw is not None:
             self._cancel_children_of(parent)
             parent.throw = task.throw
-            self._push(parent, self._clock.now())
+            self._push(parent, self._clock.now)
             return task
         parent.results[task.place] = task.value
         parent.waits -= 1
         if parent.waits == 0:
             parent.value = parent.results
-            self._push(parent, self._clock.now())
+            self._push(parent, self._clock.now)
         return task
 
     def _cancel_children_of(self, parent: _ScheduledTask) -> None:
@@ -214,7 +214,7 @@ def within(
     steps: Steps, clock: VirtualClock, timeout_ms: int, on_timeout: Callable[[], None]
 ) -> Steps:
     """Run a task for at most ``timeout_ms`` of virtual time; else closes it, raises TimedOut."""
-    deadline = clock.now() + timeout_ms
+    deadline = clock.now + timeout_ms
     resume: Callable[[Any], Any] = steps.send
     value: Any = None
     while True:
@@ -222,10 +222,10 @@ def within(
             request = resume(value)
         except StopIteration as stop:
             return stop.value
-        late = not isinstance(request, (Together, Waiting)) and clock.now() + request > deadline
+        late = not isinstance(request, (Together, Waiting)) and clock.now + request > deadline
         if late:
-            request = deadline - clock.now()
-        before = clock.now()
+            request = deadline - clock.now
+        before = clock.now
         try:
             value, resume = (yield request), steps.send
         except GeneratorExit:
@@ -235,7 +235,7 @@ def within(
             value, resume, late = problem, steps.throw, False
         if isinstance(request, Waiting):
             # The user takes as long as it takes.
-            deadline += clock.now() - before
+            deadline += clock.now - before
         if late:
             on_timeout()
             steps.close()

@@ -123,7 +123,7 @@ class Sessions:
         if name in self.saved:
             return self._restored(name)
         conversation = self._conversation_of(name, project, self.state.begin(name, project))
-        self.sink.emit(e.SessionStarted(self.clock.now(), name, project=project))
+        self.sink.emit(e.SessionStarted(self.clock.now, name, project=project))
         values = {name: {"$set": value} for name, value in self._gifts.for_session(project).items()}
         if values:
             try:

@@ -62,13 +62,13 @@ class ToolUse:
         ``state`` is what the run sees of the channels.
         """
         turn = self._turn
-        started = turn.clock.now()
+        started = turn.clock.now
         for call in calls:
             turn.sink.emit(e.ToolCalled(*where(), call_id=call.id, tool=call.name, args=call.args))
         turn.compiled.functions.caller = self._agent
         replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
         for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
-            wait = started + replies[place].latency_ms - turn.clock.now()
+            wait = started + replies[place].latency_ms - turn.clock.now
             if wait > 0:
                 yield wait
             self._record(calls[place], replies[place], started, where)
@@ -97,7 +97,7 @@ class ToolUse:
         self.names.append(call.name)
         self.timestamps[call.id] = {
             "executedAt": turn.clock.iso(started),
-            "returnedAt": turn.clock.iso(turn.clock.now()),
+            "returnedAt": turn.clock.iso(turn.clock.now),
         }
         self.records.append(
             {
@@ -107,7 +107,7 @@ class ToolUse:
                 "result": reply.result,
                 "error": reply.error,
                 "called_at": turn.clock.iso(started),
-                "returned_at": turn.clock.iso(turn.clock.now()),
+                "returned_at": turn.clock.iso(turn.clock.now),
             }
         )
         if reply.error is not None:

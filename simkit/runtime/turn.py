@@ -85,7 +85,7 @@ class Turn:
 
     def ask_again(self, interrupt: e.TurnInterrupted) -> None:
         """Describe in a later turn what is still asked."""
-        self.sink.emit(replace(interrupt, at=self.clock.now(), turn=self.number))
+        self.sink.emit(replace(interrupt, at=self.clock.now, turn=self.number))
 
     def move(self, conversation: Conversation, state: State, sink: Sink) -> None:
         """Go on in what a store has brought back."""
@@ -98,7 +98,7 @@ class Turn:
         if used > allowed:
             self.sink.emit(
                 e.LimitReached(
-                    self.clock.now(), self.session, self.number, "", "", limit=name, allowed=allowed
+                    self.clock.now, self.session, self.number, "", "", limit=name, allowed=allowed
                 )
             )
             raise LimitExceeded(name, allowed)
@@ -148,7 +148,7 @@ class Turn:
                 }
         self.sink.emit(
             e.StateUpdated(
-                self.clock.now(),
+                self.clock.now,
                 self.session,
                 self.number,
                 agent,
@@ -172,7 +172,7 @@ class Turn:
             if scope:
                 self.sink.emit(
                     e.StoreWritten(
-                        self.clock.now(),
+                        self.clock.now,
                         self.session,
                         self.number,
                         agent,

@@ -99,7 +99,7 @@ def revived(
         turn.begin_again(number)
         open_turn(then, turn, resumes=True)
         work(then, turn, scheduler, UserTurn("", answer, resumes=True))
-    then.clock.advance_to(sessions.clock.now())
+    then.clock.advance_to(sessions.clock.now)
     conversation.first_turn, conversation.starts = (
         first_conversation.first_turn,
         first_conversation.starts,

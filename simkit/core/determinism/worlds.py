@@ -72,8 +72,9 @@ class Clock(Protocol):
     def start(self) -> datetime:
         """Return the date and time at which the clock starts."""
 
+    @property
     def now(self) -> int:
-        """Return the milliseconds that have passed."""
+        """The milliseconds that have passed."""
 
     def advance_to(self, at: int) -> None:
         """Jump to a later time."""
@@ -160,7 +161,7 @@ class World:
 
     def elapsed_ns(self) -> int:
         """Return the virtual time since the start in nanoseconds."""
-        now = self._clock.now()
+        now = self._clock.now
         if now != self._moment:
             self._moment, self._readings = now, 0
         self._readings += 1
@@ -256,18 +257,16 @@ _LIBRARIES: Final = Chance(0).child("import")
 class Still:
     """A clock that stands still: nothing takes time."""
 
-    __slots__ = ("_now", "start")
+    __slots__ = ("now", "start")
 
     def __init__(self, start: datetime) -> None:
-        self.start, self._now = start, 0
-
-    def now(self) -> int:
-        """Return the milliseconds that have passed: 0, unless somebody waited."""
-        return self._now
+        self.start = start
+        self.now = 0
+        """The milliseconds that have passed: 0, unless somebody waited."""
 
     def advance_to(self, at: int) -> None:
         """Jump to a later time."""
-        self._now = at
+        self.now = at
 
 
 _current: Final = contextvars.ContextVar[World | None]("simkit_world", default=None)
