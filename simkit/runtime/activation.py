@@ -29,6 +29,7 @@ from simkit.runtime.scheduler import Steps, Waiting
 from simkit.runtime.tool_use import ToolAnswer, ToolUse
 from simkit.runtime.turn import Start, Turn
 from simkit.trace import events as e
+from simkit.trace.recorder import Position
 from simkit.trace.store import canonical, copied
 
 _encode = msgspec.json.Encoder().encode
@@ -93,24 +94,18 @@ class Activation:
             "upstream": spec.upstream,
             "now": turn.clock.iso(self.started_at),
         }
-        turn.sink.emit(
-            e.AgentStarted(
-                self.started_at,
-                turn.session,
-                turn.number,
-                self.agent.name,
-                self.id,
-                input=self._recorded_input(),
-                handoff=handoff.id if handoff else "",
-                handoff_from=handoff.source if handoff else "",
-                group=self.group,
-                channels=carries,
-                branch=self.branch.run if self.branch is not None else "",
-                outer=outer.run if self.group and outer is not None else "",
-                after=spec.after,
-                task=spec.task,
-                goal=spec.goal,
-            )
+        turn.recorder.record_agent_start(
+            self.position(),
+            input=self._recorded_input(),
+            handoff=handoff.id if handoff else "",
+            handoff_from=handoff.source if handoff else "",
+            group=self.group,
+            channels=carries,
+            branch=self.branch.run if self.branch is not None else "",
+            outer=outer.run if self.group and outer is not None else "",
+            after=spec.after,
+            task=spec.task,
+            goal=spec.goal,
         )
         if spec.problem_text and not self.messages:
             self._hear_from("system", spec.problem_text)
@@ -134,10 +129,9 @@ class Activation:
         """Under what it runs."""
         return self.agent.name
 
-    def where(self) -> tuple[int, str, int, str, str]:
-        """Return what every event of this run begins with."""
-        turn = self.turn
-        return turn.clock.now, turn.session, turn.number, self.agent.name, self.id
+    def position(self) -> Position:
+        """Return where the run is now: it may go on in a later turn."""
+        return Position(self.turn.session, self.turn.number, self.agent.name, self.id)
 
     # Done
 
@@ -198,14 +192,12 @@ class Activation:
         self._has_ended = True
         self.turn.conversation.branch_logs.end(self.id)
         final = self.final
-        self.turn.sink.emit(
-            e.AgentFinished(
-                *self.where(),
-                status=status,
-                output=canonical(self.output),
-                message=final.number if final is not None else 0,
-                changed_in_place=changed,
-            )
+        self.turn.recorder.record_agent_end(
+            self.position(),
+            status=status,
+            output=canonical(self.output),
+            message=final.number if final is not None else 0,
+            changed_in_place=changed,
         )
 
     def root_now(self) -> dict[str, Any]:
@@ -328,27 +320,24 @@ class Activation:
         turn.limit("model_calls_per_run", self._model_calls)
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
-        where = self.where()
-        budget = turn.limits.context_tokens or 0
+        position, recorder = self.position(), turn.recorder
         base, self._base = self._base, self._base or call
         sizes = turn.conversation.sizes
-        turn.sink.emit(
-            e.ContextBuilt(
-                *where,
-                call=call,
-                parts=() if base else tuple(parts),
-                base=base,
-                said=tuple(message.number for message in self.messages),
-                tools=agent.tools,
-                settings=agent.settings or None,
-                tokens=tokens + sum(sizes[message.id][1] for message in self.messages),
-                budget=budget,
-                left_out=() if base else self._left_out,
-                handoffs=agent.passes_to,
-            )
+        recorder.record_context(
+            position,
+            call=call,
+            parts=() if base else tuple(parts),
+            base=base,
+            said=tuple(message.number for message in self.messages),
+            tools=agent.tools,
+            settings=agent.settings or None,
+            tokens=tokens + sum(sizes[message.id][1] for message in self.messages),
+            budget=turn.limits.context_tokens or 0,
+            left_out=() if base else self._left_out,
+            handoffs=agent.passes_to,
         )
         self._reading.to_log()
-        turn.sink.emit(e.ModelCalled(*where, call=call))
+        recorder.record_model_call(position, call=call)
         context = ContextMessages(parts, self.messages, self._reading.history_of)
         request = ModelRequest(
             agent.name, turn.number, self.id, call, agent.tools, agent.output,
@@ -358,12 +347,12 @@ class Activation:
             answer = turn.model.answer(request)
         except PipelineError as problem:
             error, status, message = unanswered_as(problem)
-            turn.sink.emit(
-                e.ModelFailed(*self.where(), call=call, error=error, status=status, message=message)
+            recorder.record_model_failure(
+                position, call=call, error=error, status=status, message=message
             )
             raise
         if answer.fault:
-            turn.sink.emit(e.FaultInjected(*self.where(), fault=answer.fault))
+            recorder.record_fault(position, fault=answer.fault)
         return call, answer
 
     def _read(self, text: str) -> m.JsonValue:
@@ -385,16 +374,13 @@ class Activation:
         return message
 
     def replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
-        where, thinking = self.where(), self._thinking
-        self.turn.sink.emit(
-            e.ModelReplied(
-                *where,
-                call=call,
-                message=message.number,
-                reply=kind,
-                usage=usage,
-                thinking=thinking,
-            )
+        self.turn.recorder.record_reply(
+            self.position(),
+            call=call,
+            message=message.number,
+            reply=kind,
+            usage=usage,
+            thinking=self._thinking,
         )
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
@@ -407,8 +393,8 @@ class Activation:
             self.replied(call, message, "text", usage)
             self.output, how = parsed(reply.text, self.agent.parse, self.agent.name)
             if how:
-                self.turn.sink.emit(
-                    e.ReplyParsed(*self.where(), call=call, how=how, value=self.output)
+                self.turn.recorder.record_parsed_reply(
+                    self.position(), call=call, how=how, value=self.output
                 )
         self._check_output()
 
@@ -431,15 +417,13 @@ class Activation:
             if self.agent.output is None:
                 return
             raise OutputInvalid(f"the output of agent {self.agent.name!r} is not valid JSON")
-        self.turn.sink.emit(
-            e.ModelFailed(
-                *self.where(),
-                call=call,
-                error=reply.kind,
-                status=reply.status,
-                message=reply.message,
-                retry_after_ms=round((reply.retry_after or 0) * 1_000),
-            )
+        self.turn.recorder.record_model_failure(
+            self.position(),
+            call=call,
+            error=reply.kind,
+            status=reply.status,
+            message=reply.message,
+            retry_after_ms=round((reply.retry_after or 0) * 1_000),
         )
         raise ModelError(reply.message, reply.kind, reply.status)
 
@@ -448,7 +432,7 @@ class Activation:
         calls = self.tools.calls_of(reply)
         self.replied(call, self.say(reply.text, calls), "calls", usage)
         answers: list[ToolAnswer] = yield from self.tools.called(
-            calls, self.where, self.root["state"]
+            calls, self.position, self.root["state"]
         )
         for answer in answers:
             self.hear(answer.call, answer.text, answer.data)
@@ -495,10 +479,9 @@ class Activation:
         message = self.say(text, data=None if text is question else question)
         self.final = None
         self.replied(call, message, "interrupt", usage)
-        interrupt = e.TurnInterrupted(*self.where(), question=question)
-        self.turn.sink.emit(interrupt)
+        event = self.turn.recorder.record_question(self.position(), question=question)
         self._end("interrupted")
-        answer = yield Waiting(interrupt)
+        answer = yield Waiting(event)
         self._model_calls = 0
         # It opened its branch when it was started first, and goes on in it.
         self.group = ""

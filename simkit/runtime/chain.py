@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from simkit.core.errors import HandoffInvalid, HandoffTimeout, InputInvalid
 from simkit.core.messages import Handoff
 from simkit.runtime.activation import Activation
-from simkit.runtime.handoff_execution import TurnStopped, bounded, make, told_of
+from simkit.runtime.handoff_execution import TurnStopped, bounded, make, record_request
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.scheduler import Steps, TimedOut, Together
 from simkit.runtime.turn import Start, Turn
-from simkit.trace import events as e
+from simkit.trace.events import HandoffRequested
 
 
 def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
@@ -86,6 +86,7 @@ class Way:
         self._turn, self._name, self._source, self._start = turn, name, source, start
         self._request = self._request_made()
         """The handoff that the way is, if the pair has a contract."""
+        self._event: HandoffRequested | None = None
         self.reason = reason_against(turn.compiled, self._request) if self._request else ""
         """Why the contract refuses it; empty if nothing does."""
 
@@ -106,9 +107,9 @@ class Way:
         turn.limit("handoffs_per_turn", turn.handoffs)
         turn.numbers.handoffs += 1
         self._request = replace(self._request, id=f"h{turn.numbers.handoffs}")
-        turn.sink.emit(told_of(source, e.HandoffRequested, self._request))
+        self._event = event = record_request(source, self._request)
         if self.reason:
-            turn.sink.emit(told_of(source, e.HandoffRejected, self._request, reason=self.reason))
+            turn.recorder.record_rejection(source.position(), event, reason=self.reason)
 
     def start_of_target(self) -> Start:
         """Return the next agent's start, with the handoff if there is one."""
@@ -119,9 +120,9 @@ class Way:
                 f"agent {start.agent!r} reads its input, but the output of "
                 f"{self._name!r}, which ran before it, is null"
             )
-        if request is None:
+        if request is None or self._event is None:
             return start
-        make(self._source, request)
+        make(self._source, request, self._event)
         return replace(start, handoff=request, depth=request.depth)
 
     def problem_text(self) -> str:

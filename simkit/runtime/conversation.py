@@ -10,11 +10,9 @@ import msgspec
 from simkit.core.messages import Message
 from simkit.runtime.blocks import BranchLogs, in_blocks
 from simkit.runtime.branch import Branch, BranchLog
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.history import Stream
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.runtime.ports import Sink
-from simkit.trace import events as e
+from simkit.trace.recorder import EventRecorder, Position
 from simkit.trace.reducers import Appended
 
 
@@ -62,7 +60,6 @@ class Conversation:
     __slots__ = (
         "_read",
         "branch_logs",
-        "clock",
         "count",
         "first_turn",
         "is_restored",
@@ -70,7 +67,7 @@ class Conversation:
         "name",
         "numbers",
         "project",
-        "sink",
+        "recorder",
         "sizes",
         "starts",
         "streams",
@@ -85,12 +82,11 @@ class Conversation:
         project: str,
         values: dict[str, Any],
         numbers: Numbers,
-        sink: Sink,
-        clock: VirtualClock,
+        recorder: EventRecorder,
         count: Counter,
     ) -> None:
         self.name, self.project, self.values = name, project, values
-        self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
+        self.numbers, self.recorder, self.count = numbers, recorder, count
         self.log: list[Message] = []
         """What was said: before the user's last message as it is shown, then as it was said."""
         self.branch_logs = BranchLogs()
@@ -156,16 +152,8 @@ class Conversation:
             branch.hear(message)
             self.branch_logs.hear(message, run, branch.path)
         self.sizes[message.id] = (number, tokens)
-        self.sink.emit(
-            e.MessageAdded(
-                self.clock.now,
-                self.name,
-                self.turn,
-                agent or "",
-                run,
-                message=message,
-                tokens=tokens,
-            )
+        self.recorder.record_message(
+            Position(self.name, self.turn, agent or "", run), message=message, tokens=tokens
         )
         return message
 

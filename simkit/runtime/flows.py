@@ -18,7 +18,6 @@ from simkit.runtime.graph import GraphFlow
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
-from simkit.trace import events as e
 
 ANSWER_CHARACTERS_MAX: Final = 120
 """How much of a router's answer an error quotes."""
@@ -61,18 +60,7 @@ class RouterFlow:
             list(route_targets) if isinstance(route_targets, (list, tuple)) else [route_targets]
         )
         self._check(targets, activation.output)
-        turn.sink.emit(
-            e.RouteChosen(
-                turn.clock.now,
-                turn.session,
-                turn.number,
-                self._decide,
-                activation.id,
-                targets=tuple(targets),
-                labels=(),
-                parallel=parallel,
-            )
-        )
+        turn.recorder.record_route(activation.position(), targets=tuple(targets), parallel=parallel)
         starts = [Start(target) for target in targets]
         if parallel and len(starts) > 1:
             yield from in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))

@@ -19,7 +19,6 @@ from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline import model as p
 from simkit.spec.pipeline.graph_shape import ELSE
-from simkit.trace import events as e
 
 VALUE_CHARACTERS_MAX: Final = 120
 """How much of what a decision said an error quotes."""
@@ -259,16 +258,8 @@ class _Onward:
         if edge is None:
             return []
         turn = self._turn
-        turn.sink.emit(
-            e.RouteChosen(
-                turn.clock.now,
-                turn.session,
-                turn.number,
-                self.node,
-                source.id,
-                targets=(edge.to,),
-                labels=tuple(labels),
-            )
+        turn.recorder.record_route(
+            turn.position(self.node, source.id), targets=(edge.to,), labels=tuple(labels)
         )
         self.decision = {"node": self.node, "label": edge.label or ""}
         return [edge]

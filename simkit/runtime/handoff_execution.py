@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,10 +13,9 @@ from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.scheduler import Steps, TimedOut, within
 from simkit.runtime.turn import Start, Turn
-from simkit.trace import events as e
+from simkit.trace.events import HandoffRequested
+from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
-
-HandoffEvent = TypeVar("HandoffEvent", e.HandoffRequested, e.HandoffRejected, e.HandoffMade)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -41,8 +40,8 @@ class Source(Protocol):
     def root_now(self) -> dict[str, Any]:
         """Return what references see when the run passes control."""
 
-    def where(self) -> tuple[int, str, int, str, str]:
-        """Return what every event of the run begins with."""
+    def position(self) -> Position:
+        """Return where the run is now."""
 
     def say(self, text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
         """Log what the run says."""
@@ -90,13 +89,13 @@ class Passing:
         message = source.say(reply.text, (handoff_call,))
         if call:
             source.replied(call, message, "handoff", usage)
-        turn.sink.emit(told_of(source, e.HandoffRequested, request, call_id=handoff_call.id))
+        event = record_request(source, request, handoff_call.id)
         reason = _refusal(turn.compiled, request) or reason_against(turn.compiled, request)
         if reason:
-            turn.sink.emit(told_of(source, e.HandoffRejected, request, reason=reason))
+            turn.recorder.record_rejection(source.position(), event, reason=reason)
             self._rejected(request, handoff_call, reason)
             return None
-        make(source, request)
+        make(source, request, event)
         if request.mode == "delegate":
             yield from self._delegate(request, handoff_call)
             return None
@@ -134,13 +133,13 @@ class Passing:
         source.hear(call, text, None if text is output else output)
 
 
-def make(source: Source, request: Request) -> None:
+def make(source: Source, request: Request, event: HandoffRequested) -> None:
     """Record that a handoff is made, and write what its contract says, before its target starts.
 
     The writes are the source's update: its model asked for the handoff.
     """
     turn = source.turn
-    turn.sink.emit(told_of(source, e.HandoffMade, request, depth=request.depth))
+    turn.recorder.record_handoff(source.position(), event, depth=request.depth)
     writes = turn.compiled.writes_of(request.contract)
     if writes is None:
         return
@@ -148,12 +147,10 @@ def make(source: Source, request: Request) -> None:
     turn.write(update, "handoff", source.name, source.id, source.branch, request.id)
 
 
-def told_of(
-    source: Source, kind: type[HandoffEvent], request: Request, **more: Any
-) -> HandoffEvent:
-    """Return what is told of a handoff that a run asks for."""
-    return kind(
-        *source.where(),
+def record_request(source: Source, request: Request, call_id: str = "") -> HandoffRequested:
+    """Record that a run asks for a handoff; return the event, which its outcome refers to."""
+    return source.turn.recorder.record_handoff_request(
+        source.position(),
         handoff=request.id,
         from_agent=request.source,
         to_agent=request.target,
@@ -161,7 +158,7 @@ def told_of(
         mode=request.mode,
         query=request.query,
         payload=request.recorded_payload,
-        **more,
+        call_id=call_id,
     )
 
 

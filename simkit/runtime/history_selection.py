@@ -125,19 +125,12 @@ class HistorySelection:
         conversation.summaries[slice.shown_part.stream] = Summary(
             message, covers, frozenset(missed)
         )
-        turn = self._turn
-        turn.sink.emit(
-            e.HistorySummarised(
-                turn.clock.now,
-                turn.session,
-                turn.number,
-                agent,
-                self._run,
-                stream=slice.shown_part.stream,
-                text=text,
-                covers=covers,
-                missed=missed,
-            )
+        self._turn.recorder.record_summary(
+            self._turn.position(agent, self._run),
+            stream=slice.shown_part.stream,
+            text=text,
+            covers=covers,
+            missed=missed,
         )
         return message
 
@@ -171,9 +164,9 @@ class HistorySelection:
             parts.append(e.Made(message.section, message, size, (), message.number))
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
-        where = (turn.clock.now, turn.session, turn.number, agent, self._run)
-        turn.sink.emit(e.ContextBuilt(*where, call=call, parts=tuple(parts), tokens=total))
-        turn.sink.emit(e.ModelCalled(*where, call=call))
+        position, recorder = turn.position(agent, self._run), turn.recorder
+        recorder.record_context(position, call=call, parts=tuple(parts), tokens=total)
+        recorder.record_model_call(position, call=call)
         request = ModelRequest(
             agent, turn.number, self._run, call, (), None,
             lambda: prompt, lambda: _by_section(prompt), str, session=turn.session,
@@ -181,17 +174,15 @@ class HistorySelection:
         answer = turn.model.answer(request)
         self.latency_ms += answer.latency_ms
         if answer.fault:
-            turn.sink.emit(e.FaultInjected(*where, fault=answer.fault))
+            recorder.record_fault(position, fault=answer.fault)
         if isinstance(answer.reply, Fails):
             failed = answer.reply
-            turn.sink.emit(
-                e.ModelFailed(
-                    *where,
-                    call=call,
-                    error=failed.kind,
-                    status=failed.status,
-                    message=failed.message,
-                )
+            recorder.record_model_failure(
+                position,
+                call=call,
+                error=failed.kind,
+                status=failed.status,
+                message=failed.message,
             )
             raise ModelError(failed.message, failed.kind, failed.status)
         if not isinstance(answer.reply, Text):
@@ -199,15 +190,13 @@ class HistorySelection:
         summary_message = turn.conversation.add(
             "assistant", answer.reply.text, agent=agent, run=self._run, branch=self._branch
         )
-        turn.sink.emit(
-            e.ModelReplied(
-                *where,
-                call=call,
-                message=summary_message.number,
-                reply="text",
-                usage=answer.usage,
-                thinking=thinking_said(answer),
-            )
+        recorder.record_reply(
+            position,
+            call=call,
+            message=summary_message.number,
+            reply="text",
+            usage=answer.usage,
+            thinking=thinking_said(answer),
         )
         return answer.reply.text
 

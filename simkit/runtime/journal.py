@@ -15,8 +15,9 @@ from simkit.core.errors import StoreInvalid
 from simkit.core.messages import Message
 from simkit.runtime.blocks import Path, in_blocks
 from simkit.runtime.conversation import Numbers
-from simkit.runtime.ports import Checkpoint, Sink, Store
+from simkit.runtime.ports import Checkpoint, Store
 from simkit.trace import events as e
+from simkit.trace.recorder import EventRecorder, Moment, Position, Sink
 from simkit.trace.reducers import DECLARED_RESET, is_reset
 from simkit.trace.views import View
 
@@ -56,11 +57,9 @@ class Journal:
             Checkpoint(identity, event.session, event.turn, event.agent, self._place, counters),
         )
         self._pending = []
-        self._sink.emit(
-            e.CheckpointSaved(
-                event.at, event.session, event.turn, event.agent, event.run, checkpoint=identity
-            )
-        )
+        position = Position(event.session, event.turn, event.agent, event.run)
+        recorder = EventRecorder(self._sink, Moment(event.at))
+        recorder.record_checkpoint(position, checkpoint=identity)
 
 
 class Saved:

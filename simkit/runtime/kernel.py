@@ -18,7 +18,7 @@ from simkit.runtime.compiled import CompiledPipeline, facts_of
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.flows import flow_of
 from simkit.runtime.journal import Journal, recovered
-from simkit.runtime.ports import Schedule, Sink, Store, Tools, TurnModel, UserTurn
+from simkit.runtime.ports import Schedule, Store, Tools, TurnModel, UserTurn
 from simkit.runtime.scheduler import Fifo, Scheduler
 from simkit.runtime.sessions import Doors, Sessions
 from simkit.runtime.turn import Turn
@@ -26,6 +26,7 @@ from simkit.runtime.turn_lifecycle import Suspended, Unheard, hear, open_turn, r
 from simkit.spec.pipeline.agents import spoken_channels
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
+from simkit.trace.recorder import WHOLE_RUN, EventRecorder, Position, Sink
 from simkit.trace.store import canonical
 
 
@@ -80,20 +81,19 @@ class NativeDriver:
         """Begin the run, or read the store and go on with it; raise StoreInvalid."""
         doors, store, numbers = self._doors, self._store, Numbers()
         saved = recovered(store) if self._turns_before and store is not None else None
-        self._sink: Sink = sink if store is None else Journal(sink, store, numbers)
-        self._sessions = Sessions(doors, self._sink, self._clock, numbers, self._given_project)
+        sink = sink if store is None else Journal(sink, store, numbers)
+        self._sessions = Sessions(doors, sink, self._clock, numbers, self._given_project)
+        self._recorder = self._sessions.recorder
         if saved is not None:
             self._sessions.restore(saved)
         if not self._turns_before:
-            self._sink.emit(
-                e.RunStarted(
-                    0,
-                    scenario=self._scenario,
-                    seed=self._seed,
-                    start=self._start,
-                    driver=self.name,
-                    pipeline=facts_of(doors.compiled, doors.limits),
-                )
+            self._recorder.record_run_start(
+                WHOLE_RUN,
+                scenario=self._scenario,
+                seed=self._seed,
+                start=self._start,
+                driver=self.name,
+                pipeline=facts_of(doors.compiled, doors.limits),
             )
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
@@ -117,36 +117,26 @@ class NativeDriver:
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """End the run, with the error if one ended it."""
-        self._sink.emit(e.RunFinished(self._sessions.clock.now, error=error))
+        self._recorder.record_run_end(WHOLE_RUN, error=error)
         self.close()
 
     def close(self) -> None:
         """Leave what waits for the user as it is: nothing more is told of it in this process."""
         for waiting in self._waiting.values():
-            waiting.turn.sink = Unheard()
+            waiting.turn.recorder = EventRecorder(Unheard(), self._clock)
             waiting.scheduler.drop()
         self._waiting.clear()
 
     def _check_limit(self) -> None:
         allowed = self._doors.limits.turns
         if len(self._turns_before) >= allowed:
-            now = self._sessions.clock.now
-            self._sink.emit(e.LimitReached(now, limit="turns", allowed=allowed))
+            self._recorder.record_limit(WHOLE_RUN, limit="turns", allowed=allowed)
             raise LimitExceeded("turns", allowed)
 
     def _uncontrolled(self, effect: str, where: str) -> None:
         """Record that user code reached what simkit does not control."""
-        agent = self._doors.compiled.functions.caller
-        self._sink.emit(
-            e.UncontrolledEffect(
-                self._sessions.clock.now,
-                self._session,
-                self._number,
-                agent,
-                effect=effect,
-                where=where,
-            )
-        )
+        position = Position(self._session, self._number, self._doors.compiled.functions.caller)
+        self._recorder.record_uncontrolled_effect(position, effect=effect, where=where)
 
     # One turn
 
@@ -167,8 +157,7 @@ class NativeDriver:
         if is_first:
             self._say_read(turn, is_back)
         if user_turn.resumes:
-            now = sessions.clock.now
-            self._sink.emit(e.TurnResumed(now, turn.session, turn.number, value=user_turn.value))
+            self._recorder.record_answer(turn.position(), value=user_turn.value)
         else:
             hear(turn, user_turn)
         error = work(sessions, turn, scheduler, user_turn)
@@ -209,25 +198,19 @@ class NativeDriver:
         if not user_turn.resumes:
             sessions.say_defaults(turn.conversation)
         open_turn(sessions, turn, resumes=user_turn.resumes)
-        self._sink.emit(
-            e.TurnStarted(
-                sessions.clock.now,
-                turn.session,
-                turn.number,
-                message=0 if user_turn.resumes else sessions.numbers.messages + 1,
-            )
-        )
+        message = 0 if user_turn.resumes else sessions.numbers.messages + 1
+        self._recorder.record_turn_start(turn.position(), message=message)
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
         """Describe what a session begins with here: its checkpoint, and what it shares with
         others."""
         sessions = self._sessions
-        where = (sessions.clock.now, turn.session, turn.number)
+        position = turn.position()
         if is_back:
             checkpoint = sessions.saved[turn.session].checkpoint
-            self._sink.emit(e.CheckpointRestored(*where, checkpoint=checkpoint))
+            self._recorder.record_restore(position, checkpoint=checkpoint)
         for channel in sessions.state.shared(turn.session):
-            self._sink.emit(e.StoreRead(*where, channel=channel.name, scope=channel.scope))
+            self._recorder.record_store_read(position, channel=channel.name, scope=channel.scope)
 
     def _end(self, turn: Turn, scheduler: Scheduler, error: e.ErrorFacts | None) -> None:
         """Describe how a turn ended; one that waits for the user is kept."""
@@ -235,17 +218,13 @@ class NativeDriver:
         if question is not None:
             turn.reply = None
             self._waiting[turn.session] = Suspended(turn, scheduler)
-        self._sink.emit(
-            e.TurnFinished(
-                self._sessions.clock.now,
-                turn.session,
-                turn.number,
-                reply=canonical(turn.reply),
-                error=error,
-                unused=self._doors.model.unused(),
-                waits_for=question.run if question is not None else "",
-                unused_results=self._doors.tools.unused(),
-            )
+        self._recorder.record_turn_end(
+            turn.position(),
+            reply=canonical(turn.reply),
+            error=error,
+            unused=self._doors.model.unused(),
+            waits_for=question.run if question is not None else "",
+            unused_results=self._doors.tools.unused(),
         )
         if question is None:
             self._sessions.state.end_turn(turn.session)

@@ -8,14 +8,8 @@ from typing import Protocol
 import msgspec
 
 from simkit.core.messages import Answer, JsonValue, Message
-from simkit.trace.events import AnyEvent, ErrorFacts, UnusedLines, UnusedResults
-
-
-class Sink(Protocol):
-    """Takes events in the order in which they happen."""
-
-    def emit(self, event: AnyEvent) -> None:
-        """Take one event."""
+from simkit.trace.events import ErrorFacts, UnusedLines, UnusedResults
+from simkit.trace.recorder import Sink
 
 
 class ModelRequest(msgspec.Struct, frozen=True, gc=False):

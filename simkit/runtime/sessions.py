@@ -15,12 +15,12 @@ from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers, Summary
 from simkit.runtime.flows import Flow
 from simkit.runtime.journal import Recovered, Saved
-from simkit.runtime.ports import Schedule, Sink, Tools, TurnModel
+from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.state import State, channels_of
 from simkit.runtime.turn import Turn
 from simkit.spec.pipeline.model import Limits
-from simkit.trace import events as e
+from simkit.trace.recorder import EventRecorder, Position, Sink
 
 
 class Gifts:
@@ -81,7 +81,8 @@ class Sessions:
         given_project: str | None = None,
     ) -> None:
         """``given_project`` is the project that has what is given to one; else the first one's."""
-        self.doors, self.sink, self.clock, self.numbers = doors, sink, clock, numbers
+        self.doors, self.clock, self.numbers = doors, clock, numbers
+        self.recorder = EventRecorder(sink, clock)
         compiled = doors.compiled
         self.state = State(
             channels_of(compiled.pipeline, compiled.functions),
@@ -123,7 +124,7 @@ class Sessions:
         if name in self.saved:
             return self._restored(name)
         conversation = self._conversation_of(name, project, self.state.begin(name, project))
-        self.sink.emit(e.SessionStarted(self.clock.now, name, project=project))
+        self.recorder.record_session_start(Position(name), project=project)
         values = {name: {"$set": value} for name, value in self._gifts.for_session(project).items()}
         if values:
             try:
@@ -140,7 +141,7 @@ class Sessions:
             conversation,
             doors.compiled,
             self.state,
-            self.sink,
+            self.recorder,
             self.clock,
             doors.model,
             doors.tools,
@@ -165,13 +166,11 @@ class Sessions:
 
     def follow(self, clock: VirtualClock) -> None:
         """Go by another clock, which stands where this one does or later."""
-        self.clock = clock
-        for conversation in self.conversations.values():
-            conversation.clock = clock
+        self.clock = self.recorder.clock = clock
 
     def _conversation_of(self, name: str, project: str, values: dict[str, Any]) -> Conversation:
         conversation = self.conversations[name] = Conversation(
-            name, project, values, self.numbers, self.sink, self.clock, self.doors.compiled.count
+            name, project, values, self.numbers, self.recorder, self.doors.compiled.count
         )
         return conversation
 

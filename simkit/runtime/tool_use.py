@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -14,11 +14,8 @@ from simkit.runtime.ports import ToolReply
 from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.turn import Turn
-from simkit.trace import events as e
+from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
-
-EventPlace: TypeAlias = Callable[[], tuple[int, str, int, str, str]]
-"""What every event of the run begins with, now."""
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -55,7 +52,7 @@ class ToolUse:
         return tuple(calls)
 
     def called(
-        self, calls: Sequence[ToolCall], where: EventPlace, state: Mapping[str, Any]
+        self, calls: Sequence[ToolCall], position: Callable[[], Position], state: Mapping[str, Any]
     ) -> Steps:
         """Call all at once, and return the answers in the order of the calls.
 
@@ -64,14 +61,16 @@ class ToolUse:
         turn = self._turn
         started = turn.clock.now
         for call in calls:
-            turn.sink.emit(e.ToolCalled(*where(), call_id=call.id, tool=call.name, args=call.args))
+            turn.recorder.record_tool_call(
+                position(), call_id=call.id, tool=call.name, args=call.args
+            )
         turn.compiled.functions.caller = self._agent
         replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
         for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
             wait = started + replies[place].latency_ms - turn.clock.now
             if wait > 0:
                 yield wait
-            self._record(calls[place], replies[place], started, where)
+            self._record(calls[place], replies[place], started, position())
         return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
@@ -92,7 +91,7 @@ class ToolUse:
             return ToolReply(None, error, reply.latency_ms)
         return reply
 
-    def _record(self, call: ToolCall, reply: ToolReply, started: int, where: EventPlace) -> None:
+    def _record(self, call: ToolCall, reply: ToolReply, started: int, position: Position) -> None:
         turn = self._turn
         self.names.append(call.name)
         self.timestamps[call.id] = {
@@ -111,13 +110,13 @@ class ToolUse:
             }
         )
         if reply.error is not None:
-            turn.sink.emit(
-                e.ToolFailed(*where(), call_id=call.id, tool=call.name, error=reply.error)
+            turn.recorder.record_tool_failure(
+                position, call_id=call.id, tool=call.name, error=reply.error
             )
         else:
             self.results[call.name] = reply.result
-            turn.sink.emit(
-                e.ToolReturned(*where(), call_id=call.id, tool=call.name, result=reply.result)
+            turn.recorder.record_tool_result(
+                position, call_id=call.id, tool=call.name, result=reply.result
             )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import ABSENT, Message
@@ -15,11 +14,12 @@ from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation
 from simkit.runtime.handoffs import Request
-from simkit.runtime.ports import Sink, Tools, TurnModel
+from simkit.runtime.ports import Tools, TurnModel
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message
 from simkit.spec.pipeline.model import Limits
-from simkit.trace import events as e
+from simkit.trace.events import TurnInterrupted
+from simkit.trace.recorder import EventRecorder, Position
 from simkit.trace.store import canonical
 
 
@@ -56,14 +56,14 @@ class Turn:
         conversation: Conversation,
         compiled: CompiledPipeline,
         state: State,
-        sink: Sink,
+        recorder: EventRecorder,
         clock: VirtualClock,
         model: TurnModel,
         tools: Tools,
         limits: Limits,
     ) -> None:
         self.number, self.conversation, self.compiled = number, conversation, compiled
-        self.state, self.sink, self.clock = state, sink, clock
+        self.state, self.recorder, self.clock = state, recorder, clock
         self.model, self.tools, self.limits = model, tools, limits
         self.session = conversation.name
         self.numbers = conversation.numbers
@@ -83,25 +83,27 @@ class Turn:
         self.runs = self.handoffs = 0
         self.reply = None
 
-    def ask_again(self, interrupt: e.TurnInterrupted) -> None:
-        """Describe in a later turn what is still asked."""
-        self.sink.emit(replace(interrupt, at=self.clock.now, turn=self.number))
+    def ask_again(self, question: TurnInterrupted) -> None:
+        """Record in a later turn what is still asked."""
+        self.recorder.record_question(
+            self.position(question.agent, question.run), question=question.question
+        )
 
-    def move(self, conversation: Conversation, state: State, sink: Sink) -> None:
+    def move(self, conversation: Conversation, state: State, recorder: EventRecorder) -> None:
         """Go on in what a store has brought back."""
-        self.conversation, self.state, self.sink = conversation, state, sink
+        self.conversation, self.state, self.recorder = conversation, state, recorder
         self.numbers = conversation.numbers
 
     def limit(self, name: str, used: int) -> None:
         """Raise LimitExceeded, with its event, when a limit is passed."""
         allowed = getattr(self.limits, name)
         if used > allowed:
-            self.sink.emit(
-                e.LimitReached(
-                    self.clock.now, self.session, self.number, "", "", limit=name, allowed=allowed
-                )
-            )
+            self.recorder.record_limit(self.position(), limit=name, allowed=allowed)
             raise LimitExceeded(name, allowed)
+
+    def position(self, agent: str = "", run: str = "") -> Position:
+        """Return where something happens in this turn."""
+        return Position(self.session, self.number, agent, run)
 
     def root(self) -> dict[str, Any]:
         """Return what a flow's references see before any run."""
@@ -146,22 +148,16 @@ class Turn:
                     branch_.run: {name: canonical(branch_.values()[name]) for name in write.values}
                     for branch_ in branch.lineage()
                 }
-        self.sink.emit(
-            e.StateUpdated(
-                self.clock.now,
-                self.session,
-                self.number,
-                agent,
-                run,
-                update=write.update,
-                values=write.values,
-                cause=cause,
-                impure=write.impure,
-                group=branch.group if branch is not None else "",
-                branch=branch.run if branch is not None else "",
-                branch_values=branch_values,
-                handoff=handoff,
-            )
+        self.recorder.record_state_update(
+            Position(self.session, self.number, agent, run),
+            update=write.update,
+            values=write.values,
+            cause=cause,
+            impure=write.impure,
+            group=branch.group if branch is not None else "",
+            branch=branch.run if branch is not None else "",
+            branch_values=branch_values,
+            handoff=handoff,
         )
         self.tell_stored(update, agent, run)
 
@@ -170,16 +166,8 @@ class Turn:
         for name, delta in update.items() if self.state.has_shared else ():
             scope = self.state.scope_if_shared(name, delta)
             if scope:
-                self.sink.emit(
-                    e.StoreWritten(
-                        self.clock.now,
-                        self.session,
-                        self.number,
-                        agent,
-                        run,
-                        channel=name,
-                        scope=scope,
-                    )
+                self.recorder.record_store_write(
+                    self.position(agent, run), channel=name, scope=scope
                 )
 
     def _logged(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:

@@ -105,7 +105,7 @@ def revived(
         first_conversation.starts,
     )
     conversation.branch_logs = first_conversation.branch_logs
-    turn.move(conversation, sessions.state, sessions.sink)
+    turn.move(conversation, sessions.state, sessions.recorder)
     if scheduler.question is None:
         raise ScriptMisfit(
             f"the turn that waits in session {session!r} does not come to its question again "

@@ -1,0 +1,145 @@
+"""The recorder: whatever runs a pipeline records what happens here, and nowhere else.
+
+It has one method for each event of `simkit.trace.events`. A method takes the position and, by
+keyword, what the event holds; it reads the time itself:
+
+    recorder.record_model_call(Position("s1", 1, "triage", "r1"), call="c1")
+
+Values are plain data by then (`simkit.trace.store.canonical`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+
+import msgspec
+
+from simkit.trace import events as e
+
+FactsT = ParamSpec("FactsT")
+EventT = TypeVar("EventT", bound=e.Event)
+
+
+class Sink(Protocol):
+    """Takes events in the order in which they happen."""
+
+    def emit(self, event: e.AnyEvent) -> None:
+        """Take one event."""
+
+
+class Clock(Protocol):
+    """Tells the virtual time."""
+
+    @property
+    def now(self) -> int:
+        """The milliseconds since the scenario's start."""
+
+
+class Position(msgspec.Struct, frozen=True, gc=False):
+    """Where something happens; what does not apply is left out."""
+
+    session: str = ""
+    turn: int = 0
+    agent: str = ""
+    run: str = ""
+
+
+class Moment(msgspec.Struct, frozen=True, gc=False):
+    """A clock that stands, for what belongs to another event's time."""
+
+    now: int
+
+
+WHOLE_RUN: Final = Position()
+"""The position of what concerns no session."""
+
+
+def _method_for(
+    kind: Callable[Concatenate[int, str, int, str, str, FactsT], EventT],
+    time: str = "self.clock.now",
+) -> Callable[Concatenate[EventRecorder, Position, FactsT], EventT]:
+    """Return the method that records events of a kind; its keywords are the kind's own fields.
+
+    Its source is put together from the fields, as dataclasses do it: to pass ``**facts`` on would
+    cost more than to make the event.
+    """
+    default = cast(Any, kind)(0)
+    own = default.__struct_fields__[len(e.Event.__struct_fields__) :]
+    parameters = ", ".join(f"{name}=default.{name}" for name in own)
+    facts = ", ".join(f"{name}={name}" for name in own)
+    source = f"""
+def record(self, at, /, *, {parameters}):
+    event = kind({time}, at.session, at.turn, at.agent, at.run, {facts})
+    self._emit(event)
+    return event
+"""
+    names: dict[str, Any] = {"kind": kind, "default": default}
+    exec(source, names)
+    method: Callable[Concatenate[EventRecorder, Position, FactsT], EventT] = names["record"]
+    method.__doc__ = kind.__doc__
+    return method
+
+
+class EventRecorder:
+    """Records what happens in one run, each fact as one event, with the time by its clock."""
+
+    __slots__ = ("_emit", "clock")
+
+    def __init__(self, sink: Sink, clock: Clock) -> None:
+        self._emit: Callable[[Any], None] = sink.emit
+        self.clock = clock
+
+    # A pipeline's import may have moved the clock: a run begins at 0 all the same.
+    record_run_start = _method_for(e.RunStarted, "0")
+    record_session_start = _method_for(e.SessionStarted)
+    record_turn_start = _method_for(e.TurnStarted)
+    record_message = _method_for(e.MessageAdded)
+    record_route = _method_for(e.RouteChosen)
+    record_agent_start = _method_for(e.AgentStarted)
+    record_context = _method_for(e.ContextBuilt)
+    record_model_call = _method_for(e.ModelCalled)
+    record_reply = _method_for(e.ModelReplied)
+    record_parsed_reply = _method_for(e.ReplyParsed)
+    record_model_failure = _method_for(e.ModelFailed)
+    record_retry = _method_for(e.ModelRetried)
+    record_tool_call = _method_for(e.ToolCalled)
+    record_tool_result = _method_for(e.ToolReturned)
+    record_tool_failure = _method_for(e.ToolFailed)
+    record_handoff_request = _method_for(e.HandoffRequested)
+    record_inner_state = _method_for(e.StateOpened)
+    record_state_update = _method_for(e.StateUpdated)
+    record_summary = _method_for(e.HistorySummarised)
+    record_store_read = _method_for(e.StoreRead)
+    record_store_write = _method_for(e.StoreWritten)
+    record_guardrail = _method_for(e.GuardrailTripped)
+    record_question = _method_for(e.TurnInterrupted)
+    record_answer = _method_for(e.TurnResumed)
+    record_checkpoint = _method_for(e.CheckpointSaved)
+    record_restore = _method_for(e.CheckpointRestored)
+    record_agent_end = _method_for(e.AgentFinished)
+    record_turn_end = _method_for(e.TurnFinished)
+    record_fault = _method_for(e.FaultInjected)
+    record_limit = _method_for(e.LimitReached)
+    record_log_entry = _method_for(e.LogRecorded)
+    record_unread_request = _method_for(e.RequestUnread)
+    record_uncontrolled_effect = _method_for(e.UncontrolledEffect)
+    record_run_end = _method_for(e.RunFinished)
+    _record_rejection = _method_for(e.HandoffRejected)
+    _record_handoff = _method_for(e.HandoffMade)
+
+    def record_rejection(self, at: Position, request: e.HandoffRequested, *, reason: str) -> None:
+        """Record that a handoff that was requested is not made."""
+        self._record_rejection(at, **_handoff_facts(request), reason=reason)
+
+    def record_handoff(self, at: Position, request: e.HandoffRequested, *, depth: int) -> None:
+        """Record that a handoff that was requested is made."""
+        self._record_handoff(at, **_handoff_facts(request), depth=depth)
+
+
+_SHARED: Final = e.HandoffEvent.__struct_fields__[len(e.Event.__struct_fields__) :]
+
+
+def _handoff_facts(request: e.HandoffRequested) -> dict[str, Any]:
+    """Return what all events of one handoff say."""
+    return {name: getattr(request, name) for name in _SHARED}
