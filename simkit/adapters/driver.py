@@ -70,10 +70,11 @@ from simkit.providers.protocols import protocol_of
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.models.faults import FaultPlan
-from simkit.runtime.ports import Sink, Tools, TurnModel, UserTurn
+from simkit.runtime.ports import Tools, TurnModel, UserTurn
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
+from simkit.trace.recorder import WHOLE_RUN, Sink
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -100,10 +101,12 @@ class Script(msgspec.Struct, frozen=True):
     """The project that has what is given to one; else the first turn's."""
 
 
-def run_started(script: Script, driver: str, facts: e.PipelineFacts) -> e.RunStarted:
-    """Return the first event of a run."""
-    return e.RunStarted(
-        0,
+def record_run_start(
+    recorder: TraceRecorder, script: Script, driver: str, facts: e.PipelineFacts
+) -> None:
+    """Record that a run begins."""
+    recorder.events.record_run_start(
+        WHOLE_RUN,
         scenario=script.scenario,
         seed=script.seed,
         start=script.start,
@@ -193,7 +196,7 @@ class CodeDriver:
         if app.options.given is not None:
             recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
         recorder.handoff_tools.know(facts.agents)
-        sink.emit(run_started(script, self.name, facts))
+        record_run_start(recorder, script, self.name, facts)
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         self._toolbox = Toolbox(tools, use.stand_in)
         enter(self._toolbox.standing_by())
@@ -365,12 +368,8 @@ class CodeDriver:
     def _uncontrolled(self, effect: str, where: str) -> None:
         with self._gate.lock:
             run = self._driver.run_around()  # Of whoever asks: nobody's, where that is not known.
-            self._recorder.sink.emit(
-                e.UncontrolledEffect(
-                    *self._recorder.at(run.agent if run is not None else "", run),
-                    effect=effect,
-                    where=where,
-                )
+            self._recorder.events.record_uncontrolled_effect(
+                self._recorder.at(run), effect=effect, where=where
             )
 
     def _child_asked(self, method: str, url: str) -> None:
@@ -400,7 +399,9 @@ class CodeDriver:
             )
 
     def _logged(self, entry: LogEntry) -> None:
-        self._recorder.log_recorded(*entry, self._driver.run_around())
+        run = self._driver.run_around()
+        with self._recorder.lock:
+            self._recorder.events.record_log_entry(self._recorder.at(run), **entry._asdict())
 
     def _slept(self, seconds: float) -> None:
         if self._turns.is_over:  # A thread that outlives its scenario sleeps as it always did.

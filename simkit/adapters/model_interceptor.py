@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,13 +34,15 @@ from simkit.providers.chains import Chains
 from simkit.providers.counting import counted
 from simkit.providers.failing import is_clients_own_attempt, patience_ms
 from simkit.providers.failures import BROKEN_OFF
-from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, path_of
 from simkit.providers.protocols import protocol_of
+from simkit.providers.unsupported import unspoken
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import tokens_of
 from simkit.runtime.models.faults import FaultPlan
-from simkit.trace import events as e
+from simkit.trace.events import ErrorFacts
+from simkit.trace.recorder import WHOLE_RUN
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -224,15 +227,18 @@ class ModelInterceptor:
             or last.call.model_request.messages != model_request.messages
         ):
             return 1
-        self._recorder.retried(run, last.call.id, last.attempt + 1)
-        return last.attempt + 1
+        attempt = last.attempt + 1
+        self._recorder.events.record_retry(
+            self._recorder.at(run), call=last.call.id, attempt=attempt
+        )
+        return attempt
 
     def _disturbed(self, call: ModelCall) -> Decision | Later | None:
         """Return the planned failure of a call, where one is planned."""
         planned = self._plan.due(call.run.agent)
         if planned is None:
             return None
-        self._recorder.disturbed(call.run, planned.words)
+        self._recorder.events.record_fault(self._recorder.at(call.run), fault=planned.words)
         return self._failing(call, planned.fails)
 
     def _answered(self, call: ModelCall) -> Decision | Later:
@@ -319,7 +325,7 @@ class ModelInterceptor:
     def _something_else(self, request: HttpRequest) -> Decision:
         """A request that is no model call: the tools' business, or an outage waiting to happen."""
         if self._host_is_allowed(request.url):
-            self._recorder.unread(request)
+            self._record_unread(request)
             return Forward(None)
         try:
             decision = self._of_others(request)
@@ -329,12 +335,24 @@ class ModelInterceptor:
                 raise
             return decision
         if decision is not None:
-            self._recorder.unread(request)
+            self._record_unread(request)
             return decision
         decision = self.counted(request)
         if decision is None:
             raise refusal_of(request)
         return decision
+
+    def _record_unread(self, request: HttpRequest) -> None:
+        """Record a request that goes to a model's provider in an interface that is not read."""
+        interface = unspoken(request)
+        if interface:
+            host = urlsplit(request.url).netloc.rpartition("@")[2]
+            self._recorder.events.record_unread_request(
+                self._recorder.at(),
+                method=request.method,
+                url=f"{host}{path_of(request.url)}",
+                interface=interface,
+            )
 
     def _of_others(self, request: HttpRequest) -> Decision | None:
         """Return what recorded traffic, or the provider, answers to what is no model call."""
@@ -360,16 +378,14 @@ class ModelInterceptor:
                 None,
             ) from problem
 
-    def ended(self, error: e.ErrorFacts | None) -> None:
+    def ended(self, error: ErrorFacts | None) -> None:
         """The run is over: tells what was recorded and answered nothing, or another request."""
         others = self._others if error is None else None
-        self._recorder.sink.emit(
-            e.RunFinished(
-                self._recorder.clock.now,
-                error=error,
-                unplayed=tuple(others.unplayed()) if others is not None else (),
-                drifted=tuple(others.drifted()) if others is not None else (),
-            )
+        self._recorder.events.record_run_end(
+            WHOLE_RUN,
+            error=error,
+            unplayed=tuple(others.unplayed()) if others is not None else (),
+            drifted=tuple(others.drifted()) if others is not None else (),
         )
 
     # What the pipeline's code says of itself

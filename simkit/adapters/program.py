@@ -34,9 +34,10 @@ from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpResponse, path_of
 from simkit.providers.protocols import PROTOCOLS
 from simkit.runtime.clock import VirtualClock
-from simkit.runtime.ports import Sink, UserTurn
+from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
+from simkit.trace.recorder import Sink
 
 QUIET: Final = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
 """What keeps clients from reporting to their provider by another way than the model's."""

@@ -6,7 +6,7 @@ import msgspec
 
 from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
-from simkit.adapters.driver import Script, run_started
+from simkit.adapters.driver import Script, record_run_start
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.reports import Reports
 from simkit.adapters.rules import handoff_tools_of
@@ -15,9 +15,9 @@ from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named
-from simkit.runtime.ports import Sink
 from simkit.spec.scenario.apps import App
 from simkit.trace.events import PipelineFacts
+from simkit.trace.recorder import Sink
 
 
 class Reception(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ def opened(
     recorder.handoff_tools.know(facts.agents)
     if gives:
         recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
-    sink.emit(run_started(script, driver, facts))
+    record_run_start(recorder, script, driver, facts)
     answers = ScriptedAnswers(
         recorder,
         script.model,

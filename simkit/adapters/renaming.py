@@ -16,8 +16,8 @@ import msgspec
 from simkit.adapters.activations import Run
 from simkit.adapters.late_handoffs import may_turn_out, with_handoffs
 from simkit.core.messages import Message, ToolCall
-from simkit.runtime.ports import Sink
 from simkit.trace import events as e
+from simkit.trace.recorder import Sink
 
 _replaced = msgspec.structs.replace
 

@@ -37,9 +37,10 @@ from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import ParsedRequest, Protocol
 from simkit.runtime.clock import VirtualClock
-from simkit.runtime.ports import Sink, UserTurn
+from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
+from simkit.trace.recorder import Sink
 
 ENDED: Final = "ProgramEnded"
 """The error of a run whose program did not ask for all turns."""

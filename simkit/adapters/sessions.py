@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -60,6 +61,28 @@ class Session:
         """How many other ids came for a call."""
         self._waiting: dict[tuple[str, ...], list[Group]] = {}
         """What was asked for in one message and did not come back yet, by agent and tools."""
+
+    def add(self, message: Message, number: int) -> None:
+        """Add a message to the log, under a number."""
+        mark = print_of(message)
+        self.repeats += mark in self.log
+        self.log.setdefault(mark, []).append(number)
+        self.latest[mark] = message
+
+    def numbers_of(self, prints: Sequence[Print], before: int) -> list[int]:
+        """Return the messages' numbers in the log, all below ``before``; 0 for one that is new.
+
+        Of several that are the same, the latest that keeps the order is meant.
+        """
+        result = [0] * len(prints)
+        for place in range(len(prints) - 1, -1, -1):
+            numbers = self.log.get(prints[place])
+            if numbers:
+                # Of those below `before` the last; where there is none, the last of all.
+                last = numbers[-1]
+                before = last if last < before else numbers[bisect_left(numbers, before) - 1]
+                result[place] = before
+        return result
 
     def served(self, ours: str, prefix: str) -> str:
         """Return the id of our call as a provider writes it, by which it is known again."""

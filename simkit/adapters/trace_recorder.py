@@ -1,25 +1,28 @@
-"""Writes down what is seen of a running pipeline as events: the log, contexts, replies, handoffs.
+"""Writes down what is seen of a running pipeline: the log, contexts, replies, tools, handoffs.
 
 Whatever a driver sees, it tells the recorder, which knows each message again, numbers what is new,
 and keeps what native runs and observed ones have in common: one log per session, contexts as
-ranges over it.
+ranges over it. Events are recorded through `simkit.trace.recorder`, as those of native runs are.
 """
 
 from __future__ import annotations
 
+import threading
 from asyncio import CancelledError
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-import msgspec
+from msgspec import MsgspecError
+from msgspec.json import decode
+from msgspec.structs import replace
 
 from simkit.adapters.activations import CallFacts, Run, ToolRequest
-from simkit.adapters.call_log import CallLog
 from simkit.adapters.filtering import cuts_between
+from simkit.adapters.handoff_calls import told_by
+from simkit.adapters.handoff_tools import HandoffTools
 from simkit.adapters.sessions import Session
 from simkit.adapters.streams import Print, SentStream, print_of
-from simkit.core.errors import WriteInvalid
+from simkit.core.errors import LimitExceeded, WriteInvalid
 from simkit.core.messages import (
     JsonValue,
     Message,
@@ -34,31 +37,70 @@ from simkit.providers.attachments import is_failed
 from simkit.providers.values import Offer
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.runtime.ports import Sink
+from simkit.runtime.conversation import Numbers
 from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import as_message
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.pipeline.written_messages import message_from
 from simkit.trace import events as e
+from simkit.trace.recorder import EventRecorder, Position, Sink
 from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import References, canonical
 
 
-class TraceRecorder(CallLog):
-    """Emits the events of one scenario's run; sessions take turns."""
+class TraceRecorder:
+    """Records one scenario's run as drivers see it; sessions take turns."""
 
     def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
-        super().__init__(sink, clock, count, limits)
+        self.events, self.clock, self.count = EventRecorder(sink, clock), clock, count
+        self.limits, self.numbers = limits, Numbers()
+        self.lock = threading.RLock()
+        """Held by whoever tells something: pipelines may do so from any thread."""
+        self.session = ""
+        """The conversation that has its turn."""
+        self.turn = 0
+        self.runs: list[Run] = []
+        """This turn's."""
+        self.requested: list[e.HandoffRequested] = []
+        """This turn's handoffs that were not made yet."""
         self.waits_for = ""
         """The run whose question the user answers next."""
+        self.failures: set[str] = set()
+        """Model calls that failed."""
+        self.handoff_tools = HandoffTools()
         self.offered: dict[str, JsonValue] = {}
         """The tools that models were offered so far, with the latest schema of each."""
         self.gifts = Gifts({}, lambda name: "session")
         """What the scenario puts into the state of sessions before their first message."""
         self.conversation = ""
         """The channel that holds what was said."""
-        self._sessions: dict[str, Session] = {}
-        self._agent_runs = 0
+        self._session, self._sessions = Session(), dict[str, Session]()
+        self._agent_runs = self._handoffs = 0
+        self._checkpoints: dict[str, str] = {}
+        """Session to the last that was saved of it."""
+
+    @property
+    def initial_state(self) -> Mapping[str, JsonValue]:
+        """What the session began with."""
+        return self._session.initial_state
+
+    @property
+    def project(self) -> str:
+        """The session's project."""
+        return self._session.project
+
+    def at(self, run: Run | None = None, agent: str | None = None) -> Position:
+        """Return where something happens now; the agent is the run's, if none is named."""
+        if agent is None:
+            agent = run.agent if run is not None else ""
+        return Position(self.session, self.turn, agent, run.id if run is not None else "")
+
+    def limit(self, name: str, used: int) -> None:
+        """Raise LimitExceeded, with its event, when a limit is passed."""
+        allowed = getattr(self.limits, name)
+        if allowed is not None and used > allowed:
+            self.events.record_limit(self.at(), limit=name, allowed=allowed)
+            raise LimitExceeded(name, allowed)
 
     # Turns
 
@@ -81,14 +123,14 @@ class TraceRecorder(CallLog):
             self._sessions[session] = Session()
         self._session, self.session = self._sessions[session], session
         if is_new:
-            self.sink.emit(e.SessionStarted(self.clock.now, session, project=project))
+            self.events.record_session_start(Position(session), project=project)
             self._session.project = project
             self._session.initial_state = self.gifts.for_session(project)
             self._give()
         message = 0 if resumes else self.numbers.messages + 1
-        self.sink.emit(e.TurnStarted(*self.at()[:3], message=message))
+        self.events.record_turn_start(self.at(), message=message)
         if resumes:
-            self.sink.emit(e.TurnResumed(*self.at()[:3], value=value))
+            self.events.record_answer(self.at(), value=value)
         else:
             self.log(Message("user", text, data=value))
 
@@ -102,9 +144,7 @@ class TraceRecorder(CallLog):
             if name == self.conversation and isinstance(value, list):
                 value = [canonical(self.log(_given_message(message))) for message in value]
             update[name] = {DECLARED_RESET: value}
-        self.sink.emit(
-            e.StateUpdated(self.clock.now, self.session, 0, update=update, cause="given")
-        )
+        self.events.record_state_update(self.at(), update=update, cause="given")
         self.turn = turn
 
     def end_turn(
@@ -118,15 +158,13 @@ class TraceRecorder(CallLog):
         for run in self.runs:
             if not run.is_over:
                 self.end_run(run, "done" if error is None else "failed")
-        self.sink.emit(
-            e.TurnFinished(
-                *self.at()[:3],
-                reply=canonical(reply),
-                error=error,
-                unused=unused,
-                waits_for=self.waits_for if error is None else "",
-                unused_results=unused_results,
-            )
+        self.events.record_turn_end(
+            self.at(),
+            reply=canonical(reply),
+            error=error,
+            unused=unused,
+            waits_for=self.waits_for if error is None else "",
+            unused_results=unused_results,
         )
 
     # Runs
@@ -152,7 +190,7 @@ class TraceRecorder(CallLog):
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
-        run.call_facts = CallFacts(state, self.told_as(received), channels)
+        run.call_facts = CallFacts(state, self._plain(received), channels)
         self._know(agent)
         order = next((request for request in self.requested if request.to_agent == agent), None)
         handoff = source = ""
@@ -160,35 +198,17 @@ class TraceRecorder(CallLog):
             self.requested.remove(order)
             self._handoffs += 1
             handoff, source = order.handoff, order.from_agent
-            mode = "delegate" if parent and parent == order.run else order.mode
+            if parent and parent == order.run:
+                order = replace(order, mode="delegate")
             payload = order.payload if order.payload is not None else order.query
             input = payload if payload is not None else input
-            self.sink.emit(
-                e.HandoffMade(
-                    self.clock.now,
-                    self.session,
-                    self.turn,
-                    order.agent,
-                    order.run,
-                    handoff=handoff,
-                    from_agent=source,
-                    to_agent=agent,
-                    type=order.type,
-                    mode=mode,
-                    query=order.query,
-                    payload=order.payload,
-                    depth=self._handoffs,
-                )
-            )
+            self.events.record_handoff(self._at_request(order), order, depth=self._handoffs)
         self.runs.append(run)
-        self.sink.emit(
-            e.AgentStarted(
-                *self.at(agent, run), input=self.told_as(input if task is None else task),
-                handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
-                branch=run.id if group else branch, outer=outer, parent=parent,
-                call_id=call_id, state=state, received=run.call_facts.received,
-                goal=goal,
-            )
+        self.events.record_agent_start(
+            self.at(run), input=self._plain(input if task is None else task),
+            handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
+            branch=run.id if group else branch, outer=outer, parent=parent,
+            call_id=call_id, state=state, received=run.call_facts.received, goal=goal,
         )  # fmt: skip
         return run
 
@@ -226,7 +246,7 @@ class TraceRecorder(CallLog):
 
     def interrupted(self, run: Run, question: JsonValue) -> None:
         """An agent asks the user; its run is over until there is an answer."""
-        self.sink.emit(e.TurnInterrupted(*self.at(run.agent, run), question=canonical(question)))
+        self.events.record_question(self.at(run), question=canonical(question))
         self.waits_for = self.waits_for or run.id
         self.end_run(run, "interrupted")
 
@@ -244,13 +264,11 @@ class TraceRecorder(CallLog):
         if output is None and final is not None and not is_null:
             value = value_said(final)
             output = final.content if value is None else value
-        self.sink.emit(
-            e.AgentFinished(
-                *self.at(run.agent, run),
-                status=status,
-                output=self.told_as(output),
-                message=final.number if final is not None else 0,
-            )
+        self.events.record_agent_end(
+            self.at(run),
+            status=status,
+            output=self._plain(output),
+            message=final.number if final is not None else 0,
         )
 
     def open_run(self, agent: str) -> Run | None:
@@ -262,17 +280,12 @@ class TraceRecorder(CallLog):
     def log(self, message: Message, run: Run | None = None) -> Message:
         """Add a message to the session's log, under the next number."""
         self.numbers.messages = number = self.numbers.messages + 1
-        message = msgspec.structs.replace(message, id=f"m{number}", turn=self.turn)
-        mark, session = print_of(message), self._session
-        session.repeats += mark in session.log
-        session.log.setdefault(mark, []).append(number)
-        session.latest[mark] = message
-        self.sink.emit(
-            e.MessageAdded(
-                *self.at(message.agent or "", run),
-                message=message,
-                tokens=tokens_of(message, self.count),
-            )
+        message = replace(message, id=f"m{number}", turn=self.turn)
+        self._session.add(message, number)
+        self.events.record_message(
+            self.at(run, message.agent or ""),
+            message=message,
+            tokens=tokens_of(message, self.count),
         )
         return message
 
@@ -281,7 +294,7 @@ class TraceRecorder(CallLog):
         ours = self._ours(message)
         numbers = self._session.log.get(print_of(ours))
         if numbers:
-            return msgspec.structs.replace(_said_by(ours, run), id=f"m{numbers[-1]}")
+            return replace(_said_by(ours, run), id=f"m{numbers[-1]}")
         return self._joined(ours, run)
 
     def _joined(self, ours: Message, run: Run | None) -> Message:
@@ -335,7 +348,7 @@ class TraceRecorder(CallLog):
         session = self._session
         front = next((k for k, m in enumerate(messages) if m.role != "system"), len(messages))
         message_parts = [
-            e.Made("", msgspec.structs.replace(m, agent=run.agent), tokens_of(m, self.count))
+            e.Made("", replace(m, agent=run.agent), tokens_of(m, self.count))
             for m in messages[:front]
         ]
         words, count = self.handoff_tools.version, self.count
@@ -361,21 +374,19 @@ class TraceRecorder(CallLog):
             )
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
-        self.sink.emit(
-            e.ContextBuilt(
-                *self.at(run.agent, run),
-                call=call,
-                parts=tuple(parts),
-                tools=tuple(offer.name for offer in offers),
-                settings=canonical(settings) or None,
-                tokens=tokens,
-                budget=self.limits.context_tokens or 0,
-                handoffs=self.handoff_tools.targets_of(offers),
-                handoff_tools=tuple(self.handoff_tools.among(offers)),
-                hidden=hidden,
-            )
+        self.events.record_context(
+            self.at(run),
+            call=call,
+            parts=tuple(parts),
+            tools=tuple(offer.name for offer in offers),
+            settings=canonical(settings) or None,
+            tokens=tokens,
+            budget=self.limits.context_tokens or 0,
+            handoffs=self.handoff_tools.targets_of(offers),
+            handoff_tools=tuple(self.handoff_tools.among(offers)),
+            hidden=hidden,
         )
-        self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call=call))
+        self.events.record_model_call(self.at(run), call=call)
         return call
 
     def filtered(
@@ -397,7 +408,7 @@ class TraceRecorder(CallLog):
             own_messages, [print_of(message) for message in own_messages], [], run
         )
         known = [
-            msgspec.structs.replace(message, id=f"m{number}")
+            replace(message, id=f"m{number}")
             for message, number in zip(own_messages, numbers, strict=True)
         ]
         cuts = cuts_between(known, [self._ours(message) for message in after], by)
@@ -412,7 +423,7 @@ class TraceRecorder(CallLog):
             return message
         calls = tuple(self._our_call(call, agent) for call in message.calls)
         call_id = self.call_id(message.call_id) if message.call_id else ""
-        return msgspec.structs.replace(message, calls=calls, call_id=call_id)
+        return replace(message, calls=calls, call_id=call_id)
 
     def _our_call(self, call: ToolCall, agent: str) -> ToolCall:
         target = self.handoff_tools.target_of(call.name, call.args) or ""
@@ -422,24 +433,11 @@ class TraceRecorder(CallLog):
     def _numbered(
         self, messages: Sequence[Message], prints: Sequence[Print], known: list[int], run: Run
     ) -> list[int]:
-        """Return each message's number in the log, where those that are new are added.
-
-        Of several that are the same, the latest that keeps the order is meant.
-        """
-        message_numbers: list[int | None] = [None] * (len(messages) - len(known))
-        before = self.numbers.messages + 1
-        numbers_of = self._session.log.get
-        for place in range(len(messages) - 1, len(known) - 1, -1):
-            numbers = numbers_of(prints[place])
-            if numbers:
-                # Of those below `before` the last; where there is none, the last of all.
-                last = numbers[-1]
-                before = last if last < before else numbers[bisect_left(numbers, before) - 1]
-                message_numbers[place - len(known)] = before
-        for place, number in enumerate(message_numbers):
-            if number is None:
-                message_numbers[place] = self._arrived(messages[len(known) + place], run).number
-        return [*known, *(number for number in message_numbers if number is not None)]
+        """Return each message's number in the log, where those that are new are added."""
+        start = len(known)
+        numbers = self._session.numbers_of(prints[start:], self.numbers.messages + 1)
+        pairs = zip(messages[start:], numbers, strict=True)
+        return [*known, *(number or self._arrived(new, run).number for new, number in pairs)]
 
     def _arrived(self, message: Message, run: Run | None) -> Message:
         """Add what a context holds and nobody was heard to say: tool results mostly."""
@@ -459,9 +457,9 @@ class TraceRecorder(CallLog):
             bare = self._session.latest.get(print_of(without_thinking(message)))
             author = self._session.voices.get(message.content) or (bare.agent if bare else None)
             if message.role == "assistant" and author:
-                message = msgspec.structs.replace(message, agent=author)
+                message = replace(message, agent=author)
             return self.log(message, run)
-        own_message = msgspec.structs.replace(message, agent=request.agent, tool=request.call.name)
+        own_message = replace(message, agent=request.agent, tool=request.call.name)
         if is_failed(own_message) and not request.call.is_handoff:
             self.tool_answered(request, error=own_message.content)
         elif not request.call.is_handoff:
@@ -484,22 +482,20 @@ class TraceRecorder(CallLog):
     ) -> Message:
         """The model answered; asks for the handoffs and tools that the message calls."""
         thinking = thinking_of(message) or ""
-        message = self._ours(msgspec.structs.replace(without_thinking(message), agent=run.agent))
+        message = self._ours(replace(without_thinking(message), agent=run.agent))
         reply = self.log(message, run)
         if reply.calls and reply.content:
             self._session.voices[reply.content] = run.agent
         if reply.calls:
             self._session.ask_together(run.agent, run.id, reply.calls)
         run.has_replied = True
-        self.sink.emit(
-            e.ModelReplied(
-                *self.at(run.agent, run),
-                call=call,
-                message=reply.number,
-                reply=kind,
-                usage=usage,
-                thinking=thinking,
-            )
+        self.events.record_reply(
+            self.at(run),
+            call=call,
+            message=reply.number,
+            reply=kind,
+            usage=usage,
+            thinking=thinking,
         )
         for reply_call in reply.calls:
             self._session.ask(ToolRequest(reply_call, run.agent, run))
@@ -509,11 +505,225 @@ class TraceRecorder(CallLog):
             run.final = reply
         return reply
 
+    def failed(
+        self,
+        run: Run,
+        call: str,
+        error: str,
+        status: int,
+        message: str,
+        retry_after: float | None = None,
+        partial: str = "",
+    ) -> None:
+        """The model did not answer, or broke off behind ``partial``."""
+        self.failures.add(call)
+        self.events.record_model_failure(
+            self.at(run),
+            call=call,
+            error=error,
+            status=status,
+            message=message,
+            retry_after_ms=round((retry_after or 0) * 1_000),
+            partial=partial,
+        )
+
+    # Tools
+
+    def call_id(self, foreign: str) -> str:
+        """Return our id for a tool call's foreign one; a new one at its first sight."""
+        ids = self._session.ids
+        if foreign not in ids:
+            ids[foreign] = self.new_call_id()
+        return ids[foreign]
+
+    def new_call_id(self) -> str:
+        """Return an id for a tool call."""
+        self.numbers.calls += 1
+        return self._session.served(f"call{self.numbers.calls}", "")
+
+    def served_id(self, ours: str, prefix: str) -> str:
+        """Return the id under which models are served a call, as their provider writes it."""
+        return self._session.served(ours, prefix)
+
+    def call_request(self, foreign: str) -> ToolRequest | None:
+        """Return the tool call that a model asked for under a foreign id."""
+        return self._session.requests.get(self._session.ids.get(foreign, ""))
+
+    def was_asked_for(self, tool: str) -> bool:
+        """Return whether a model has asked for a tool in this turn."""
+        requests = self._session.requests.values()
+        return any(request.call.name == tool and request.run in self.runs for request in requests)
+
+    def pending(self, tool: str) -> Iterator[ToolRequest]:
+        """Yield the calls of a tool that were asked for and not carried out, oldest first."""
+        for request in self._session.requests.values():
+            if request.call.name == tool and not request.is_told:
+                yield request
+
+    def tool_called(self, request: ToolRequest, args: JsonValue = None) -> None:
+        """A tool is carried out; with ``args`` where that was seen, else as the model asked."""
+        request.is_told = True
+        call = request.call
+        self.events.record_tool_call(
+            self.at(request.run, request.agent),
+            call_id=call.id,
+            tool=call.name,
+            args=call.args if args is None else args,
+        )
+
+    def tool_answered(
+        self, request: ToolRequest, result: JsonValue = None, error: str = ""
+    ) -> None:
+        """A tool came back."""
+        if request.is_answered:
+            return
+        if not request.is_told:
+            self.tool_called(request)
+        request.is_answered = True
+        at, call = self.at(request.run, request.agent), request.call
+        if error:
+            self.events.record_tool_failure(at, call_id=call.id, tool=call.name, error=error)
+        else:
+            self.events.record_tool_result(
+                at, call_id=call.id, tool=call.name, result=canonical(result)
+            )
+
+    def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:
+        """Return a call that no model asked for: the pipeline's own code made it."""
+        call = ToolCall(self.new_call_id(), tool, canonical(args))
+        return ToolRequest(call, run.agent if run is not None else "", run or Run("", ""))
+
+    # Handoffs
+
+    def hand_over(
+        self,
+        source: str,
+        to: str,
+        payload: JsonValue = None,
+        *,
+        type: str | None = None,
+        query: str | None = None,
+        run: Run | None = None,
+        call_id: str = "",
+        is_taken: bool = False,
+    ) -> None:
+        """Control is to pass to another agent; it has when that agent goes to work.
+
+        ``is_taken`` says that a function of the application is given the payload.
+        """
+        self.numbers.handoffs += 1
+        payload = canonical(payload)
+        self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
+        request = self.events.record_handoff_request(
+            self.at(run, source),
+            handoff=f"h{self.numbers.handoffs}",
+            from_agent=source,
+            to_agent=to,
+            type=type or "handoff",
+            mode="transfer",
+            query=query,
+            payload=payload,
+            call_id=call_id,
+            is_taken=is_taken,
+        )
+        self.requested.append(request)
+
+    def refused(self, request: e.HandoffRequested, reason: str) -> None:
+        """A handoff that was asked for is not made."""
+        self.requested.remove(request)
+        self.events.record_rejection(self._at_request(request), request, reason=reason)
+
+    def _at_request(self, request: e.HandoffRequested) -> Position:
+        return Position(self.session, self.turn, request.agent, request.run)
+
+    def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
+        """Report the handoff that a model asks for by a call."""
+        payload = told_by(self.handoff_tools.passed_by(call.name, call.args))
+        self.hand_over(
+            run.agent,
+            to,
+            payload.payload,
+            type=payload.type,
+            query=payload.query,
+            run=run,
+            call_id=call.id,
+            is_taken=self.handoff_tools.is_taken(call.name),
+        )
+
+    # State, and what outlives a turn
+
+    def _plain(self, value: Any) -> JsonValue:
+        """Return a value as it stands in events: there, a call has our id wherever it is named."""
+        names = self._session.as_served
+        return _renamed(canonical(value), names) if names else canonical(value)
+
+    def wrote(
+        self,
+        update: Mapping[str, Any],
+        agent: str = "",
+        run: Run | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        cause: str = "writes",
+        group: str = "",
+        branch: str = "",
+        state: str = "",
+    ) -> None:
+        """Channels are written: ``values`` are the new ones where no reducer of ours makes them."""
+        self.events.record_state_update(
+            self.at(run, agent),
+            update={name: self._plain(value) for name, value in update.items()},
+            values={n: self._plain(v) for n, v in values.items()} if values else None,
+            cause=cause,
+            group=group,
+            branch=branch,
+            state=state,
+        )
+
+    def state_opened(
+        self, channels: Mapping[str, e.ChannelFacts], around: str, shares: tuple[str, ...]
+    ) -> str:
+        """A graph inside another begins; returns the name of its state."""
+        self.numbers.states += 1
+        name = f"x{self.numbers.states}"
+        self.events.record_inner_state(
+            self.at(), state=name, channels=channels, around=around, shares=shares
+        )
+        return name
+
+    def saved(self, run: Run | None = None) -> None:
+        """A session's state was saved, after ``run`` where it was one agent's work."""
+        self.numbers.checkpoints += 1
+        checkpoint = self._checkpoints[self.session] = f"k{self.numbers.checkpoints}"
+        self.events.record_checkpoint(self.at(run), checkpoint=checkpoint)
+
+    def restored(self) -> None:
+        """The session's state is read back: the last that was saved of it."""
+        checkpoint = self._checkpoints.get(self.session, "")
+        self.events.record_restore(self.at(), checkpoint=checkpoint)
+
+    def read(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
+        """A long-lived channel was read from its store."""
+        self.events.record_store_read(self.at(run, agent), channel=channel, scope=scope)
+
+    def stored(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
+        """A long-lived channel was written to its store."""
+        self.events.record_store_write(self.at(run, agent), channel=channel, scope=scope)
+
+
+def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
+    """Return a value in which texts that are one of the names are what it stands for."""
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
+
 
 def _said_by(message: Message, run: Run | None) -> Message:
     """Return a message with who is at work as its author, where a model's has none."""
     if message.role == "assistant" and not message.agent and run is not None:
-        return msgspec.structs.replace(message, agent=run.agent)
+        return replace(message, agent=run.agent)
     return message
 
 
@@ -522,8 +732,8 @@ def _value(text: str) -> JsonValue:
     if not text.startswith(("{", "[", '"')):
         return text
     try:
-        return msgspec.json.decode(text)
-    except msgspec.MsgspecError:
+        return decode(text)
+    except MsgspecError:
         return text
 
 

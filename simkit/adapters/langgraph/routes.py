@@ -12,7 +12,6 @@ from langgraph.types import Send
 from simkit.adapters.activations import Run
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.installing import Replacement
-from simkit.trace import events as e
 
 ReportRoute = Callable[[str, Sequence[str], Sequence[str]], None]
 """Hears of a choice: the namespace of the code, the labels that it named, the nodes they mean."""
@@ -102,12 +101,10 @@ class Routes:
         for labels, targets in self._chosen.pop(task, ()):
             agents = tuple(target for target in targets if target not in _ENDS)
             if agents:
-                self._recorder.sink.emit(
-                    e.RouteChosen(
-                        *self._recorder.at(run.agent if run is not None else "", run),
-                        targets=agents,
-                        # Several at once are several ways, and no label is in doubt.
-                        labels=tuple(labels) if len(labels) < 2 else (),
-                        parallel=len(agents) > 1,
-                    )
+                self._recorder.events.record_route(
+                    self._recorder.at(run),
+                    targets=agents,
+                    # Several at once are several ways, and no label is in doubt.
+                    labels=tuple(labels) if len(labels) < 2 else (),
+                    parallel=len(agents) > 1,
                 )

@@ -32,7 +32,6 @@ from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, ChannelValues
 from simkit.adapters.pools import follow
 from simkit.adapters.trace_recorder import ending
-from simkit.trace import events as e
 
 PATIENCE_S: Final = 10.0
 """How long a task waits for its turn before it runs beside the others."""
@@ -137,10 +136,9 @@ class Watch(Moves):
                 is_inner = is_part(nodes[0], root.graph, False)
                 agent = name_of(root.graph) if is_inner else self._agent_of(nodes[0], root)
             self.asks.setdefault(self._recorder.session, []).append({"id": "", "agent": agent})
-            question = e.TurnInterrupted(
-                *self._recorder.at(agent, runs[-1]), question={where: [*nodes]}
+            self._recorder.events.record_question(
+                self._recorder.at(runs[-1], agent), question={where: [*nodes]}
             )
-            self._recorder.sink.emit(question)
             self._recorder.waits_for = runs[-1].id
             self._is_stopped = True
 

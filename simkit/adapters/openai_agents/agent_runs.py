@@ -27,7 +27,6 @@ from simkit.adapters.trace_recorder import ending
 from simkit.capture.http.installing import Installation
 from simkit.core.messages import JsonValue, Message
 from simkit.providers.openai.parts import arguments_of
-from simkit.trace import events as e
 
 IGNORED: Final = "Multiple handoffs detected, ignoring this one."
 """What the SDK answers to every handoff call of a message but the first."""
@@ -216,9 +215,8 @@ class AgentRunLog:
                 self.recorder.filtered(agent_run.run, before, after, by)
 
     def _trip(self, guardrail: str, reason: str, run: Run | None) -> None:
-        agent = run.agent if run is not None else ""
-        self.recorder.sink.emit(
-            e.GuardrailTripped(*self.recorder.at(agent, run), guardrail=guardrail, reason=reason)
+        self.recorder.events.record_guardrail(
+            self.recorder.at(run), guardrail=guardrail, reason=reason
         )
 
     # State

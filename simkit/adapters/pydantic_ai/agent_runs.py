@@ -23,7 +23,6 @@ from simkit.capture.http.installing import Installation
 from simkit.core.errors import RunHalted
 from simkit.core.messages import JsonValue, Message, Usage
 from simkit.providers.values import Offer
-from simkit.trace import events as e
 
 OUTPUT: Final = "output"
 """The guardrail that refuses output: the agent's output type, and its validators."""
@@ -213,9 +212,9 @@ class AgentRunLog:
     def _refuse_output(self, agent_run: AgentRun, reason: Any) -> None:
         """What a model gave as output is refused, by its type or by a validator."""
         with self.writing():
-            where = self.recorder.at(agent_run.name, agent_run.run)
-            self.recorder.sink.emit(
-                e.GuardrailTripped(*where, guardrail=OUTPUT, reason=reason_of(reason))
+            position = self.recorder.at(agent_run.run, agent_run.name)
+            self.recorder.events.record_guardrail(
+                position, guardrail=OUTPUT, reason=reason_of(reason)
             )
 
     def _refuse_call(self, call_id: str, problem: str) -> None:

@@ -18,7 +18,7 @@ from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import FaultPlan, FaultyModel
 from simkit.runtime.models.recorded import Provider, RecordedModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
-from simkit.runtime.ports import Driver, Sink, Store, TurnModel, UserTurn
+from simkit.runtime.ports import Driver, Store, TurnModel, UserTurn
 from simkit.runtime.speakers import speakers_of
 from simkit.runtime.sqlite_store import SqliteStore
 from simkit.runtime.stores import MemoryStore
@@ -29,6 +29,7 @@ from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario, Turn
 from simkit.spec.scenario.replies import Lines, ToolAnswers
 from simkit.trace.events import ErrorFacts
+from simkit.trace.recorder import Sink
 from simkit.trace.store import canonical, copied
 
 _ENCODE: Final = msgspec.json.Encoder().encode

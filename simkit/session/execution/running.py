@@ -28,6 +28,7 @@ from simkit.session.execution.subprocess_worker import NewProcess
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
 from simkit.trace.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
+from simkit.trace.recorder import EventRecorder, Moment, Position
 from simkit.trace.store import Trace
 
 
@@ -184,8 +185,8 @@ class Execution:
             if isinstance(event, TurnFinished):
                 return
             if isinstance(event, TurnStarted):
-                last = self.trace.events[-1]
-                self.trace.emit(TurnFinished(last.at, event.session, event.turn, error=error))
+                recorder = EventRecorder(self.trace, Moment(self.trace.events[-1].at))
+                recorder.record_turn_end(Position(event.session, event.turn), error=error)
                 return
 
     def check_rules(self) -> None:

@@ -12,12 +12,12 @@ from simkit.adapters.traffic import GatedTraffic
 from simkit.runtime.functions import function_named
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in
-from simkit.runtime.ports import Sink
 from simkit.session.execution.processes import limits_of, shared_of, user_turn
 from simkit.session.execution.recorded import REPLAY, traffic_of
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import AgentRule, App, AppOptions
 from simkit.spec.scenario.files import Prepared
+from simkit.trace.recorder import Sink
 
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 

@@ -27,11 +27,11 @@ from simkit.core.errors import (
 from simkit.core.text import counted
 from simkit.providers.http import HttpAnswer
 from simkit.runtime.models.recorded import Outgoing
-from simkit.runtime.ports import Sink
 from simkit.session.execution.left_alone import Busy, end_with
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
 from simkit.spec.scenario.model import Turn
 from simkit.trace.events import AnyEvent, ErrorFacts
+from simkit.trace.recorder import Sink
 from simkit.trace.store import Trace
 
 _ENCODE: Final = msgspec.json.Encoder().encode
