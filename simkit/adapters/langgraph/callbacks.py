@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
+from simkit.adapters.langgraph.compat import NAMESPACE, NODE
 from simkit.adapters.langgraph.filters import NAMES
-
-NODE: Final = "langgraph_node"
-NAMESPACE: Final = "langgraph_checkpoint_ns"
 
 
 class Hearer(Protocol):

@@ -8,7 +8,6 @@ told only if that call is sent what they left.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
 from simkit.adapters.activations import Run
+from simkit.adapters.langgraph.compat import middleware_requests, worker_cell
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import HOOKS
 from simkit.adapters.trace_recorder import TraceRecorder
@@ -171,11 +171,8 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
 
 def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
     """Return what to replace so that middleware and LangChain's own filters are heard."""
-    rows: list[Row] = [(inner, "function", _function(hears)) for inner in _INNER]
-    agents = sys.modules.get("langchain.agents.middleware.types")
-    if agents is not None:  # Else nobody uses prebuilt agents.
-        rows.append((agents.ModelRequest, "override", _overridden(hears)))
-    return rows
+    rows: list[Row] = [(inner, _FUNCTION, _function(hears)) for inner in _INNER]
+    return [*rows, *((*slot, _overridden(hears)) for slot in middleware_requests())]
 
 
 class _Inner:
@@ -185,7 +182,7 @@ class _Inner:
     function: Any
 
     def __init__(self, filtering: Any) -> None:
-        cell = filtering.__closure__[filtering.__code__.co_freevars.index("func")]
+        cell = worker_cell(filtering)
         vars(self).update(cell=cell, function=cell.cell_contents)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -194,6 +191,7 @@ class _Inner:
 
 
 _INNER: Final = tuple(map(_Inner, FUNCTIONS))
+_FUNCTION: Final = "function"
 
 
 def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Replacement], Replacement]:

@@ -19,7 +19,6 @@ from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 
 MESSAGES: Final = "messages"
-_INTERRUPT: Final = "__interrupt__"
 
 
 def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from langgraph.pregel import Pregel
 
+from simkit.adapters.langgraph.compat import AGENT_NAME, DESTINATION
 from simkit.core.messages import HANDOFF_PREFIX
 
 PREBUILT: Final = frozenset(
@@ -29,8 +30,6 @@ PREBUILT: Final = frozenset(
 """The nodes of `create_agent` and `create_react_agent`."""
 NAMELESS: Final = "LangGraph"
 """What a graph is called to which nobody gave a name."""
-DESTINATION: Final = "__handoff_destination"
-"""Where langgraph-supervisor and langgraph-swarm write to which agent a tool passes control."""
 HOOKS: Final = (".before_agent", ".before_model", ".after_model", ".after_agent")
 
 
@@ -85,7 +84,7 @@ def has_tools(graph: Pregel | None, node: str) -> bool:
 
 def name_of(graph: Pregel) -> str:
     """Return the name of a graph that is an agent."""
-    name = ((graph.config or {}).get("metadata") or {}).get("lc_agent_name")
+    name = ((graph.config or {}).get("metadata") or {}).get(AGENT_NAME)
     return str(name or (graph.name if graph.name != NAMELESS else "agent"))
 
 
@@ -109,7 +108,7 @@ def agents_in(graph: Pregel) -> Mapping[str, str]:
 
 
 def _is_named(graph: Pregel) -> bool:
-    return bool(((graph.config or {}).get("metadata") or {}).get("lc_agent_name"))
+    return bool(((graph.config or {}).get("metadata") or {}).get(AGENT_NAME))
 
 
 def handoff_tools_in(graph: Pregel) -> dict[str, str]:

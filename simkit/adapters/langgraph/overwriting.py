@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import product
-from typing import Any, Final
+from typing import Any
 
 from langgraph.types import Overwrite
 
+from simkit.adapters.langgraph.compat import OVERWRITE
 from simkit.trace.reducers import DECLARED_RESET
-
-_MARK: Final = "__overwrite__"
-"""What an `Overwrite` is as plain data: its only key, or its type."""
 
 
 def told_write(input: Any) -> Any:
@@ -21,9 +19,9 @@ def told_write(input: Any) -> Any:
     if isinstance(input, Overwrite):
         return {DECLARED_RESET: input.value}
     if isinstance(input, Mapping):
-        if list(input) == [_MARK]:
-            return {DECLARED_RESET: input[_MARK]}
-        if input.get("type") == _MARK and "value" in input:
+        if list(input) == [OVERWRITE]:
+            return {DECLARED_RESET: input[OVERWRITE]}
+        if input.get("type") == OVERWRITE and "value" in input:
             return {DECLARED_RESET: input["value"]}
     return input
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langgraph.graph import END
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
@@ -14,7 +15,7 @@ from simkit.adapters.langgraph.commands import is_handoff, targets_of
 from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.names import agents_in, has_tools, path_of
 from simkit.adapters.langgraph.routes import Routes, plain_edges_of
-from simkit.adapters.langgraph.tasks import END, NodeTask, Root
+from simkit.adapters.langgraph.tasks import NodeTask, Root
 
 
 class Moves:

@@ -5,30 +5,22 @@ So their order is the same every time. What waits for another thread goes on aft
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from langchain_core.runnables import base
-from langgraph.prebuilt import tool_node
-
+from simkit.adapters.langgraph.compat import EXECUTORS, client_threads
 from simkit.adapters.pools import follow, takes_turns
 from simkit.adapters.serial_executor import PATIENCE_S
 from simkit.capture.http.installing import Replacement, Row
 
-_NAME: Final = "get_executor_for_config"
-
 
 def rows_for(hears: Callable[[], object]) -> list[Row]:
     """Return what to replace so that threads are in step while somebody listens."""
-    rows: list[Row] = [(base, _NAME, _in_step(hears)), (tool_node, _NAME, _in_step(hears))]
-    openai = sys.modules.get("langchain_openai.chat_models.base")
-    if openai is not None:  # Its answers are read in a thread, which its loop waits for.
-        rows.append((openai, "run_in_executor", _at_once(hears)))
-    return rows
+    rows: list[Row] = [(*slot, _in_step(hears)) for slot in EXECUTORS]
+    return [*rows, *((*slot, _at_once(hears)) for slot in client_threads())]
 
 
 class _InStep:

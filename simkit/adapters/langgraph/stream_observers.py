@@ -12,30 +12,31 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.runnables.config import merge_configs, var_child_runnable_config
-from langgraph._internal._config import ensure_config
-from langgraph._internal._constants import (
+from langchain_core.runnables.config import merge_configs
+from langgraph.errors import GraphInterrupt
+from langgraph.pregel import Pregel
+
+from simkit.adapters.langgraph.compat import (
+    ASTREAM,
+    BRANCH_ENDS,
     CONF,
     CONFIG_KEY_CHECKPOINT_NS,
     CONFIG_KEY_RUNTIME,
     CONFIG_KEY_STREAM,
+    DEFAULT_RUNTIME,
+    NAMESPACE,
+    PANIC,
+    STREAM,
+    DuplexStream,
+    StreamProtocol,
+    ensure_config,
+    var_child_runnable_config,
 )
-from langgraph.errors import GraphInterrupt
-from langgraph.graph._branch import BranchSpec
-from langgraph.pregel import Pregel, _runner
-from langgraph.pregel._loop import DuplexStream
-from langgraph.pregel.protocol import StreamProtocol
-from langgraph.runtime import DEFAULT_RUNTIME
-
-from simkit.adapters.langgraph.breakpoints import Stopped
-from simkit.adapters.langgraph.breakpoints import rows_for as rows_for_breakpoints
-from simkit.adapters.langgraph.dropped import Spared
-from simkit.adapters.langgraph.dropped import rows_for as rows_for_spared
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
+from simkit.adapters.langgraph.loop_events import WHOLE, LoopListener
+from simkit.adapters.langgraph.loop_events import rows_for as rows_for_loops
 from simkit.adapters.langgraph.routes import routed
 from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
-from simkit.adapters.langgraph.whole import ROWS as ROWS_FOR_STATE
-from simkit.adapters.langgraph.whole import WHOLE
 from simkit.adapters.scoping import ContextListeners
 from simkit.capture.http.installing import Installation, Replacement
 
@@ -49,7 +50,7 @@ End: TypeAlias = Callable[[BaseException | None], None]
 """Hears that a graph is done, or why it has failed."""
 
 
-class GraphListener(Spared, Stopped, Protocol):
+class GraphListener(LoopListener, Protocol):
     """Hears what happens in graphs; may be called from any thread."""
 
     callbacks: BaseCallbackHandler
@@ -92,7 +93,7 @@ def namespace_now() -> str:
     config = var_child_runnable_config.get()
     if not config:
         return ""
-    namespace = (config.get("metadata") or {}).get("langgraph_checkpoint_ns")
+    namespace = (config.get("metadata") or {}).get(NAMESPACE)
     return str(namespace or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
 
 
@@ -187,15 +188,13 @@ def _narrowed() -> Callable[[Any, Any, str], None] | None:
 
 installation: Final = Installation(
     lambda: [
-        (Pregel, "stream", _wrap),
-        (Pregel, "astream", _heard_async),
-        (_runner, "_panic_or_proceed", _first),
-        (BranchSpec, "_finish", routed(current_listener)),
+        (*STREAM, _wrap),
+        (*ASTREAM, _heard_async),
+        (*PANIC, _first),
+        (*BRANCH_ENDS, routed(current_listener)),
         *rows_for_filters(_narrowed),
-        *rows_for_spared(current_listener),
+        *rows_for_loops(current_listener),
         *rows_for_pools(current_listener),
-        *rows_for_breakpoints(current_listener),
-        *ROWS_FOR_STATE,
     ]
 )
 """What is replaced in the framework for as long as a turn of some scenario lasts."""

@@ -15,7 +15,9 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
 from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.langgraph.compat import AGENT_NAME
 from simkit.adapters.langgraph.filters import Filters, wrapping
+from simkit.adapters.langgraph.loop_events import WHOLE, ChannelValues
 from simkit.adapters.langgraph.names import (
     graph_below,
     is_part,
@@ -29,7 +31,6 @@ from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.stream_observers import End, Hear, namespace_now
 from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
-from simkit.adapters.langgraph.whole import WHOLE, ChannelValues
 from simkit.adapters.pools import follow
 from simkit.adapters.trace_recorder import ending
 
@@ -213,7 +214,7 @@ class Watch(Moves):
         self.agents_met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
         task = NodeTask(payload, path, holds, root, state)
-        agent_name = (payload.get("metadata") or {}).get("lc_agent_name")
+        agent_name = (payload.get("metadata") or {}).get(AGENT_NAME)
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
             is_inner, agent_name = True, None  # A node that is a function, which is a node itself.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from agents import Handoff, HandoffInputData, RunConfig
@@ -17,21 +16,25 @@ from simkit.adapters.openai_agents.agent_runs import (
     flight_now,
     installation,
 )
-from simkit.capture.http.installing import Replacement, Row
+from simkit.adapters.openai_agents.compat import (
+    CALL_MODEL_INPUT_FILTER,
+    HANDOFF_INPUT_FILTER,
+    INPUT_FILTER,
+)
+from simkit.capture.http.installing import Replacement
 from simkit.core.messages import Message
 from simkit.providers.openai.items import messages_of
 
 NESTED: Final = "nest_handoff_history"
 """What puts the history before a handoff into one message, if it is asked to."""
-_NEST: Final = "_nest_handoff_history_with_provenance"
 
 
 def hear_filters(run_config: Any) -> None:
     """Listen to the filters of a run's configuration."""
     if isinstance(run_config, RunConfig):
         rows = (
-            (run_config, "handoff_input_filter", _of_a_handoff),
-            (run_config, "call_model_input_filter", _of_a_call),
+            (run_config, HANDOFF_INPUT_FILTER, _of_a_handoff),
+            (run_config, CALL_MODEL_INPUT_FILTER, _of_a_call),
         )
         installation.replace([row for row in rows if getattr(*row[:2], None) is not None])
 
@@ -40,18 +43,11 @@ def hear_handoffs(handoffs: Iterable[Any]) -> None:
     """Listen to the filters of handoffs."""
     installation.replace(
         [
-            (handoff, "input_filter", _of_a_handoff)
+            (handoff, INPUT_FILTER, _of_a_handoff)
             for handoff in handoffs
             if isinstance(handoff, Handoff) and handoff.input_filter is not None
         ]
     )
-
-
-def rows_for_nesting() -> Iterator[Row]:
-    """Yield what to replace where the SDK itself nests histories."""
-    module = sys.modules.get("agents.run_internal.turn_resolution")
-    if hasattr(module, _NEST):
-        yield module, _NEST, _of_nesting
 
 
 Tell = Callable[[AgentRunLog, AgentRun, Any, Any], None]
@@ -80,7 +76,9 @@ def _of_a_handoff(before: Replacement) -> Replacement:
     return _with_input(before, tell)
 
 
-def _of_nesting(before: Replacement) -> Replacement:
+def hear_nesting(before: Replacement) -> Replacement:
+    """Listen to the SDK where it nests histories itself."""
+
     def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, nested: Any) -> None:
         log.passed_on(agent_run, history_in(data), history_in(nested[0]), NESTED)
 

@@ -6,7 +6,6 @@ What is replaced is the whole process's; which scenario hears of it, its context
 from __future__ import annotations
 
 import functools
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
@@ -14,7 +13,6 @@ from typing import Any, Final
 
 import agents.run
 from agents.lifecycle import RunHooksBase
-from agents.tracing.processors import BatchTraceProcessor
 
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
@@ -25,7 +23,17 @@ from simkit.adapters.openai_agents.agent_runs import (
     installation,
     told_to,
 )
-from simkit.adapters.openai_agents.filters import hear_filters, rows_for_nesting
+from simkit.adapters.openai_agents.compat import (
+    ADD_ITEMS,
+    DEFAULT_RUNNER,
+    GET_ITEMS,
+    NESTING,
+    RUN_KEYS,
+    SPAN_ENDS,
+    STREAM_EVENTS,
+    TRACE_STARTS,
+)
+from simkit.adapters.openai_agents.filters import hear_filters, hear_nesting
 from simkit.adapters.openai_agents.hooks import FlightHooks
 from simkit.adapters.serial_executor import keep_in_step
 from simkit.capture.http.installing import Installation, Replacement, Row
@@ -36,7 +44,7 @@ from simkit.capture.http.request_router import is_gated
 def listening(log: AgentRunLog) -> Iterator[None]:
     """Report a log what the SDK does in this context, and in what that starts."""
     with installation, told_to(log):
-        installation.replace(_rows())
+        installation.replace(_ROWS)
         yield
 
 
@@ -114,13 +122,13 @@ def _follow(log: AgentRunLog, agent_run: AgentRun, result: Any) -> None:
             raise
         log.ended(agent_run, result)
 
-    result.stream_events = stream_events
+    setattr(result, STREAM_EVENTS, stream_events)
 
 
 def _hear_session(session: Any) -> None:
     if session is not None and hasattr(session, "__dict__"):
         installation.replace(
-            [(session, "get_items", _read_of(session)), (session, "add_items", _write_of(session))]
+            [(session, GET_ITEMS, _read_of(session)), (session, ADD_ITEMS, _write_of(session))]
         )
 
 
@@ -165,12 +173,7 @@ def _kept_here(before: Replacement) -> Replacement:
     return tell
 
 
-def _silencing() -> Iterator[Row]:
-    yield BatchTraceProcessor, "on_trace_start", _kept_here
-    yield BatchTraceProcessor, "on_span_end", _kept_here
-
-
-silence: Final = Installation(_silencing)
+silence: Final = Installation(lambda: ((*TRACE_STARTS, _kept_here), (*SPAN_ENDS, _kept_here)))
 """Keeps traces here, also of tasks that outlive a turn: those end with the scenario."""
 
 
@@ -184,18 +187,8 @@ def _counted(before: Replacement) -> Replacement:
     return uuid4
 
 
-_DRAWN_IN: Final = ("run_grouping", "prompt_cache_key")
-"""Modules of the SDK that draw keys; which of them does depends on its version."""
-
-
-def _wrap_run(before: Any) -> Any:
-    return _Runner(before)
-
-
-def _rows() -> Iterator[Row]:
-    yield agents.run, "DEFAULT_AGENT_RUNNER", _wrap_run
-    for name in _DRAWN_IN:
-        module = sys.modules.get(f"agents.run_internal.{name}")
-        if hasattr(module, "uuid4"):
-            yield module, "uuid4", _counted
-    yield from rows_for_nesting()
+_ROWS: Final[tuple[Row, ...]] = (
+    (*DEFAULT_RUNNER, _Runner),
+    (*RUN_KEYS, _counted),
+    (*NESTING, hear_nesting),
+)

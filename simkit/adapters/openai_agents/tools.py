@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from agents import FunctionTool
@@ -16,12 +16,10 @@ from simkit.adapters.openai_agents.agent_runs import (
     current_log,
     installation,
 )
+from simkit.adapters.openai_agents.compat import INVOKE_TOOL, ON_INVOKE_TOOL, WRAPPED_CALLABLE
 from simkit.adapters.plain_values import plain_or_text
 from simkit.capture.http.installing import Replacement, Row
 from simkit.runtime.models.returned import returned_by
-
-_FUNCTION: Final = "__agents_function_tool_wrapped_callable__"
-"""Where the SDK keeps the function that a tool was made of."""
 
 
 def answered(tools: Iterable[Any]) -> None:
@@ -35,10 +33,11 @@ def answered(tools: Iterable[Any]) -> None:
 
 def _row(tool: FunctionTool) -> Row:
     invoke: Any = tool.on_invoke_tool
-    if "_invoke_tool_impl" in getattr(invoke, "__dict__", {}):
-        returns = returned_by(getattr(invoke._invoke_tool_impl, _FUNCTION, None))
-        return invoke, "_invoke_tool_impl", functools.partial(_stood_in_for, returns)
-    return tool, "on_invoke_tool", functools.partial(_stood_in_for, returned_by(invoke))
+    inner = getattr(invoke, "__dict__", {}).get(INVOKE_TOOL)
+    if inner is not None:
+        returns = returned_by(getattr(inner, WRAPPED_CALLABLE, None))
+        return invoke, INVOKE_TOOL, functools.partial(_stood_in_for, returns)
+    return tool, ON_INVOKE_TOOL, functools.partial(_stood_in_for, returned_by(invoke))
 
 
 def _stood_in_for(returns: Any, before: Replacement) -> Replacement:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.capabilities import CapabilityOrdering
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
@@ -16,6 +16,7 @@ from simkit.adapters.pydantic_ai.agent_runs import (
     installation,
     leaving,
 )
+from simkit.adapters.pydantic_ai.compat import SafeCapability
 from simkit.adapters.pydantic_ai.filters import rows_for
 from simkit.adapters.pydantic_ai.messages import args_of, sent_by
 from simkit.adapters.pydantic_ai.tools import HeardToolset
@@ -23,13 +24,11 @@ from simkit.adapters.scoping import others_begin
 from simkit.adapters.serial_executor import keep_in_step
 
 
-class ObservingCapability(AbstractCapability[Any]):
+class ObservingCapability(SafeCapability):
     """Tells a log what one run does; changes nothing of it.
 
     It is the innermost capability, so that what the application's own ones do is done by then.
     """
-
-    _safe_at_runtime: ClassVar[bool] = True
 
     def __init__(self, log: AgentRunLog, agent_run: AgentRun) -> None:
         self._log, self._agent_run = log, agent_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic_ai.capabilities import (
     AbstractCapability,
@@ -16,14 +16,10 @@ from pydantic_ai.capabilities import (
 
 from simkit.adapters.filtering import name_of
 from simkit.adapters.pydantic_ai.agent_runs import current_log, flight_now
+from simkit.adapters.pydantic_ai.compat import FILTER_METHODS, OWN_CAPABILITIES, hooks_of
 from simkit.adapters.pydantic_ai.messages import as_messages
 from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
-
-WAYS: Final = ("before_model_request", "prepare_model_request")
-"""Where a capability may change what its model is sent."""
-_OWN: Final = "pydantic_ai.capabilities._"
-"""Where the framework keeps capabilities that every agent has, which drop nothing."""
 
 
 def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
@@ -31,9 +27,9 @@ def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
     for capability in capabilities:
         if isinstance(capability, (CombinedCapability, WrapperCapability)):
             continue
-        for way in WAYS:
+        for way in FILTER_METHODS:
             owner = next((kind for kind in type(capability).__mro__ if way in vars(kind)), None)
-            if owner in (None, AbstractCapability) or owner.__module__.startswith(_OWN):
+            if owner in (None, AbstractCapability) or owner.__module__.startswith(OWN_CAPABILITIES):
                 continue
             yield owner, way, _wrap(way)
 
@@ -76,5 +72,5 @@ def _name_of(capability: Any, way: str) -> str:
     if isinstance(capability, ProcessHistory):
         functions = [capability.processor]
     elif isinstance(capability, Hooks):
-        functions = [entry.func for entry in getattr(capability, "_registry", {}).get(way, ())]
+        functions = hooks_of(capability, way)
     return ", ".join(map(name_of, functions)) or type(capability).__name__

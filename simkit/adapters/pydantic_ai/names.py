@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import FrameType, ModuleType
 from typing import Any, Final, TypeAlias
 
+from simkit.adapters.pydantic_ai.compat import INSTRUCTIONS, PROMPT_FUNCTIONS, SYSTEM_PROMPTS
+
 NAMELESS: Final = "agent"
 """What PydanticAI itself calls an agent without a name."""
 _LIBRARIES: Final = frozenset(("simkit", "pydantic_ai", "pydantic_graph", "contextlib", "anyio"))
@@ -95,8 +97,8 @@ def _kind_of(agent: Any) -> Kind:
 
 def instructions_of(agent: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return an agent's own instructions: the texts, and the names of functions that make some."""
-    instructions = [*getattr(agent, "_system_prompts", ()), *getattr(agent, "_instructions", ())]
-    instructions += getattr(agent, "_system_prompt_functions", ())
+    names = (SYSTEM_PROMPTS, INSTRUCTIONS, PROMPT_FUNCTIONS)
+    instructions = [item for name in names for item in getattr(agent, name, ())]
     texts, functions = [], []
     for instruction in instructions:
         function = getattr(

@@ -6,14 +6,11 @@ What is replaced is the whole process's; which scenario hears of it, its context
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Final
 
-import pydantic_ai.models
 from pydantic_ai import Agent
-from pydantic_graph import Step
 
 from simkit.adapters.pydantic_ai import graphs
 from simkit.adapters.pydantic_ai.agent_runs import (
@@ -27,6 +24,13 @@ from simkit.adapters.pydantic_ai.agent_runs import (
     told_to,
 )
 from simkit.adapters.pydantic_ai.capability import ObservingCapability
+from simkit.adapters.pydantic_ai.compat import (
+    EVENT_LOOPS,
+    ITER,
+    MODEL_REQUESTS,
+    RUN,
+    STEP_CALL,
+)
 from simkit.adapters.pydantic_ai.messages import text_of
 from simkit.capture.http.installing import Replacement, Row
 
@@ -35,7 +39,7 @@ from simkit.capture.http.installing import Replacement, Row
 def listening(log: AgentRunLog) -> Iterator[None]:
     """Report a log what agents and graphs do in this context, and in what that starts."""
     with installation, told_to(log), Agent.using_thread_executor(log.threads):
-        installation.replace(_rows())
+        installation.replace(_ROWS)
         yield
 
 
@@ -120,12 +124,10 @@ def _allowed(before: Any) -> Any:
     return True
 
 
-def _rows() -> Iterator[Row]:
-    yield Agent, "iter", _wrap_run
-    yield Agent, "run", _named
-    yield Step, "call", graphs.wrap_run
-    yield pydantic_ai.models, "ALLOW_MODEL_REQUESTS", _allowed
-    for name in ("pydantic_ai._utils", "pydantic_graph._utils"):
-        module = sys.modules.get(name)
-        if hasattr(module, "get_event_loop"):
-            yield module, "get_event_loop", _lent
+_ROWS: Final[tuple[Row, ...]] = (
+    (*ITER, _wrap_run),
+    (*RUN, _named),
+    (*STEP_CALL, graphs.wrap_run),
+    (*MODEL_REQUESTS, _allowed),
+    *((*slot, _lent) for slot in EVENT_LOOPS),
+)

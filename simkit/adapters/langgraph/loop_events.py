@@ -1,0 +1,135 @@
+"""What happens in a graph's loop and no stream says: stops, results nobody works for, channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+from langgraph.errors import GraphInterrupt
+
+from simkit.adapters.langgraph.channels import is_state
+from simkit.adapters.langgraph.compat import (
+    LOOP_BEGINS,
+    LOOP_STOPS,
+    STEP_ENDS,
+    WRITES_ARE_KNOWN,
+    WRITES_ARE_SAVED,
+    map_debug_task_results,
+    read_channels,
+)
+from simkit.capture.http.installing import Replacement, Row
+
+WHOLE: Final = "simkit"
+"""A stream's mode that nobody else asks for: it says what channels hold (`ChannelValues`)."""
+_STOPS: Final = {"interrupt_before": "before", "interrupt_after": "after"}
+
+
+class ChannelValues(msgspec.Struct, frozen=True):
+    """What the channels of one call of a graph hold."""
+
+    channels: Mapping[str, Any]
+    """As the graph declares them."""
+    values: Mapping[str, Any]
+    is_first: bool
+    """The call begins."""
+
+
+class LoopListener(Protocol):
+    """Hears of graphs that stop between two steps, and of tasks that do not work."""
+
+    def stopped(self, where: str, nodes: Sequence[str], namespace: str) -> None:
+        """A graph stopped ``before`` or ``after`` a step; those nodes are next."""
+
+    def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
+        """Of tasks that are about to begin, these were done before the graph stopped."""
+
+    def known(self, result: Mapping[str, Any]) -> None:
+        """The result of a task was there already, and is what its stream would say of it."""
+
+
+Wrapper: TypeAlias = Callable[[Replacement], Replacement]
+
+
+def rows_for(hears: Callable[[], LoopListener | None]) -> list[Row]:
+    """Return what to replace so that all of it is heard; channels are told to streams."""
+    return [
+        (*LOOP_STOPS, _stopped(hears)),
+        (*WRITES_ARE_SAVED, _saved(hears)),
+        (*WRITES_ARE_KNOWN, _known(hears)),
+        (*LOOP_BEGINS, _begun),
+        (*STEP_ENDS, _stepped),
+    ]
+
+
+def _stopped(hears: Callable[[], LoopListener | None]) -> Wrapper:
+    def wrapper(before: Replacement) -> Replacement:
+        def suppress_interrupt(self: Any, kind: Any, problem: Any, traceback: Any) -> bool | None:
+            hearer, where = hears(), _STOPS.get(self.status)
+            if hearer is not None and where and isinstance(problem, GraphInterrupt):
+                nodes = [task.name for task in self.tasks.values()]
+                hearer.stopped(where, nodes, "|".join(self.checkpoint_ns))
+            is_suppressed: bool | None = before(self, kind, problem, traceback)
+            return is_suppressed
+
+        return suppress_interrupt
+
+    return wrapper
+
+
+def _saved(hears: Callable[[], LoopListener | None]) -> Wrapper:
+    def wrapper(before: Replacement) -> Replacement:
+        def reapply(self: Any, tasks: Mapping[str, Any]) -> None:
+            before(self, tasks)
+            hearer = hears()
+            if hearer is not None:
+                hearer.looked_up(tasks, [name for name, task in tasks.items() if task.writes])
+
+        return reapply
+
+    return wrapper
+
+
+def _known(hears: Callable[[], LoopListener | None]) -> Wrapper:
+    def wrapper(before: Replacement) -> Replacement:
+        def output_writes(
+            self: Any, task_id: str, writes: Sequence[tuple[str, Any]], *, cached: bool = False
+        ) -> None:
+            before(self, task_id, writes, cached=cached)
+            hearer = hears() if cached else None
+            task = self.tasks.get(task_id)
+            if hearer is not None and task is not None:
+                for result in map_debug_task_results((task, writes), self.stream_keys):
+                    hearer.known(result)
+
+        return output_writes
+
+    return wrapper
+
+
+def _begun(before: Replacement) -> Replacement:
+    def begin_loop(self: Any, **options: Any) -> Any:
+        result = before(self, **options)
+        _tell_channels(self, True)
+        return result
+
+    return begin_loop
+
+
+def _stepped(before: Replacement) -> Replacement:
+    def after_tick(self: Any) -> None:
+        try:
+            before(self)
+        except GraphInterrupt:  # The step is over all the same.
+            _tell_channels(self, False)
+            raise
+        _tell_channels(self, False)
+
+    return after_tick
+
+
+def _tell_channels(loop: Any, is_first: bool) -> None:
+    if loop.stream is not None and WHOLE in loop.stream.modes:
+        names = [name for name in loop.channels if is_state(name)]
+        state = ChannelValues(loop.specs, read_channels(loop.channels, names), is_first)
+        loop.stream((loop.checkpoint_ns, WHOLE, state))

@@ -1,0 +1,133 @@
+"""What simkit uses of other libraries beside their documented API, and in which versions.
+
+A package of simkit that uses some has a module ``compat``: it alone names these things, each with
+the reason, and looks each up when it is imported. So what a new version of a library no longer has
+is one clear message, before anything has run.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module, metadata
+from typing import Any, Final, TypeAlias
+
+from simkit.core.errors import Unsupported
+
+PYTHON: Final = "Python"
+TRIED: Final[Mapping[str, tuple[str, str]]] = {
+    PYTHON: ("3.11", "3.13"),
+    "aiohttp": ("3.10.0", "3.14.5"),
+    "google-adk": ("2.13.0", "2.13.0"),
+    "httplib2": ("0.31.2", "0.31.2"),
+    "httpx": ("0.28.1", "0.28.1"),
+    "httpx2": ("2.16.2", "2.16.2"),
+    "langchain": ("1.3.1", "1.5.2"),
+    "langchain-core": ("1.7.0", "1.8.3"),
+    "langchain-openai": ("1.7.0", "1.7.4"),
+    "langgraph": ("1.2.0", "1.2.24"),
+    "openai-agents": ("0.21.0", "0.24.0"),
+    "opentelemetry-api": ("1.30.0", "1.45.2"),
+    "pydantic-ai-slim": ("2.60.0", "2.68.0"),
+    "urllib3": ("2.8.0", "2.8.0"),
+    "vcrpy": ("7.0.0", "9.4.2"),
+}
+"""The oldest and the newest version of each library with which its tests have passed."""
+
+Slot: TypeAlias = tuple[Any, str]
+"""An object and the name of its attribute that is replaced while a scenario runs."""
+
+
+class Library:
+    """One library, of which a module ``compat`` looks things up by their places.
+
+    A place is written ``package.module:name.name``, as entry points are. What only the objects of a
+    class have is looked up in the annotations of the class, and in its ``__init__``.
+    """
+
+    def __init__(self, name: str) -> None:
+        """``name`` is the distribution's, or `PYTHON`."""
+        self.name = name
+
+    def find(self, place: str) -> Any:
+        """Return what stands at a place; raise Unsupported where nothing does."""
+        owner, name = self.slot(place)
+        return getattr(owner, name)
+
+    def slot(self, place: str) -> Slot:
+        """Return the object and the name of an attribute; raise Unsupported where it has none."""
+        module, _, path = place.partition(":")
+        *owners, name = path.split(".")
+        try:
+            owner: Any = import_module(module)
+            for step in owners:
+                owner = getattr(owner, step)
+        except (ImportError, AttributeError) as problem:
+            raise self.missing(place) from problem
+        if not _has(owner, name):
+            raise self.missing(place)
+        return owner, name
+
+    def attribute(self, place: str) -> str:
+        """Return the name of an attribute of a class's objects; raise Unsupported for none."""
+        return self.slot(place)[1]
+
+    def attributes(self, *places: str) -> tuple[str, ...]:
+        """Return the names of those that this version has; raise Unsupported if it has none."""
+        names = []
+        for place in places:
+            with suppress(Unsupported):
+                names.append(self.attribute(place))
+        if not names:
+            raise self.missing(places[0])
+        return tuple(names)
+
+    def check_layout(self, place: str, names: str) -> None:
+        """Raise Unsupported unless a class has attributes; ``names`` are separated by spaces."""
+        for name in names.split():
+            self.slot(f"{place}.{name}")
+
+    def slots_if_imported(self, *places: str) -> Iterator[Slot]:
+        """Yield the slots of those modules that somebody has imported; raise Unsupported."""
+        for place in places:
+            if place.partition(":")[0] in sys.modules:
+                yield self.slot(place)
+
+    def missing(self, place: str) -> Unsupported:
+        """Return the error that says what is missing, in which version, and which would have it."""
+        oldest, newest = TRIED[self.name]
+        install = f": pip install '{self.name}>={oldest},<={newest}'" * (self.name != PYTHON)
+        return Unsupported(
+            f"{self.name} {version_of(self.name)} is installed, which has no `{place}`. simkit "
+            f"uses that, and was tried with {self.name} {oldest} to {newest}{install}"
+        )
+
+
+def _has(owner: Any, name: str) -> bool:
+    """Return whether an object, or each object of a class, has an attribute."""
+    kinds = owner.__mro__ if isinstance(owner, type) else ()
+    return hasattr(owner, name) or any(
+        name in vars(kind).get("__annotations__", ())
+        or name in getattr(vars(kind).get("__init__"), "__code__", _NO_CODE).co_names
+        for kind in kinds
+    )
+
+
+_NO_CODE: Final = (lambda: None).__code__
+
+
+def version_of(library: str) -> str:
+    """Return the version that is installed of a library, or of Python; "none" for none."""
+    if library == PYTHON:
+        return platform.python_version()
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def tried(library: str) -> str:
+    """Return the versions that were tried, as text; empty where a library's inside is not used."""
+    return " to ".join(dict.fromkeys(TRIED.get(library, ())))
