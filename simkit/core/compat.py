@@ -27,9 +27,12 @@ TRIED: Final[Mapping[str, tuple[str, str]]] = {
     "langchain": ("1.3.1", "1.5.2"),
     "langchain-core": ("1.7.0", "1.8.3"),
     "langchain-openai": ("1.7.0", "1.7.4"),
-    "langgraph": ("1.2.0", "1.2.24"),
+    "langgraph": ("1.2.3", "1.2.24"),
     "openai-agents": ("0.21.0", "0.24.0"),
     "opentelemetry-api": ("1.30.0", "1.45.2"),
+    "opentelemetry-exporter-otlp-proto-grpc": ("1.30.0", "1.45.2"),
+    "opentelemetry-exporter-otlp-proto-http": ("1.30.0", "1.45.2"),
+    "opentelemetry-sdk": ("1.30.0", "1.45.2"),
     "pydantic-ai-slim": ("2.60.0", "2.68.0"),
     "urllib3": ("2.8.0", "2.8.0"),
     "vcrpy": ("7.0.0", "9.4.2"),
@@ -57,7 +60,10 @@ class Library:
         return getattr(owner, name)
 
     def slot(self, place: str) -> Slot:
-        """Return the object and the name of an attribute; raise Unsupported where it has none."""
+        """Return the object and the name of an attribute.
+
+        Raises Unsupported where it has none, ModuleNotFoundError for a library that is not here.
+        """
         module, _, path = place.partition(":")
         *owners, name = path.split(".")
         try:
@@ -65,6 +71,8 @@ class Library:
             for step in owners:
                 owner = getattr(owner, step)
         except (ImportError, AttributeError) as problem:
+            if isinstance(problem, ImportError) and problem.name == module.partition(".")[0]:
+                raise
             raise self.missing(place) from problem
         if not _has(owner, name):
             raise self.missing(place)

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import (
     InMemorySpanExporter,
 )
 
-from simkit.adapters.opentelemetry import exporters, spans, watch
+from simkit.adapters.opentelemetry import compat, spans, watch
 from simkit.adapters.opentelemetry.watch import SpanInstrument
 from simkit.core.errors import SourceError
 from tests.adapters.running import run_app
@@ -396,7 +396,7 @@ def otlp(monkeypatch: pytest.MonkeyPatch) -> tuple[type[Any], list[str]]:
             sent.extend(span.name for span in spans)
             return SpanExportResult.SUCCESS
 
-    module = ModuleType(exporters.EXPORTERS[0][0])
+    module = ModuleType(f"{compat.OTLP}.http.trace_exporter")
     vars(module).update(OTLPSpanExporter=OTLPSpanExporter, SpanExportResult=SpanExportResult)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return OTLPSpanExporter, sent

@@ -13,13 +13,8 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, Final
 
-from google.adk.agents import BaseAgent, LlmAgent
-from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
-from google.adk.platform import uuid as adk_uuid
-from google.adk.plugins.plugin_manager import PluginManager
-from google.adk.runners import Runner
-
 from simkit.adapters.activations import Run
+from simkit.adapters.google_adk import compat
 from simkit.adapters.google_adk.filters import (
     heard_callbacks,
     heard_plugins,
@@ -50,13 +45,13 @@ def listening(log: AdkLog) -> Iterator[None]:
 
 
 def _rows() -> Iterator[Row]:
-    yield Runner, "run_async", _flown
-    yield BaseAgent, "run_async", _worked
-    yield PluginManager, "run_before_model_callback", _wrap_requests
-    yield PluginManager, "run_before_tool_callback", _carried_out
-    yield LlmAgent, "canonical_before_model_callbacks", _listed
-    yield LlmEventSummarizer, "maybe_summarize_events", _summarised
-    yield adk_uuid, "new_uuid", _counted
+    yield *compat.RUN, _flown
+    yield *compat.WORK, _worked
+    yield *compat.MODEL_REQUEST, _wrap_requests
+    yield *compat.TOOL_REQUEST, _carried_out
+    yield *compat.CALLBACKS, _listed
+    yield *compat.SUMMARISE, _summarised
+    yield *compat.NEW_ID, _counted
     yield from nobodys(lambda: current_log() is not None)
 
 
@@ -202,8 +197,8 @@ def _summarised(before: Replacement) -> Replacement:
 
 def hear_sessions(service: Any) -> None:
     """Listen to what is appended to a service's sessions."""
-    owner = next(cls for cls in type(service).__mro__ if "append_event" in vars(cls))
-    installation.replace([(owner, "append_event", _appended)])
+    owner = next(cls for cls in type(service).__mro__ if compat.APPEND_EVENT in vars(cls))
+    installation.replace([(owner, compat.APPEND_EVENT, _appended)])
 
 
 def _appended(before: Replacement) -> Replacement:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from google.adk.flows.llm_flows import contents as adk_contents
 from google.adk.models import Gemini
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 
 from simkit.adapters.activations import Run
 from simkit.adapters.filtering import name_of, observed
+from simkit.adapters.google_adk import compat
 from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
 from simkit.providers.gemini.generate import PROTOCOL
@@ -47,7 +47,7 @@ async def shortened(log: Any, run: Run, context: Any) -> None:
 async def _history(context: Any) -> list[Message]:
     """Return what an agent is shown of a session, before anybody looks at it."""
     request = LlmRequest()
-    async for _ in adk_contents.request_processor.run_async(context, request):
+    async for _ in compat.contents_processor.run_async(context, request):
         pass
     return _messages(request.contents)
 
@@ -70,9 +70,9 @@ def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
     """Yield what listens to the plugins that look at requests, each class once."""
     for plugin in plugins:
         for owner in type(plugin).__mro__:
-            if "before_model_callback" in vars(owner):
+            if compat.PLUGIN_CALLBACK in vars(owner):
                 if owner is not BasePlugin:
-                    yield owner, "before_model_callback", lambda wrapper: _of_plugin(wrapper, hears)
+                    yield owner, compat.PLUGIN_CALLBACK, lambda wrapper: _of_plugin(wrapper, hears)
                 break
 
 

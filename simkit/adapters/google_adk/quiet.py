@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-import google.auth
 from google.oauth2.credentials import Credentials
 
 from simkit.adapters.environment import DUMMY_KEY
+from simkit.adapters.google_adk import compat
 from simkit.capture.http.installing import Replacement, Row
 from simkit.core.errors import RunHalted
-
-_LOGGERS: Final = ("google_adk", "google_genai")
 
 
 class _Halts(logging.Filter):
@@ -40,7 +38,7 @@ def quiet() -> Iterator[None]:
     stops are tasks whose exception nobody asks for.
     """
     nobody, halts, tasks = logging.NullHandler(), _Halts(), logging.getLogger("asyncio")
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    loggers = [logging.getLogger(name) for name in compat.LOGGERS]
     for logger in loggers:
         logger.addHandler(nobody)
     tasks.addFilter(halts)
@@ -69,4 +67,4 @@ def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
 
         return default
 
-    yield google.auth, "default", wrapper
+    yield *compat.CREDENTIALS, wrapper

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.activations import Run
+from simkit.adapters.google_adk import compat
 from simkit.adapters.plain_values import NotPlain, plain
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.messages import JsonValue
@@ -17,8 +18,6 @@ SCOPES: Final = {"app:": "global", "user:": "project", "temp:": "turn"}
 """Prefixes of keys, and how long what they name lives."""
 SHARED: Final = ("global", "project")
 """Scopes that several conversations have a part in."""
-_OWN: Final = ("_adk", "temp:_adk")
-"""Prefixes of what the ADK keeps for itself."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -83,7 +82,9 @@ class States:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, JsonValue]:
-    return {key: _data(value) for key, value in values.items() if not key.startswith(_OWN)}
+    return {
+        key: _data(value) for key, value in values.items() if not key.startswith(compat.OWN_STATE)
+    }
 
 
 def _data(value: Any) -> JsonValue:

@@ -10,6 +10,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 
+from simkit.adapters.google_adk import compat
 from simkit.adapters.google_adk.log import TRANSFER
 from simkit.adapters.google_adk.places import open_call
 from simkit.capture.http.installing import Replacement, Row
@@ -21,9 +22,9 @@ def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
 
     The application's callbacks stand outside: they are called as ever.
     """
-    owner = next((cls for cls in kind.__mro__ if "run_async" in vars(cls)), None)
+    owner = next((cls for cls in kind.__mro__ if compat.RUN_TOOL in vars(cls)), None)
     if owner is not None:
-        yield owner, "run_async", lambda before: _stood_in_for(before, current_log)
+        yield owner, compat.RUN_TOOL, lambda before: _stood_in_for(before, current_log)
 
 
 def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replacement:
@@ -53,4 +54,6 @@ def _returns(tool: Any) -> Any:
     """Return what a tool says that it returns: by its function's annotation, or its agent."""
     if isinstance(tool, AgentTool):
         return getattr(tool.agent, "output_schema", None)
-    return returned_by(tool.func if isinstance(tool, FunctionTool) else type(tool).run_async)
+    return returned_by(
+        tool.func if isinstance(tool, FunctionTool) else getattr(type(tool), compat.RUN_TOOL)
+    )

@@ -10,7 +10,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
-from simkit.adapters.langgraph.compat import NAMESPACE, NODE
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import NAMES
 
 
@@ -82,8 +82,8 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Report of a node's code."""
-        if metadata and name and metadata.get(NODE) == name:
-            namespace = metadata.get(NAMESPACE, "")
+        if metadata and name and metadata.get(compat.NODE) == name:
+            namespace = metadata.get(compat.NAMESPACE, "")
             self._nodes[run_id] = namespace, name, inputs
             self._hearer.began_work(namespace, not _is_in_a_loop())
         elif name is not None and name in NAMES:
@@ -138,7 +138,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         """Remember what a model is asked."""
         offers = (kwargs.get("invocation_params") or {}).get("tools") or ()
         self._requests[run_id] = messages[0], [_tool_name(offer) for offer in offers]
-        self._hearer.model_began(run_id, (metadata or {}).get(NAMESPACE, ""), messages[0])
+        self._hearer.model_began(run_id, (metadata or {}).get(compat.NAMESPACE, ""), messages[0])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
         """Report what it said."""

@@ -18,7 +18,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph.compat import middleware_requests, worker_cell
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import HOOKS
 from simkit.adapters.trace_recorder import TraceRecorder
@@ -172,7 +172,7 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
 def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
     """Return what to replace so that middleware and LangChain's own filters are heard."""
     rows: list[Row] = [(inner, _FUNCTION, _function(hears)) for inner in _INNER]
-    return [*rows, *((*slot, _overridden(hears)) for slot in middleware_requests())]
+    return [*rows, *((*slot, _overridden(hears)) for slot in compat.middleware_requests())]
 
 
 class _Inner:
@@ -182,7 +182,7 @@ class _Inner:
     function: Any
 
     def __init__(self, filtering: Any) -> None:
-        cell = worker_cell(filtering)
+        cell = compat.worker_cell(filtering)
         vars(self).update(cell=cell, function=cell.cell_contents)
 
     def __setattr__(self, name: str, value: Any) -> None:

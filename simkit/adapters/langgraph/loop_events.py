@@ -8,16 +8,8 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 from langgraph.errors import GraphInterrupt
 
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.channels import is_state
-from simkit.adapters.langgraph.compat import (
-    LOOP_BEGINS,
-    LOOP_STOPS,
-    STEP_ENDS,
-    WRITES_ARE_KNOWN,
-    WRITES_ARE_SAVED,
-    map_debug_task_results,
-    read_channels,
-)
 from simkit.capture.http.installing import Replacement, Row
 
 WHOLE: Final = "simkit"
@@ -54,11 +46,11 @@ Wrapper: TypeAlias = Callable[[Replacement], Replacement]
 def rows_for(hears: Callable[[], LoopListener | None]) -> list[Row]:
     """Return what to replace so that all of it is heard; channels are told to streams."""
     return [
-        (*LOOP_STOPS, _stopped(hears)),
-        (*WRITES_ARE_SAVED, _saved(hears)),
-        (*WRITES_ARE_KNOWN, _known(hears)),
-        (*LOOP_BEGINS, _begun),
-        (*STEP_ENDS, _stepped),
+        (*compat.LOOP_STOPS, _stopped(hears)),
+        (*compat.WRITES_ARE_SAVED, _saved(hears)),
+        (*compat.WRITES_ARE_KNOWN, _known(hears)),
+        (*compat.LOOP_BEGINS, _begun),
+        (*compat.STEP_ENDS, _stepped),
     ]
 
 
@@ -99,7 +91,7 @@ def _known(hears: Callable[[], LoopListener | None]) -> Wrapper:
             hearer = hears() if cached else None
             task = self.tasks.get(task_id)
             if hearer is not None and task is not None:
-                for result in map_debug_task_results((task, writes), self.stream_keys):
+                for result in compat.map_debug_task_results((task, writes), self.stream_keys):
                     hearer.known(result)
 
         return output_writes
@@ -131,5 +123,5 @@ def _stepped(before: Replacement) -> Replacement:
 def _tell_channels(loop: Any, is_first: bool) -> None:
     if loop.stream is not None and WHOLE in loop.stream.modes:
         names = [name for name in loop.channels if is_state(name)]
-        state = ChannelValues(loop.specs, read_channels(loop.channels, names), is_first)
+        state = ChannelValues(loop.specs, compat.read_channels(loop.channels, names), is_first)
         loop.stream((loop.checkpoint_ns, WHOLE, state))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from langgraph.pregel import Pregel
 
-from simkit.adapters.langgraph.compat import AGENT_NAME, DESTINATION
+from simkit.adapters.langgraph import compat
 from simkit.core.messages import HANDOFF_PREFIX
 
 PREBUILT: Final = frozenset(
@@ -84,7 +84,7 @@ def has_tools(graph: Pregel | None, node: str) -> bool:
 
 def name_of(graph: Pregel) -> str:
     """Return the name of a graph that is an agent."""
-    name = ((graph.config or {}).get("metadata") or {}).get(AGENT_NAME)
+    name = ((graph.config or {}).get("metadata") or {}).get(compat.AGENT_NAME)
     return str(name or (graph.name if graph.name != NAMELESS else "agent"))
 
 
@@ -108,7 +108,7 @@ def agents_in(graph: Pregel) -> Mapping[str, str]:
 
 
 def _is_named(graph: Pregel) -> bool:
-    return bool(((graph.config or {}).get("metadata") or {}).get(AGENT_NAME))
+    return bool(((graph.config or {}).get("metadata") or {}).get(compat.AGENT_NAME))
 
 
 def handoff_tools_in(graph: Pregel) -> dict[str, str]:
@@ -116,7 +116,7 @@ def handoff_tools_in(graph: Pregel) -> dict[str, str]:
     agents = agents_in(graph)
     tools = {f"{HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
     for tool in tools_in(graph):
-        target = (getattr(tool, "metadata", None) or {}).get(DESTINATION)
+        target = (getattr(tool, "metadata", None) or {}).get(compat.DESTINATION)
         if target is not None:
             tools[tool.name] = agents.get(target, target)
     return {tool: agent for tool, agent in tools.items() if tool != HANDOFF_PREFIX + agent}

@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph.types import Overwrite
 
-from simkit.adapters.langgraph.compat import OVERWRITE
+from simkit.adapters.langgraph import compat
 from simkit.trace.reducers import DECLARED_RESET
 
 
@@ -19,9 +19,9 @@ def told_write(input: Any) -> Any:
     if isinstance(input, Overwrite):
         return {DECLARED_RESET: input.value}
     if isinstance(input, Mapping):
-        if list(input) == [OVERWRITE]:
-            return {DECLARED_RESET: input[OVERWRITE]}
-        if input.get("type") == OVERWRITE and "value" in input:
+        if list(input) == [compat.OVERWRITE]:
+            return {DECLARED_RESET: input[compat.OVERWRITE]}
+        if input.get("type") == compat.OVERWRITE and "value" in input:
             return {DECLARED_RESET: input["value"]}
     return input
 

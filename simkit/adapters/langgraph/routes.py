@@ -10,7 +10,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Send
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph.compat import NAMESPACE
+from simkit.adapters.langgraph import compat
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.installing import Replacement
 
@@ -64,7 +64,7 @@ def routed(listening: Callable[[], Any]) -> Callable[[Replacement], Replacement]
             listener = listening()
             if listener is not None:
                 chosen = list(result) if isinstance(result, (list, tuple)) else [result]
-                namespace = (config.get("metadata") or {}).get(NAMESPACE, "")
+                namespace = (config.get("metadata") or {}).get(compat.NAMESPACE, "")
                 listener.routed(namespace, *_ways(chosen, self.ends or {}))
             return before(self, writer, input, result, config)
 

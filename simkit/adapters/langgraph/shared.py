@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from simkit.adapters.langgraph.compat import EXECUTORS, client_threads
+from simkit.adapters.langgraph import compat
 from simkit.adapters.pools import follow, takes_turns
 from simkit.adapters.serial_executor import PATIENCE_S
 from simkit.capture.http.installing import Replacement, Row
@@ -19,8 +19,8 @@ from simkit.capture.http.installing import Replacement, Row
 
 def rows_for(hears: Callable[[], object]) -> list[Row]:
     """Return what to replace so that threads are in step while somebody listens."""
-    rows: list[Row] = [(*slot, _in_step(hears)) for slot in EXECUTORS]
-    return [*rows, *((*slot, _at_once(hears)) for slot in client_threads())]
+    rows: list[Row] = [(*slot, _in_step(hears)) for slot in compat.EXECUTORS]
+    return [*rows, *((*slot, _at_once(hears)) for slot in compat.client_threads())]
 
 
 class _InStep:

@@ -13,7 +13,7 @@ from langgraph.store.base import GetOp, PutOp, SearchOp
 
 from simkit.adapters.activations import Run
 from simkit.adapters.entry import Caller
-from simkit.adapters.langgraph.compat import ABATCH, BATCH
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.names import graphs_in
 from simkit.adapters.langgraph.stream_observers import current_listener
 from simkit.adapters.plain_values import is_equal
@@ -36,7 +36,7 @@ Namespace = tuple[str, ...]
 
 def rows_for(store: Any) -> list[Row]:
     """Return what to replace so that a store is listened to: all it does is a batch."""
-    return [(type(store), BATCH, _wrap_batch), (type(store), ABATCH, _heard_async)]
+    return [(type(store), compat.BATCH, _wrap_batch), (type(store), compat.ABATCH, _heard_async)]
 
 
 def _wrap_batch(before: Replacement) -> Replacement:

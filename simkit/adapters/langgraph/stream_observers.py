@@ -16,22 +16,7 @@ from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel import Pregel
 
-from simkit.adapters.langgraph.compat import (
-    ASTREAM,
-    BRANCH_ENDS,
-    CONF,
-    CONFIG_KEY_CHECKPOINT_NS,
-    CONFIG_KEY_RUNTIME,
-    CONFIG_KEY_STREAM,
-    DEFAULT_RUNTIME,
-    NAMESPACE,
-    PANIC,
-    STREAM,
-    DuplexStream,
-    StreamProtocol,
-    ensure_config,
-    var_child_runnable_config,
-)
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
 from simkit.adapters.langgraph.loop_events import WHOLE, LoopListener
 from simkit.adapters.langgraph.loop_events import rows_for as rows_for_loops
@@ -90,11 +75,11 @@ def heard_by(listener: GraphListener) -> Iterator[None]:
 
 def namespace_now() -> str:
     """Return the namespace of the node in which the caller's code runs; empty outside of nodes."""
-    config = var_child_runnable_config.get()
+    config = compat.var_child_runnable_config.get()
     if not config:
         return ""
-    namespace = (config.get("metadata") or {}).get(NAMESPACE)
-    return str(namespace or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
+    namespace = (config.get("metadata") or {}).get(compat.NAMESPACE)
+    return str(namespace or config.get(compat.CONF, {}).get(compat.CONFIG_KEY_CHECKPOINT_NS) or "")
 
 
 def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple[Any, End | None]:
@@ -102,24 +87,26 @@ def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple
     graph whose caller is heard already."""
     if listener is None:
         return config, None
-    configured = ensure_config(graph.config, config)[CONF]
-    stream = configured.get(CONFIG_KEY_STREAM)
+    configured = compat.ensure_config(graph.config, config)[compat.CONF]
+    stream = configured.get(compat.CONFIG_KEY_STREAM)
     if stream is not None:
         ears = configured.get(_EARS)
         if ears is None or WHOLE in stream.modes:  # It reaches our ears.
             return config, None
         # `astream` with `subgraphs` gives graphs below its own stream alone.
-        return merge_configs(config, {CONF: {CONFIG_KEY_STREAM: DuplexStream(stream, ears)}}), None
+        return merge_configs(
+            config, {compat.CONF: {compat.CONFIG_KEY_STREAM: compat.DuplexStream(stream, ears)}}
+        ), None
     now = namespace_now()
     within = tuple(now.split("|")) if now else ()
     hear, end = listener.run_began(graph, within)
-    ears = StreamProtocol(hear, set(MODES))
+    ears = compat.StreamProtocol(hear, set(MODES))
     more = {
         # Whoever finds a stream there expects the runtime beside it, with the store in it.
-        CONF: {
-            CONFIG_KEY_STREAM: ears,
+        compat.CONF: {
+            compat.CONFIG_KEY_STREAM: ears,
             _EARS: ears,
-            CONFIG_KEY_RUNTIME: DEFAULT_RUNTIME.override(store=graph.store),
+            compat.CONFIG_KEY_RUNTIME: compat.DEFAULT_RUNTIME.override(store=graph.store),
         },
         "callbacks": [listener.callbacks],
     }
@@ -188,10 +175,10 @@ def _narrowed() -> Callable[[Any, Any, str], None] | None:
 
 installation: Final = Installation(
     lambda: [
-        (*STREAM, _wrap),
-        (*ASTREAM, _heard_async),
-        (*PANIC, _first),
-        (*BRANCH_ENDS, routed(current_listener)),
+        (*compat.STREAM, _wrap),
+        (*compat.ASTREAM, _heard_async),
+        (*compat.PANIC, _first),
+        (*compat.BRANCH_ENDS, routed(current_listener)),
         *rows_for_filters(_narrowed),
         *rows_for_loops(current_listener),
         *rows_for_pools(current_listener),

@@ -10,7 +10,7 @@ from langgraph.graph import END
 from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph.compat import PUSH, RETURN
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.names import reads_of
 from simkit.adapters.langgraph.state import State
 from simkit.adapters.plain_values import is_equal
@@ -78,7 +78,7 @@ class NodeTask:
         """Whether the task is an activation of its agent; else it is a part of one."""
         self.is_saved = False
         """Whether it was done before the graph stopped, and does not work again."""
-        self.is_sent = PUSH in payload["triggers"]
+        self.is_sent = compat.PUSH in payload["triggers"]
         """A `Send`, or code, started it."""
         self.sent_input = payload["input"] if self.is_sent or path else None
         """What it was given, where that is not the pipeline's state."""
@@ -116,8 +116,8 @@ def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
         return None
     if not isinstance(result, Mapping):
         return result
-    if RETURN in result or END in result:
-        value = result.get(RETURN, result.get(END))
+    if compat.RETURN in result or END in result:
+        value = result.get(compat.RETURN, result.get(END))
         is_said = run.final is not None and is_equal(value, run.final.content)
         return None if is_said else value
     input = task.input if isinstance(task.input, Mapping) else {}

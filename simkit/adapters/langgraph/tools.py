@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from simkit.adapters.activations import ToolRequest
 from simkit.adapters.framework_driver import UseTool
-from simkit.adapters.langgraph.compat import ARUN, RUN, base_arun
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.messages import text_of
 from simkit.adapters.langgraph.stream_observers import current_listener
 from simkit.capture.http.installing import Replacement, Row
@@ -35,7 +35,7 @@ def rows_for(tools: Iterable[BaseTool]) -> list[Row]:
     kinds = dict.fromkeys((StructuredTool, Tool, *(type(tool) for tool in tools)))
     rows: list[Row] = []
     for kind in kinds:
-        rows += [(kind, RUN, _stood_in_for), (kind, ARUN, _stood_in_for_async)]
+        rows += [(kind, compat.RUN, _stood_in_for), (kind, compat.ARUN, _stood_in_for_async)]
     return rows
 
 
@@ -82,7 +82,7 @@ def _stood_in_for_async(before: Replacement) -> Replacement:
 def _is_own(tool: Any, before: Replacement) -> bool:
     has_coroutine = getattr(tool, "coroutine", None) is not None
     is_made_of_functions = isinstance(tool, (StructuredTool, Tool))
-    return has_coroutine if is_made_of_functions else before is not base_arun
+    return has_coroutine if is_made_of_functions else before is not compat.base_arun
 
 
 def used(
@@ -125,7 +125,7 @@ def used(
 
 def _returns(tool: Any) -> Any:
     """Return the annotation of what a tool tells the model, where its function has one."""
-    function = getattr(type(tool), RUN)
+    function = getattr(type(tool), compat.RUN)
     if isinstance(tool, (StructuredTool, Tool)):
         function = tool.coroutine or tool.func
     annotation = returned_by(function)

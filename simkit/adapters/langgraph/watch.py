@@ -15,7 +15,7 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
 from simkit.adapters.framework_driver import AdapterContext
-from simkit.adapters.langgraph.compat import AGENT_NAME
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, wrapping
 from simkit.adapters.langgraph.loop_events import WHOLE, ChannelValues
 from simkit.adapters.langgraph.names import (
@@ -214,7 +214,7 @@ class Watch(Moves):
         self.agents_met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
         task = NodeTask(payload, path, holds, root, state)
-        agent_name = (payload.get("metadata") or {}).get(AGENT_NAME)
+        agent_name = (payload.get("metadata") or {}).get(compat.AGENT_NAME)
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
             is_inner, agent_name = True, None  # A node that is a function, which is a node itself.

@@ -9,17 +9,13 @@ from typing import Any, Final
 from agents import Handoff, HandoffInputData, RunConfig
 
 from simkit.adapters.filtering import name_of, observed
+from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
     AgentRunLog,
     current_log,
     flight_now,
     installation,
-)
-from simkit.adapters.openai_agents.compat import (
-    CALL_MODEL_INPUT_FILTER,
-    HANDOFF_INPUT_FILTER,
-    INPUT_FILTER,
 )
 from simkit.capture.http.installing import Replacement
 from simkit.core.messages import Message
@@ -33,8 +29,8 @@ def hear_filters(run_config: Any) -> None:
     """Listen to the filters of a run's configuration."""
     if isinstance(run_config, RunConfig):
         rows = (
-            (run_config, HANDOFF_INPUT_FILTER, _of_a_handoff),
-            (run_config, CALL_MODEL_INPUT_FILTER, _of_a_call),
+            (run_config, compat.HANDOFF_INPUT_FILTER, _of_a_handoff),
+            (run_config, compat.CALL_MODEL_INPUT_FILTER, _of_a_call),
         )
         installation.replace([row for row in rows if getattr(*row[:2], None) is not None])
 
@@ -43,7 +39,7 @@ def hear_handoffs(handoffs: Iterable[Any]) -> None:
     """Listen to the filters of handoffs."""
     installation.replace(
         [
-            (handoff, INPUT_FILTER, _of_a_handoff)
+            (handoff, compat.INPUT_FILTER, _of_a_handoff)
             for handoff in handoffs
             if isinstance(handoff, Handoff) and handoff.input_filter is not None
         ]

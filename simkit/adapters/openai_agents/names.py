@@ -7,7 +7,7 @@ from typing import Any
 
 from agents import Agent, Handoff
 
-from simkit.adapters.openai_agents.compat import AGENT_REF
+from simkit.adapters.openai_agents import compat
 
 
 class Names:
@@ -76,7 +76,7 @@ def target_of(handoff: Any) -> Any:
     """Return the agent of a handoff; None where only the caller's own function knows it."""
     if isinstance(handoff, Agent):
         return handoff
-    known = getattr(handoff, AGENT_REF, None)
+    known = getattr(handoff, compat.AGENT_REF, None)
     return known() if known is not None else None
 
 

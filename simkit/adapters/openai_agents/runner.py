@@ -14,6 +14,7 @@ from typing import Any, Final
 import agents.run
 from agents.lifecycle import RunHooksBase
 
+from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
     AgentRunLog,
@@ -22,16 +23,6 @@ from simkit.adapters.openai_agents.agent_runs import (
     inside,
     installation,
     told_to,
-)
-from simkit.adapters.openai_agents.compat import (
-    ADD_ITEMS,
-    DEFAULT_RUNNER,
-    GET_ITEMS,
-    NESTING,
-    RUN_KEYS,
-    SPAN_ENDS,
-    STREAM_EVENTS,
-    TRACE_STARTS,
 )
 from simkit.adapters.openai_agents.filters import hear_filters, hear_nesting
 from simkit.adapters.openai_agents.hooks import FlightHooks
@@ -122,13 +113,16 @@ def _follow(log: AgentRunLog, agent_run: AgentRun, result: Any) -> None:
             raise
         log.ended(agent_run, result)
 
-    setattr(result, STREAM_EVENTS, stream_events)
+    setattr(result, compat.STREAM_EVENTS, stream_events)
 
 
 def _hear_session(session: Any) -> None:
     if session is not None and hasattr(session, "__dict__"):
         installation.replace(
-            [(session, GET_ITEMS, _read_of(session)), (session, ADD_ITEMS, _write_of(session))]
+            [
+                (session, compat.GET_ITEMS, _read_of(session)),
+                (session, compat.ADD_ITEMS, _write_of(session)),
+            ]
         )
 
 
@@ -173,7 +167,9 @@ def _kept_here(before: Replacement) -> Replacement:
     return tell
 
 
-silence: Final = Installation(lambda: ((*TRACE_STARTS, _kept_here), (*SPAN_ENDS, _kept_here)))
+silence: Final = Installation(
+    lambda: ((*compat.TRACE_STARTS, _kept_here), (*compat.SPAN_ENDS, _kept_here))
+)
 """Keeps traces here, also of tasks that outlive a turn: those end with the scenario."""
 
 
@@ -187,8 +183,12 @@ def _counted(before: Replacement) -> Replacement:
     return uuid4
 
 
+def _wrap_runner(before: Any) -> Any:
+    return _Runner(before)
+
+
 _ROWS: Final[tuple[Row, ...]] = (
-    (*DEFAULT_RUNNER, _Runner),
-    (*RUN_KEYS, _counted),
-    (*NESTING, hear_nesting),
+    (*compat.DEFAULT_RUNNER, _wrap_runner),
+    (*compat.RUN_KEYS, _counted),
+    (*compat.NESTING, hear_nesting),
 )

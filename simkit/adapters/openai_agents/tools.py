@@ -10,13 +10,13 @@ import msgspec
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
+from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
     AgentRunLog,
     current_log,
     installation,
 )
-from simkit.adapters.openai_agents.compat import INVOKE_TOOL, ON_INVOKE_TOOL, WRAPPED_CALLABLE
 from simkit.adapters.plain_values import plain_or_text
 from simkit.capture.http.installing import Replacement, Row
 from simkit.runtime.models.returned import returned_by
@@ -33,11 +33,11 @@ def answered(tools: Iterable[Any]) -> None:
 
 def _row(tool: FunctionTool) -> Row:
     invoke: Any = tool.on_invoke_tool
-    inner = getattr(invoke, "__dict__", {}).get(INVOKE_TOOL)
+    inner = getattr(invoke, "__dict__", {}).get(compat.INVOKE_TOOL)
     if inner is not None:
-        returns = returned_by(getattr(inner, WRAPPED_CALLABLE, None))
-        return invoke, INVOKE_TOOL, functools.partial(_stood_in_for, returns)
-    return tool, ON_INVOKE_TOOL, functools.partial(_stood_in_for, returned_by(invoke))
+        returns = returned_by(getattr(inner, compat.WRAPPED_CALLABLE, None))
+        return invoke, compat.INVOKE_TOOL, functools.partial(_stood_in_for, returns)
+    return tool, compat.ON_INVOKE_TOOL, functools.partial(_stood_in_for, returned_by(invoke))
 
 
 def _stood_in_for(returns: Any, before: Replacement) -> Replacement:

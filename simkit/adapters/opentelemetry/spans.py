@@ -3,20 +3,20 @@
 Most frameworks depend on OpenTelemetry's API alone. Without a provider its tracers make spans that
 keep nothing, and so does a sampler that drops a span. While a turn runs, such a span keeps its
 attributes. It goes by the same ids as without simkit, so what an application exports is the same.
+What it exports over the network is not sent (`nothing_exported`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Final, Protocol
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
+from simkit.adapters.opentelemetry import compat
 from simkit.adapters.scoping import ContextListeners
 from simkit.capture.http.installing import Installation, Replacement, Row
 
@@ -122,6 +122,21 @@ def _started(before: Replacement) -> Replacement:
     return start_span
 
 
+def _started_as_current(before: Replacement) -> Replacement:
+    def start_as_current_span(
+        self: Any, *args: Any, end_on_exit: bool = True, **kwargs: Any
+    ) -> Iterator[Any]:
+        if _ears.current() is None:
+            with before(self, *args, end_on_exit=end_on_exit, **kwargs) as span:
+                yield span
+            return
+        with trace.use_span(self.start_span(*args, **kwargs), end_on_exit) as span:
+            yield span
+
+    replacement: Replacement = compat.agnosticcontextmanager(start_as_current_span)
+    return replacement
+
+
 def _ended(before: Replacement) -> Replacement:
     def end(self: Any, *args: Any, **kwargs: Any) -> None:
         before(self, *args, **kwargs)
@@ -130,21 +145,13 @@ def _ended(before: Replacement) -> Replacement:
     return end
 
 
-def sdk() -> ModuleType | None:
-    """Return the SDK's module of spans, where it is installed: the application may configure it
-    in the middle of a turn."""
-    try:
-        return import_module("opentelemetry.sdk.trace")
-    except ImportError:
-        return None
-
-
 def _rows() -> Iterator[Row]:
-    yield trace.NoOpTracer, "start_span", _started
-    rows = sdk()
-    if rows is not None:
-        yield rows.Tracer, "start_span", _started
-        yield rows.Span, "end", _ended
+    yield *compat.START_UNRECORDED_SPAN, _started
+    yield *compat.START_CURRENT_UNRECORDED_SPAN, _started_as_current
+    slots = compat.spans()
+    if slots is not None:
+        yield *slots[0], _started
+        yield *slots[1], _ended
 
 
 _installation: Final = Installation(_rows)
@@ -155,3 +162,42 @@ def told_to(listener: SpanListener) -> Iterator[None]:
     """Report a listener of the spans that are started and ended in this context."""
     with _installation, _ears.activate(listener):
         yield
+
+
+# Exporters
+
+
+def _refusing(result: Any) -> Any:
+    def replaced(before: Replacement) -> Replacement:
+        def export(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return result
+
+        return export
+
+    return replaced
+
+
+def _exporter_rows() -> Iterator[Row]:
+    for slot, result in compat.exporters():
+        yield *slot, _refusing(result)
+
+
+_exports: Final = Installation()
+
+
+@contextmanager
+def nothing_exported() -> Iterator[None]:
+    """Let exporters fail that would use the network, also with what waits when it is left.
+
+    What an application exports would else be a request that the scenario refuses, sent from a
+    thread at some time: it would end one run and not the next. Exporters that stay in the process,
+    to a console or a list, get every span.
+    """
+    with _exports:
+        _exports.replace(_exporter_rows())  # Another scenario may be inside since before an import.
+        try:
+            yield
+        finally:
+            provider = trace.get_tracer_provider()
+            if _exports.replaced and hasattr(provider, "force_flush"):
+                provider.force_flush()

@@ -16,9 +16,8 @@ from opentelemetry import trace
 from simkit.adapters.activations import Run
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.framework_driver import AdapterContext
-from simkit.adapters.opentelemetry.exporters import nothing_exported
 from simkit.adapters.opentelemetry.sights import Sight, activation, naming
-from simkit.adapters.opentelemetry.spans import has_failed, told_to
+from simkit.adapters.opentelemetry.spans import has_failed, nothing_exported, told_to
 from simkit.adapters.serial_executor import keep_in_step
 from simkit.adapters.trace_recorder import STOPS
 from simkit.core.errors import PipelineError

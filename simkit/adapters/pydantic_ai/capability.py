@@ -9,6 +9,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from simkit.adapters.plain_values import plain_or_text
+from simkit.adapters.pydantic_ai import compat
 from simkit.adapters.pydantic_ai.agent_runs import (
     AgentRun,
     AgentRunLog,
@@ -16,7 +17,6 @@ from simkit.adapters.pydantic_ai.agent_runs import (
     installation,
     leaving,
 )
-from simkit.adapters.pydantic_ai.compat import SafeCapability
 from simkit.adapters.pydantic_ai.filters import rows_for
 from simkit.adapters.pydantic_ai.messages import args_of, sent_by
 from simkit.adapters.pydantic_ai.tools import HeardToolset
@@ -24,7 +24,7 @@ from simkit.adapters.scoping import others_begin
 from simkit.adapters.serial_executor import keep_in_step
 
 
-class ObservingCapability(SafeCapability):
+class ObservingCapability(compat.SafeCapability):
     """Tells a log what one run does; changes nothing of it.
 
     It is the innermost capability, so that what the application's own ones do is done by then.

@@ -15,8 +15,8 @@ from pydantic_ai.capabilities import (
 )
 
 from simkit.adapters.filtering import name_of
+from simkit.adapters.pydantic_ai import compat
 from simkit.adapters.pydantic_ai.agent_runs import current_log, flight_now
-from simkit.adapters.pydantic_ai.compat import FILTER_METHODS, OWN_CAPABILITIES, hooks_of
 from simkit.adapters.pydantic_ai.messages import as_messages
 from simkit.capture.http.installing import Replacement, Row
 from simkit.core.messages import Message
@@ -27,9 +27,11 @@ def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
     for capability in capabilities:
         if isinstance(capability, (CombinedCapability, WrapperCapability)):
             continue
-        for way in FILTER_METHODS:
+        for way in compat.FILTER_METHODS:
             owner = next((kind for kind in type(capability).__mro__ if way in vars(kind)), None)
-            if owner in (None, AbstractCapability) or owner.__module__.startswith(OWN_CAPABILITIES):
+            if owner in (None, AbstractCapability) or owner.__module__.startswith(
+                compat.OWN_CAPABILITIES
+            ):
                 continue
             yield owner, way, _wrap(way)
 
@@ -72,5 +74,5 @@ def _name_of(capability: Any, way: str) -> str:
     if isinstance(capability, ProcessHistory):
         functions = [capability.processor]
     elif isinstance(capability, Hooks):
-        functions = hooks_of(capability, way)
+        functions = compat.hooks_of(capability, way)
     return ", ".join(map(name_of, functions)) or type(capability).__name__

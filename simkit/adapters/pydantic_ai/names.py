@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import FrameType, ModuleType
 from typing import Any, Final, TypeAlias
 
-from simkit.adapters.pydantic_ai.compat import INSTRUCTIONS, PROMPT_FUNCTIONS, SYSTEM_PROMPTS
+from simkit.adapters.pydantic_ai import compat
 
 NAMELESS: Final = "agent"
 """What PydanticAI itself calls an agent without a name."""
@@ -97,7 +97,7 @@ def _kind_of(agent: Any) -> Kind:
 
 def instructions_of(agent: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return an agent's own instructions: the texts, and the names of functions that make some."""
-    names = (SYSTEM_PROMPTS, INSTRUCTIONS, PROMPT_FUNCTIONS)
+    names = (compat.SYSTEM_PROMPTS, compat.INSTRUCTIONS, compat.PROMPT_FUNCTIONS)
     instructions = [item for name in names for item in getattr(agent, name, ())]
     texts, functions = [], []
     for instruction in instructions:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic_ai import Agent
 
-from simkit.adapters.pydantic_ai import graphs
+from simkit.adapters.pydantic_ai import compat, graphs
 from simkit.adapters.pydantic_ai.agent_runs import (
     AgentRun,
     AgentRunLog,
@@ -24,13 +24,6 @@ from simkit.adapters.pydantic_ai.agent_runs import (
     told_to,
 )
 from simkit.adapters.pydantic_ai.capability import ObservingCapability
-from simkit.adapters.pydantic_ai.compat import (
-    EVENT_LOOPS,
-    ITER,
-    MODEL_REQUESTS,
-    RUN,
-    STEP_CALL,
-)
 from simkit.adapters.pydantic_ai.messages import text_of
 from simkit.capture.http.installing import Replacement, Row
 
@@ -125,9 +118,9 @@ def _allowed(before: Any) -> Any:
 
 
 _ROWS: Final[tuple[Row, ...]] = (
-    (*ITER, _wrap_run),
-    (*RUN, _named),
-    (*STEP_CALL, graphs.wrap_run),
-    (*MODEL_REQUESTS, _allowed),
-    *((*slot, _lent) for slot in EVENT_LOOPS),
+    (*compat.ITER, _wrap_run),
+    (*compat.RUN, _named),
+    (*compat.STEP_CALL, graphs.wrap_run),
+    (*compat.MODEL_REQUESTS, _allowed),
+    *((*slot, _lent) for slot in compat.EVENT_LOOPS),
 )

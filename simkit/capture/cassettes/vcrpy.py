@@ -2,6 +2,7 @@
 
 It is imported where a file is written, or where one is older than its layout of today: importing
 it imports every HTTP client that is installed, which takes longer than reading most cassettes.
+What is used of it is no documented API: `simkit.core.compat` says which versions were tried.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
+from simkit.core.compat import Library
 from simkit.providers.http import HttpRequest
 
 Parts: TypeAlias = tuple[str, str, bytes, bytes]
 """What vcrpy plays of an interaction: method, URL and both bodies."""
 
+_VCR: Final = Library("vcrpy")
 _OLD: Final = ("protocol", "host", "port", "path")
 """What a request of vcrpy's before 1.0 has in the place of a URL."""
 
@@ -50,14 +53,15 @@ def layout(
     A response is what vcrpy's recorders hand over: ``status``, ``headers``, ``body: {string}``.
     Bodies are texts where they can be. Raises ValueError for a request that vcrpy cannot hold.
     """
-    from vcr.request import Request
-    from vcr.serialize import serialize
-
+    request_class, serialize = (
+        _VCR.find("vcr.request:Request"),
+        _VCR.find("vcr.serialize:serialize"),
+    )
     requests, responses = [], []
     for request, response in exchanges:
         names = {name: value for name, value in reversed(request.headers)}
         headers = {name: names[name] for name, _ in request.headers}
-        requests.append(Request(request.method, request.url, request.body or None, headers))
+        requests.append(request_class(request.method, request.url, request.body or None, headers))
         responses.append(response)
     data: Any = serialize({"requests": requests, "responses": responses}, _AsData)
     return data["interactions"], data["version"]
@@ -65,10 +69,8 @@ def layout(
 
 def played(content: str, is_json: bool) -> list[Parts]:
     """Return what vcrpy plays of a file that simkit wrote."""
-    from vcr.serialize import deserialize
-    from vcr.serializers import jsonserializer, yamlserializer
-
-    requests, responses, *_ = deserialize(content, jsonserializer if is_json else yamlserializer)
+    serializer = _VCR.find(f"vcr.serializers:{'json' if is_json else 'yaml'}serializer")
+    requests, responses, *_ = _VCR.find("vcr.serialize:deserialize")(content, serializer)
     return [
         (request.method, request.uri, request.body or b"", answered["body"]["string"])
         for request, answered in zip(requests, responses, strict=True)
@@ -87,11 +89,9 @@ def is_old(tree: Any) -> bool:
 
 def migrated(tree: Sequence[Any]) -> Any:
     """Return what vcrpy's migration makes of such a list; raise ValueError where it cannot."""
-    from vcr.migration import migrate_json
-
     # Of its two ways this is the one that builds nothing but data in every version.
     before, after = io.StringIO(json.dumps([_without_sets(item) for item in tree])), io.StringIO()
-    migrate_json(before, after)
+    _VCR.find("vcr.migration:migrate_json")(before, after)
     return json.loads(after.getvalue())
 
 

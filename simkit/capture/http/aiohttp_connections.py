@@ -13,6 +13,7 @@ from errno import ECONNREFUSED
 from types import ModuleType
 from typing import Any
 
+from simkit.capture.http import compat
 from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
@@ -31,7 +32,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, header
 def rows(library: ModuleType) -> list[Row]:
     """Return what is replaced of `aiohttp.connector`."""
     patch = _Patch(library)
-    return [(library.BaseConnector, "connect", patch.connect)]
+    return [(*compat.connector(), patch.connect)]
 
 
 class _Patch:
@@ -56,22 +57,10 @@ class _Patch:
 
             call = _OutgoingRequest(gate, str(req.url), dial, refused)
             protocol.connection_made(_Transport(protocol, call, loop))
-            stand_in = _Connector(bool(connector.force_close))
+            stand_in = compat.StandInConnector(bool(connector.force_close))
             return self.library.Connection(stand_in, req.connection_key, protocol, loop)
 
         return connect
-
-
-class _Connector:
-    """Takes a connection back in place of the connector, whose pool never held it."""
-
-    def __init__(self, force_close: bool) -> None:
-        self.force_close = force_close
-
-    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
-        if protocol.transport is not None:
-            protocol.transport.reusable = not (should_close or protocol.should_close)
-        protocol.close()
 
 
 class _OutgoingRequest:
@@ -202,9 +191,8 @@ class _Transport(asyncio.Transport):
             self._time_out()
 
     def _time_out(self) -> None:
-        # What aiohttp does itself when `sock_read` runs out: wakes who reads the head or the body.
         if not self._is_closing:
-            self._protocol._on_read_timeout()
+            compat.time_out(self._protocol)
 
     # A real connection.
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from simkit.capture.http import compat
 from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import Forward, current_gate, decide, forwarding, is_gated
@@ -24,16 +25,10 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 
 def rows(library: ModuleType) -> list[Row]:
     """Return what is replaced of `http.client`, or of a module whose connections extend its."""
+    connects: list[Row] = [(*slot, _connect) for slot in compat.connects(library)]
     if library.__name__ == "http.client":
-        return [
-            (library.HTTPConnection, "putrequest", _putrequest),
-            (library.HTTPConnection, "connect", _connect),
-            (library.HTTPSConnection, "connect", _connect),
-        ]
-    names = ("HTTPConnection", "HTTPSConnection")
-    if library.__name__ == "httplib2":
-        names = ("HTTPConnectionWithTimeout", "HTTPSConnectionWithTimeout")
-    return [(getattr(library, name), "connect", _connect) for name in names]
+        return [(*compat.putrequest(), _putrequest), *connects]
+    return connects
 
 
 def _putrequest(before: Replacement) -> Replacement:
@@ -118,9 +113,7 @@ class _Door:
         return HttpRequest(method.upper(), url, message.headers, body)
 
     def _origin(self) -> str:
-        tunnel = getattr(self.connection, "_tunnel_host", None)
-        host = tunnel or self.connection.host
-        port = self.connection._tunnel_port if tunnel else self.connection.port
+        host, port = compat.target_of(self.connection)
         standard = self.connection.default_port
         host_text = f"[{host}]" if ":" in host else host
         scheme = "https" if standard == 443 else "http"

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
+from simkit.capture.http import compat
 from simkit.capture.http.http1 import framing
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
@@ -33,10 +34,8 @@ _TIMEOUT: Final = "the read operation timed out"
 def rows(library: ModuleType) -> list[Row]:
     """Return what is replaced of a library that is `httpx` or has its shape."""
     patch = _Patch(library)
-    return [
-        (library.HTTPTransport, "handle_request", patch.sync),
-        (library.AsyncHTTPTransport, "handle_async_request", patch.asynchronous),
-    ]
+    sync, asynchronous = compat.transports(library)
+    return [(*sync, patch.sync), (*asynchronous, patch.asynchronous)]
 
 
 class _Patch:
@@ -108,9 +107,7 @@ class _Patch:
         before, self.loops[transport] = self.loops.get(transport), now
         if before is None or before is now or not before.is_closed():
             return
-        connections = getattr(getattr(transport, "_pool", None), "_connections", None)
-        if isinstance(connections, list):
-            connections.clear()
+        compat.pooled_connections(transport, self.library).clear()
 
     def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Replacement) -> Any:
         """Return the answer as the library's own response; raise its own error for none."""

@@ -18,6 +18,7 @@ from simkit.adapters.annotations import current_mark
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.server_files import server_text
+from simkit.capture.http.compat import transport_of
 from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.request_router import Decision
 from simkit.cli.selection import select
@@ -233,7 +234,7 @@ def _own_transports() -> Iterator[tuple[str, str]]:
             # Asking some objects for their class has effects of its own.
             if not issubclass(type(client), (module.Client, module.AsyncClient)):
                 continue
-            transport = getattr(client, "_transport", None)
+            transport = transport_of(client)
             if transport is not None and not isinstance(transport, usual):
                 kind = type(transport)
                 yield f"{library}.{type(client).__name__}", f"{kind.__module__}.{kind.__qualname__}"
