@@ -21,9 +21,9 @@ TRIED: Final[Mapping[str, tuple[str, str]]] = {
     PYTHON: ("3.11", "3.13"),
     "aiohttp": ("3.10.0", "3.14.5"),
     "google-adk": ("2.13.0", "2.13.0"),
-    "httplib2": ("0.31.2", "0.31.2"),
-    "httpx": ("0.28.1", "0.28.1"),
-    "httpx2": ("2.16.2", "2.16.2"),
+    "httplib2": ("0.22.0", "0.32.1"),
+    "httpx": ("0.27.0", "0.28.1"),
+    "httpx2": ("2.0.0", "2.16.2"),
     "langchain": ("1.3.1", "1.5.2"),
     "langchain-core": ("1.7.0", "1.8.3"),
     "langchain-openai": ("1.7.0", "1.7.4"),
@@ -34,7 +34,7 @@ TRIED: Final[Mapping[str, tuple[str, str]]] = {
     "opentelemetry-exporter-otlp-proto-http": ("1.30.0", "1.45.2"),
     "opentelemetry-sdk": ("1.30.0", "1.45.2"),
     "pydantic-ai-slim": ("2.60.0", "2.68.0"),
-    "urllib3": ("2.8.0", "2.8.0"),
+    "urllib3": ("1.26.20", "2.8.0"),
     "vcrpy": ("7.0.0", "9.4.2"),
 }
 """The oldest and the newest version of each library with which its tests have passed."""
@@ -74,7 +74,7 @@ class Library:
             if isinstance(problem, ImportError) and problem.name == module.partition(".")[0]:
                 raise
             raise self.missing(place) from problem
-        if not _has(owner, name):
+        if not has_attribute(owner, name):
             raise self.missing(place)
         return owner, name
 
@@ -113,7 +113,7 @@ class Library:
         )
 
 
-def _has(owner: Any, name: str) -> bool:
+def has_attribute(owner: Any, name: str) -> bool:
     """Return whether an object, or each object of a class, has an attribute."""
     kinds = owner.__mro__ if isinstance(owner, type) else ()
     return hasattr(owner, name) or any(
@@ -134,8 +134,3 @@ def version_of(library: str) -> str:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
         return "none"
-
-
-def tried(library: str) -> str:
-    """Return the versions that were tried, as text; empty where a library's inside is not used."""
-    return " to ".join(dict.fromkeys(TRIED.get(library, ())))

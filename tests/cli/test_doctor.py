@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from simkit.cli.doctor import checks as doctor_checks
-from simkit.cli.doctor.checks import clients, frameworks, plugins, providers, variables
+from simkit.cli.doctor.checks import (
+    clients,
+    frameworks,
+    plugins,
+    providers,
+    tested_versions,
+    variables,
+)
 from tests.cli.projects import Done, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -280,6 +287,27 @@ def test_a_framework_says_how_its_agents_are_told(installed: dict[str, list[str]
         ("strands-agents", "1.0", "its OpenTelemetry spans", "yes", "yes", *unseen[2:]),
         ("claude-agent-sdk", "1.0", "another process makes its calls: `simkit serve`", *unseen),
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "note"), [("1.2.2", "older"), ("1.2.3", ""), ("1.5.0", ""), ("2.0", "newer")]
+)
+def test_the_versions_that_were_tried_are_shown(
+    version: str, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_checks, "TRIED", {"langgraph": ("1.2.3", "1.5.0"), "x": ("1", "2")})
+    monkeypatch.setattr(
+        doctor_checks, "version_of", lambda name: "none" if name == "x" else version
+    )
+
+    assert tested_versions() == [("langgraph", version, "1.2.3", "1.5.0", note)]
+
+
+def test_a_patch_of_the_newest_python_is_not_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_checks, "TRIED", {"Python": ("3.11", "3.13")})
+    monkeypatch.setattr(doctor_checks, "version_of", lambda name: "3.13.7")
+
+    assert tested_versions() == [("Python", "3.13.7", "3.11", "3.13", "")]
 
 
 def test_plugins_that_get_in_the_way_are_told(installed: dict[str, list[str]]) -> None:

@@ -53,16 +53,14 @@ def layout(
     A response is what vcrpy's recorders hand over: ``status``, ``headers``, ``body: {string}``.
     Bodies are texts where they can be. Raises ValueError for a request that vcrpy cannot hold.
     """
-    request_class, serialize = (
-        _VCR.find("vcr.request:Request"),
-        _VCR.find("vcr.serialize:serialize"),
-    )
+    request_class = _VCR.find("vcr.request:Request")
     requests, responses = [], []
     for request, response in exchanges:
         names = {name: value for name, value in reversed(request.headers)}
         headers = {name: names[name] for name, _ in request.headers}
         requests.append(request_class(request.method, request.url, request.body or None, headers))
         responses.append(response)
+    serialize = _VCR.find("vcr.serialize:serialize")
     data: Any = serialize({"requests": requests, "responses": responses}, _AsData)
     return data["interactions"], data["version"]
 

@@ -1,17 +1,26 @@
 """What simkit replaces of HTTP clients, and uses of their inside, and why.
 
-Nothing is imported here: a client library is looked into once somebody else has imported it.
+No client library is imported here: it is looked into once somebody else has imported it.
 `simkit.core.compat` says which versions were tried.
 """
 
 from __future__ import annotations
 
+from threading import Thread
 from types import ModuleType
 from typing import Any, Final
 
 from simkit.core.compat import PYTHON, Library, Slot
 
 _PYTHON: Final = Library(PYTHON)
+pool_worker: Final = _PYTHON.find("concurrent.futures.thread:_worker")
+"""What the threads of a thread pool do, which serve whoever comes next."""
+
+
+def target_of_thread(thread: Thread) -> Any:
+    """Return what a thread was made to do; None for one that overrides ``run``."""
+    return getattr(thread, "_target", None)
+
 
 # httpx and httpx2
 

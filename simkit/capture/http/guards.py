@@ -22,12 +22,11 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import thread as pool_threads
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from simkit.capture.http import connections
+from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import watcher
 from simkit.capture.http.effects import BUILTINS, FUNCTIONS, WHOEVER_CALLS
 from simkit.capture.http.hosts import AllowedHosts
@@ -271,8 +270,8 @@ def _unreported(effect: str, where: str) -> None:
 
 def serves_many(thread: threading.Thread) -> bool:
     """Return whether a thread is a pool's worker, which serves whoever comes next, of any run."""
-    target = getattr(thread, "_target", None)
-    return target is pool_threads._worker or bool(getattr(target, "serves_many", False))
+    target = compat.target_of_thread(thread)
+    return target is compat.pool_worker or bool(getattr(target, "serves_many", False))
 
 
 @contextmanager

@@ -10,12 +10,14 @@ from importlib import import_module, metadata
 from typing import Final
 from urllib.parse import urlsplit
 
+from packaging.version import Version
 from tabulate import tabulate
 
 from simkit import __version__
 from simkit.adapters.framework_driver import GROUP
 from simkit.adapters.libraries import FRAMEWORKS, PROVIDERS, adapter_of, installed
 from simkit.capture.http.interception import intercepting, patched
+from simkit.core.compat import TRIED, version_of
 from simkit.providers.protocols import PROTOCOLS
 
 _IMPORTED: Final = ("httpx2", "httpx", "aiohttp", "urllib3", "httplib2", "http.client")
@@ -93,6 +95,7 @@ def environment_text() -> str:
         ("Clients", ("library", "version", "seen", "replaced while a scenario runs"), clients()),
         ("Providers", ("library", "version", "sends through"), providers()),
         ("Frameworks", ("library", "version", "its agents are told by", *ASPECTS), frameworks()),
+        ("Tried", ("library", "version", "oldest", "newest", "this one"), tested_versions()),
         ("Variables", ("variable", "value", "what it does"), variables(os.environ)),
         ("pytest", ("plugin", "version", "beside simkit"), plugins()),
     )
@@ -150,6 +153,19 @@ def frameworks() -> Rows:
             how = _TOLD_BY_SPANS[name]
             libraries = _SEEN_BY_SPANS
         rows.append((name, at, how, *libraries))
+    return rows
+
+
+def tested_versions() -> Rows:
+    """Return the libraries here of which simkit uses the inside, with the versions tried."""
+    rows: Rows = []
+    for name, (oldest, newest) in TRIED.items():
+        at = version_of(name)
+        if at != "none":
+            is_older, is_newer = Version(at) < Version(oldest), Version(at) > Version(newest)
+            # Of Python, any patch of a version that was tried is that version.
+            is_newer = is_newer and not at.startswith(f"{newest}.")
+            rows.append((name, at, oldest, newest, "older" * is_older + "newer" * is_newer))
     return rows
 
 
