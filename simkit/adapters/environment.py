@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -39,7 +38,7 @@ def surroundings(
     if keeps_keys:
         keys = {name: value for name, value in keys.items() if name not in os.environ}
     offline = {name: value for name, value in _OFFLINE.items() if name not in os.environ}
-    folders = [str((Path(app.folder) / path).resolve()) for path in app.options.path]
+    folders = app.folders()
     with (
         _directory(),
         _environment({**keys, **offline, **app.options.env}),

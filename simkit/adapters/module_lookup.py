@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from simkit.adapters.entry import found_as, home_of
 from simkit.adapters.libraries import extra_for, install
@@ -15,10 +14,7 @@ from simkit.adapters.server_files import hint_from
 from simkit.core.errors import FunctionMissing, ScriptBroken
 from simkit.language.yaml import near
 from simkit.spec.scenario.apps import App
-
-_BELOW: Final = ("", "src", "lib", "app")
-"""Where projects keep their packages."""
-_UP_MAX: Final = 4
+from simkit.spec.scenario.modules import folder_with
 
 
 def entry_of(app: App) -> Any:
@@ -104,7 +100,7 @@ def _short_path(path: str | Path, app: App) -> str:
 
 
 def _advice(app: App, home: str) -> str:
-    folder = next(_folders(Path(app.folder), home), None)
+    folder = folder_with(app.entry.partition(":")[0], Path(app.folder))
     if folder is None:
         offer = hint_from(Path(app.folder))
         if offer:
@@ -124,13 +120,3 @@ def _others_beside(app: App, home: str) -> list[str]:
     modules = [file.stem for folder in folders for file in folder.glob("*.py")]
     packages = [file.parent.name for folder in folders for file in folder.glob("*/*.py")]
     return sorted({*modules, *packages} - {home})
-
-
-def _folders(start: Path, home: str) -> Iterator[Path]:
-    """Yield the folders around a file's that hold a module of a name, the nearest first."""
-    start = start.resolve()
-    for above in (start, *start.parents[:_UP_MAX]):
-        for below in _BELOW:
-            folder = above / below
-            if (folder / f"{home}.py").is_file() or any((folder / home).glob("*.py")):
-                yield folder

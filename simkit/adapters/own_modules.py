@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.machinery import SOURCE_SUFFIXES, PathFinder
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ class OwnModules:
 
     def __init__(self, app: App) -> None:
         self._home = home_of(app.entry)
-        self._paths = [str((Path(app.folder) / path).resolve()) for path in app.options.path]
+        self._paths = app.folders()
         self._folders: tuple[str, ...] | None = None
 
     def has(self, name: str, file: str) -> bool:

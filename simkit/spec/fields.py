@@ -445,7 +445,6 @@ _ADDED: Final = {
     "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
     "pipeline": "Name a pipeline of this file, or a `*.pipeline.yaml` file beside it.",
     "turns": "Write what the user says: `turns: [{user: Hello}]`.",
-    "version": "Add the line `version: 1`.",
 }
 """What to do where a key is missing, if that can be said without knowing the file."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,36 +142,59 @@ def test_a_module_that_is_misspelt_is_told_with_the_one_that_is_there(
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("folder", "advice"),
-    [
-        ("src", "Module 'far_desk' is in another folder than this file: `app: {path: [src]}`."),
-        (".", "Module 'far_desk' is beside this file: `app: {path: [.]}`."),
-        (
-            "elsewhere",
-            "Name the folder that 'far_desk' is in, from this file's: `app: {path: [..]}`.",
-        ),
-    ],
-)
-def test_a_module_that_is_not_found_is_told_with_the_folder_that_has_it(
-    process: Callable[..., Done], project: Path, folder: str, advice: str
-) -> None:
-    # In a process whose working directory is another than the scenario's folder.
-    home = project / "tests"
-    (home / folder).mkdir(parents=True)
-    (home / folder / "far_desk.py").write_text(CODE, encoding="utf-8")
+def far_scenario(project: Path, folder: str, module: str = "far_desk") -> None:
+    """Write a scenario in `tests`, and its module in a folder of the project."""
+    (project / folder).mkdir(parents=True, exist_ok=True)
+    (project / folder / "far_desk.py").write_text(CODE, encoding="utf-8")
     write(
-        str(home / "far.scenario.yaml"),
-        "version: 1\nscenario: s\npipeline: far_desk:stops\nturns: [{user: Hello}]\n",
+        str(project / "tests" / "flows" / "far.scenario.yaml"),
+        f"scenario: s\npipeline: {module}:stops\nturns: [{{user: Hello}}]\n",
     )
 
-    done = process("replay", "tests/far.scenario.yaml")
+
+@pytest.mark.parametrize("folder", ["tests/flows", "tests", ".", "src", "lib", "app"])
+def test_a_module_is_looked_for_upwards_in_the_project(
+    simkit: Callable[..., Done], project: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    (project / "pyproject.toml").touch()
+    far_scenario(project, folder)
+    monkeypatch.delitem(sys.modules, "far_desk", raising=False)
+    (project / "elsewhere").mkdir()
+    monkeypatch.chdir(project / "elsewhere")
+
+    done = simkit("replay", "../tests/flows/far.scenario.yaml")
+
+    assert "`far_desk:stops` raised" in done.out
+
+
+def test_a_module_above_the_project_is_not_found(
+    simkit: Callable[..., Done], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = project / "inner"
+    far_scenario(inner, "tests")
+    (inner / "tests" / "far_desk.py").rename(project / "far_desk.py")
+    (inner / "pyproject.toml").touch()
+    monkeypatch.delitem(sys.modules, "far_desk", raising=False)
+    monkeypatch.chdir(inner)
+
+    done = simkit("replay", "tests")
+
+    assert "there is no module 'far_desk'" in done.out
+
+
+@pytest.mark.slow
+def test_a_module_that_is_not_found_is_told_with_what_to_write(
+    process: Callable[..., Done], project: Path
+) -> None:
+    # In a process whose working directory is another than the scenario's folder.
+    far_scenario(project, "elsewhere")
+
+    done = process("replay", "tests/flows/far.scenario.yaml")
 
     assert done.out.splitlines()[3:5] == [
-        "tests/far.scenario.yaml:3:11: function `far_desk:stops`: there is no module 'far_desk'. "
-        "It is looked for in the working directory and on sys.path.",
-        advice,
+        "tests/flows/far.scenario.yaml:2:11: function `far_desk:stops`: there is no module "
+        "'far_desk'. It is looked for in the working directory and on sys.path.",
+        "Name the folder that 'far_desk' is in, from this file's: `app: {path: [..]}`.",
     ]
 
 

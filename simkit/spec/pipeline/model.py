@@ -400,8 +400,8 @@ Remembered = TypeVar("Remembered")
 class Pipeline(YamlModel):
     """The system under test: agents and how control moves between them."""
 
-    version: Version
-    """The format's version: 1."""
+    version: Version = 1
+    """The format's version: 1, if it is left out."""
     pipeline: TextValue
     """The pipeline's name."""
     channels: dict[str, Channel] = Field(default_factory=dict)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
@@ -27,6 +28,7 @@ from simkit.spec.fields import (
     refuse,
 )
 from simkit.spec.pipeline.model import Channel, Version
+from simkit.spec.scenario.modules import folder_with
 
 
 class StoreChannel(YamlModel):
@@ -81,7 +83,9 @@ class AppOptions(YamlModel):
 
     noun: ClassVar[str] = "option of an app"
     path: tuple[str, ...] = ()
-    """Folders, beside this file, from which its modules are imported."""
+    """Folders, beside this file, from which its modules are imported. Without it they are looked
+    for in the folders of the project, upwards from this file's, and in `src`, `lib` and `app` of
+    each."""
     env: dict[str, TextValue] = Field(default_factory=dict)
     """Environment variables while it runs; API keys have a dummy value unless said here."""
     setup: FunctionName | None = None
@@ -285,8 +289,8 @@ class Implements(YamlModel):
 class CodePipeline(YamlModel):
     """A pipeline that is code, in a file of its own, for all scenarios that are about it."""
 
-    version: Version
-    """The format's version: 1."""
+    version: Version = 1
+    """The format's version: 1, if it is left out."""
     pipeline: TextValue
     """Its name."""
     code: FunctionName
@@ -304,8 +308,8 @@ class CodePipeline(YamlModel):
 class ProgramPipeline(YamlModel):
     """A pipeline that is a program in a process of its own, in whatever language."""
 
-    version: Version
-    """The format's version: 1."""
+    version: Version = 1
+    """The format's version: 1, if it is left out."""
     pipeline: TextValue
     """Its name."""
     program: Annotated[tuple[TextValue, ...], BeforeValidator(_words), WithJsonSchema(_NAMES)]
@@ -339,6 +343,24 @@ class App(msgspec.Struct, frozen=True):
     """What such a program tells of its state."""
     is_apart: bool = False
     """Whether it runs beside another run: its modules are imported anew, at that run's time."""
+
+    def folders(self) -> list[str]:
+        """Return the folders from which its modules are imported: those that it names, else those
+        of the project that hold the modules of its functions."""
+        home = Path(self.folder)
+        if self.options.path or not self.entry:
+            return [str((home / path).resolve()) for path in self.options.path]
+        found_folders = (folder_with(module, home) for module in self._modules())
+        return list(dict.fromkeys(str(folder) for folder in found_folders if folder is not None))
+
+    def _modules(self) -> Iterator[str]:
+        """Yield the modules of all functions that it names."""
+        options = self.options
+        single = (options.setup, options.given, options.run_options, options.input, options.output)
+        names = (self.entry, *single, *options.tools.values(), *options.errors.values())
+        for name in names:
+            if isinstance(name, str) and (name == self.entry or ":" in name):
+                yield name.partition(":")[0]
 
 
 _ADVICE: Final = {

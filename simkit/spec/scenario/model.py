@@ -151,8 +151,8 @@ class ScenarioLimits(YamlModel):
 class Scenario(YamlModel):
     """One test, its conversation, and what must be so."""
 
-    version: Version
-    """The format's version: 1."""
+    version: Version = 1
+    """The format's version: 1, if it is left out."""
     scenario: TextValue
     """The scenario's name: a sentence."""
     pipeline: str

@@ -55,6 +55,41 @@ def file_of(module: str, folders: Iterable[str]) -> Path | None:
     return path
 
 
+_ROOT_FILES: Final = ("pyproject.toml", "setup.py", "setup.cfg", "langgraph.json", ".git")
+"""What only the top folder of a project holds."""
+_BELOW: Final = ("", "src", "lib", "app")
+"""Where projects keep their packages."""
+_UP_MAX: Final = 4
+_UP_WITHOUT_ROOT: Final = 2
+"""How far a folder may be above, where nothing says where the project begins."""
+
+
+def project_folders(start: Path) -> Iterator[Path]:
+    """Yield a folder and those above it that belong to its project, the nearest first."""
+    folders = [start, *start.parents[:_UP_MAX]]
+    tops = (place for place, folder in enumerate(folders) if holds_root_file(folder))
+    yield from folders[: next(tops, _UP_WITHOUT_ROOT) + 1]
+
+
+def holds_root_file(folder: Path) -> bool:
+    """Return whether a folder is the top of a project."""
+    return any((folder / name).exists() for name in _ROOT_FILES)
+
+
+def folder_with(module: str, start: Path) -> Path | None:
+    """Return the folder of a project from which a module is imported; None if there is none.
+
+    The project is that of ``start``: its folders are looked at upwards, and in each the places
+    where projects keep their packages.
+    """
+    for above in project_folders(start.resolve()):
+        for below in _BELOW:
+            folder = above / below
+            if file_of(module, [str(folder)]) is not None:
+                return folder
+    return None
+
+
 def names_in(file: Path) -> list[str]:
     """Return what a module's text defines and may be a pipeline, likely names first."""
     try:
