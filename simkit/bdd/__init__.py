@@ -26,18 +26,17 @@ loader, runtime and judge read them, so that a feature cannot mean anything that
 A finding points to the step's own line in the feature file. A table or text under a step that
 takes none is an error, where pytest-bdd would drop it in silence.
 
-**One table.** Every phrase is a row of ``answers.GIVEN``, ``answers.WHEN``, ``claims.THEN`` or
-``conditions.CONDITIONS``: what pytest-bdd is given, what ``simkit bdd steps`` lists, and what the
-tests hold against the registry of claims and operators. pytest-bdd gets three steps, one for each
-keyword: it asks every step that it knows about every line, so two hundred would cost more than a
-run.
+**One table.** Every phrase is a row of ``given_when_steps.GIVEN`` and ``WHEN``, ``claims.THEN`` or
+``conditions.CONDITIONS``, with a template of the value that it stands for: what pytest-bdd is
+given, what ``simkit bdd steps`` lists, and what the tests hold against the registry of claims and
+operators. pytest-bdd gets three steps, one for each keyword: it asks every step that it knows about
+every line, so two hundred would cost more than a run.
 
-From the ground up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes),
-``kinds`` (what stands in a hole), ``conditions`` (the matching language in words), ``places``
-(which line said what), ``claiming`` (claims put together), ``assembling`` (the scenario that was
-told), ``names`` (spoken names), ``telling`` (the story), ``steps``, ``answers``, ``subjects``,
-``contexts``, ``claims`` (the phrases), ``vocabulary`` (which phrase a line says), ``examples`` and
-``listing`` (for people).
+From the ground up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes, and
+templates), ``kinds`` (what stands in a hole), ``conditions`` (the matching language in words),
+``places`` (which line said what), ``assembling`` (claims put together, and the scenario that was
+told), ``names`` (spoken names), ``story``, ``given_when_steps`` and ``claims`` (the phrases),
+``vocabulary`` (which phrase a line says, and the list of them).
 """
 
 from __future__ import annotations

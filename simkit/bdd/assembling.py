@@ -1,19 +1,103 @@
-"""A story as a scenario that can be run: assembled turn by turn, each once."""
+"""A story as a scenario that can be run: its claims put together, its turns assembled once each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from yaml.nodes import Node
 
-from simkit.bdd.claiming import WHOLE, Claims
-from simkit.bdd.places import Places
+from simkit.bdd.places import TURN, Lines, Places
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import Turn
+
+WHOLE: Final = -1
+"""The turn of claims that speak of the whole run."""
+LISTS: Final = ("includes", "excludes", "findings", "satisfies")
+"""Claims that are lists of matchers, all of which must hold."""
+COUNTS: Final = "model_calls"
+"""The claim whose values are plain counts."""
+
+
+class Claim(NamedTuple):
+    """One thing that must be so."""
+
+    turn: int
+    """The turn's place, or WHOLE."""
+    path: tuple[str, ...]
+    """Where it stands below `expect`."""
+    matcher: Any
+    lines: Lines
+
+
+class Claims:
+    """The claims of a story, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._by_turn: dict[int, list[Claim]] = {}
+
+    def add(self, claim: Claim) -> Claim | None:
+        """Add a claim; return an earlier one that it contradicts, instead of adding it."""
+        turn_claims = self._by_turn.setdefault(claim.turn, [])
+        if claim.path[0] == COUNTS:
+            for other in turn_claims:
+                if other.path == claim.path:
+                    return None if other.matcher == claim.matcher else other
+        turn_claims.append(claim)
+        return None
+
+    @property
+    def speak_of_the_end(self) -> Lines | None:
+        """The lines of the first claim on the whole run."""
+        return next((claim.lines for claim in self._by_turn.get(WHOLE, ())), None)
+
+    def expect(self, turn: int, places: Places, place: int | None = None) -> dict[str, Any]:
+        """Return what is claimed of a turn or of the whole run, and record who said what.
+
+        ``place`` is the turn's among those that ``places`` know, if it is another.
+        """
+        place = turn if place is None else place
+        above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", place, "expect")
+        below = 0 if turn == WHOLE else TURN
+        by_path: dict[tuple[str, ...], list[Claim]] = {}
+        for claim in self._by_turn.get(turn, ()):
+            by_path.setdefault(claim.path, []).append(claim)
+        expectations: dict[str, Any] = {}
+        for path, claims in by_path.items():
+            *way, key = path
+            inner = expectations
+            for step in way:
+                inner = inner.setdefault(step, {})
+            at = (*above, *path)
+            matchers = [claim.matcher for claim in claims]
+            joint = () if key in LISTS else ("$all",)
+            if joint:
+                places.say(at, claims[-1].lines, below)
+            if joint and len(claims) == 1:
+                inner[key] = matchers[0]
+                continue
+            inner[key] = {"$all": matchers} if joint else matchers
+            for number, claim in enumerate(claims):
+                places.say((*at, *joint, number), claim.lines, below)
+        return expectations
+
+
+def claims_in(claim_data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the claims that an `expect` mapping holds, each with its path."""
+    depth = {"context": 3, "runs": 3, COUNTS: 2}.get(path[0] if path else "", 1)
+    is_deeper = not path or len(path) < depth
+    if is_deeper and isinstance(claim_data, dict):
+        for key, inner in claim_data.items():
+            yield from claims_in(inner, (*path, key))
+    elif path and path[-1] in LISTS and isinstance(claim_data, list):
+        for element in claim_data:
+            yield path, element
+    elif path:
+        yield path, claim_data
+
 
 _USER_KEYS: Final = ("user", "resume", "session", "project")
 """The keys of a turn to which later turns are held."""
@@ -98,7 +182,7 @@ class Assembly:
         assert self._last is not None
         waiting = {k: turn_claims for k, turn_claims in self._last.waiting.items() if k == WHOLE}
         scenario = self._last.scenario.model_copy(update={"turns": tuple(self._turns)})
-        document = parts.places.document(parts.values, _Nodes(parts))
+        document = parts.places.document(parts.values, _Root(parts))
         return msgspec.structs.replace(
             self._last,
             scenario=scenario,
@@ -134,18 +218,19 @@ class Assembly:
         return msgspec.structs.replace(prepared, scenario=scenario)
 
 
-class _Nodes:
-    """The nodes of a story, made when a place is asked for."""
+class _Root:
+    """The nodes of a story, made when a place is asked for; another process may ask."""
 
     def __init__(self, parts: StoryParts) -> None:
         self._parts = parts
-        self._root: list[Node] = []
 
     def __call__(self) -> Node:
-        if not self._root:
-            values, places = self._parts.whole()
-            self._root.append(places.root(values))
-        return self._root[0]
+        return self._node
+
+    @cached_property
+    def _node(self) -> Node:
+        values, places = self._parts.whole()
+        return places.root(values)
 
 
 def _waiting(turn: Turn, standing: Set[str]) -> Turn:

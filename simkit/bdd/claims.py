@@ -1,370 +1,350 @@
 """Then: every claim of the registry in words.
 
-Each step names the claims that it makes, so that a claim without a phrase is noticed.
+Each step names the claim that it makes, so that a claim without a phrase is noticed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from simkit.bdd.cells import TableInvalid, with_nested
-from simkit.bdd.claiming import WHOLE, claims_in
-from simkit.bdd.conditions import pairs_below, records_below
-from simkit.bdd.contexts import CONTEXTS
-from simkit.bdd.given_when_steps import yaml_below
+from simkit.bdd.assembling import WHOLE, claims_in
+from simkit.bdd.conditions import FORMS, forms_taken
 from simkit.bdd.story import Step, StepValues, Story
-from simkit.bdd.subjects import SUBJECTS, by_channel, path_of
 from simkit.checks.judge import Judgement
-from simkit.spec.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
-
-_TABLE: Final = ("table",)
-_TEXT: Final = ("text",)
-_IN_ORDER: Final = "$in_order"
-
-# Agents
 
 
-def _ran(story: Story, values: StepValues) -> Judgement:
-    names = [
-        [story.agent(name) for name in agent] if isinstance(agent, list) else story.agent(agent)
-        for agent in values["agents"]
-    ]
-    return story.claim(("agents",), names)
+def _then(text: str, claim: str, matcher: Any, example: str = "", turn: int | None = None) -> Step:
+    """Return the step that makes one claim: ``turn`` is the turn of which alone it can speak."""
+    path = _path_of(claim)
+
+    def tell(story: Story, values: StepValues) -> Judgement:
+        story.last_turn = story.last_turn if turn is None else turn
+        return story.claim(story.filled(path, values), story.filled(matcher, values))
+
+    return Step(text, tell, forms_taken(matcher), (claim,), example)
 
 
-def _ran_below(story: Story, _: StepValues) -> Judgement:
-    rows = [[story.agent(cell) for cell in row if cell] for row in story.table or ()]
-    return story.claim(("agents",), [row if len(row) > 1 else row[0] for row in rows])
-
-
-def _ran_before(story: Story, values: StepValues) -> Judgement:
-    pair = [story.agent(values["agent"]), story.agent(values["other"])]
-    return story.claim(("agents",), {_IN_ORDER: pair})
-
-
-def _asked_times(story: Story, values: StepValues, times: int) -> Judgement:
-    return story.claim(("model_calls", story.agent(values["agent"])), times)
+def _path_of(claim: str) -> list[Any]:
+    """Return the template of where a claim stands below `expect`."""
+    family, _, name = claim.partition(".")
+    if family == "context":
+        return [family, ("{context}", "{agent}"), "{section}" if name == "section" else name]
+    if family == "runs":
+        return [family, "{run}", name]
+    return [family, "{agent}"] if family == "model_calls" else [family]
 
 
 AGENTS: Final = (
-    Step("these agents ran in order: {agents}", _ran, (), ("agents",)),
-    Step("these agents ran in order:", _ran_below, _TABLE, ("agents",)),
-    Step(
-        "{agent} ran",
-        lambda s, x: s.claim(("agents",), {"$has": [s.agent(x["agent"])]}),
-        (),
-        ("agents",),
-    ),
-    Step("{agent} ran before {other:agent}", _ran_before, (), ("agents",)),
-    Step(
-        "{agent} did not run",
-        lambda s, x: s.claim(("agents",), {"$not": {"$has": [s.agent(x["agent"])]}}),
-        (),
-        ("agents",),
-    ),
-    Step(
-        "{amount} (agents|agent) started",
-        lambda s, x: s.claim(("agents",), {"$len": x["amount"]}),
-        (),
-        ("agents",),
-    ),
-    Step("{agent} was not asked", lambda s, x: _asked_times(s, x, 0), (), ("model_calls",)),
-    Step("{agent} was asked once", lambda s, x: _asked_times(s, x, 1), (), ("model_calls",)),
-    Step(
-        "{agent} was asked {count} times",
-        lambda s, x: _asked_times(s, x, x["count"]),
-        (),
-        ("model_calls",),
-    ),
-)
-
-
-# Runs and state
-
-
-def _run(story: Story, values: StepValues, name: str, matcher: Any) -> Judgement:
-    return story.claim(
-        path_of(story, values, f"runs.{name}"), {story.channel(values["channel"]): matcher}
-    )
-
-
-def _run_below(story: Story, values: StepValues, name: str, is_all: bool = False) -> Judgement:
-    """Channels and what they hold, one a row; ``is_all`` says that there are no others."""
-    matcher = by_channel(story, pairs_below(story.below))
-    return story.claim(
-        path_of(story, values, f"runs.{name}"), {"$exact": matcher} if is_all else matcher
-    )
-
-
-def _state(story: Story, values: StepValues, matcher: Any) -> Judgement:
-    return story.claim(("state",), {story.channel(values["channel"]): matcher})
-
-
-RUNS: Final = (
-    Step(
-        "{run} received the {channel} {value}",
-        lambda s, x: _run(s, x, "received", x["value"]), (), ("runs.received",),
-    ),
-    Step(
-        "{run} received no {channel}",
-        lambda s, x: _run(s, x, "received", {"$absent": True}), (), ("runs.received",),
-    ),
-    Step(
-        "{run} received:", lambda s, x: _run_below(s, x, "received"), _TABLE, ("runs.received",),
-    ),
-    Step(
-        "{run} received exactly:", lambda s, x: _run_below(s, x, "received", is_all=True), _TABLE,
-        ("runs.received",),
-    ),
-    Step(
-        "{run} wrote the {channel} {value}",
-        lambda s, x: _run(s, x, "update", x["value"]), (), ("runs.update",),
-    ),
-    Step(
-        "{run} wrote no {channel}",
-        lambda s, x: _run(s, x, "update", {"$absent": True}), (), ("runs.update",),
-    ),
-    Step("{run} wrote:", lambda s, x: _run_below(s, x, "update"), _TABLE, ("runs.update",)),
-    Step(
-        "{run} wrote exactly:", lambda s, x: _run_below(s, x, "update", is_all=True), _TABLE,
-        ("runs.update",),
-    ),
+    _then("these agents ran in order: {agents}", "agents", "{agents}",
+          "these agents ran in order: router, nutrition beside workout coach and workout analyst"),
+    _then("these agents ran in order:", "agents", "{:agents}",
+          "these agents ran in order:"
+          "\n  | router    |               |\n  | nutrition | workout coach |"),
+    _then("{agent} ran", "agents", {"$has": ["{agent}"]}),
+    _then("{agent} ran before {other:agent}", "agents", {"$in_order": ["{agent}", "{other}"]},
+          "the router ran before nutrition"),
+    _then("{agent} did not run", "agents", {"$not": {"$has": ["{agent}"]}}),
+    _then("{amount} (agents|agent) started", "agents", {"$len": "{amount}"}, "two agents started"),
+    _then("{agent} was not asked", "model_calls", 0),
+    _then("{agent} was asked once", "model_calls", 1),
+    _then("{agent} was asked {count} times", "model_calls", "{count}"),
 )  # fmt: skip
 
+
 STATE: Final = (
-    Step(
-        "the state has {amount} {channel}",
-        lambda s, x: _state(s, x, {"$len": x["amount"]}),
-        (),
-        ("state",),
+    _then("the state has {amount} {channel}", "state", {"{channel}": {"$len": "{amount}"}},
+          "the state has at most 5 notes"),
+    _then("the state has these {channel}:", "state", {"{channel}": "{:records}"},
+          "the state has these notes:"
+          "\n  | agent     | text                 |\n  | nutrition | Prefers metric units |"),
+    _then("the state's {channel} {condition}", "state", {"{channel}": "{condition}"},
+          'the state\'s user timezone is "Europe/Berlin"'),
+)  # fmt: skip
+
+
+NOUNS: Final[Mapping[str, tuple[str, str]]] = {
+    "reply": ("the reply", ""),
+    "handoffs": ("the handoffs", "the handoffs are empty"),
+    "tool_calls": ("the tool calls", 'the tool calls have an item with tool "log_meal"'),
+    "logs": ("the log records", ""),
+    "events": ("the events", 'the events have an item with kind "RouteChosen"'),
+    "error": ("the error", 'the error has type "NoRoute"'),
+    "interrupt": ("the question", ""),
+    "state": ("the state", 'the state has user_timezone that starts with "Europe"'),
+    "agents": ("the agents that ran", "the agents that ran have 2 items"),
+    "context.sections": (
+        "the sections in {context}",
+        'the sections in the context of nutrition have an item that is "history"',
     ),
-    Step(
-        "the state has these {channel}:",
-        lambda s, x: _state(s, x, records_below(s.below)),
-        _TABLE,
-        ("state",),
+    "context.messages": (
+        "the messages in {context}", "the messages in every context have at most 9 items",
     ),
-    Step(
-        "the state's {channel} {condition}",
-        lambda s, x: _state(s, x, s.matcher_of(x["condition"])),
-        (),
-        ("state",),
+    "context.dropped": (
+        "what was dropped from {context}",
+        'what was dropped from the context of nutrition has only items with by "tool_messages"',
     ),
+    "context.left_out": (
+        "what was left out of {context}",
+        'what was left out of the context of nutrition has an item with by "max"',
+    ),
+    "context.tools": (
+        "the tools in {context}",
+        'the tools in the context of nutrition have an item that is "log_meal"',
+    ),
+    "context.handoffs": (
+        "the handoffs in {context}",
+        'the handoffs in the context of the workout coach have an item that is "workout_analyst"',
+    ),
+    "context.tokens": (
+        "the tokens in {context}", "the tokens in the context of nutrition are at most 60",
+    ),
+    "context.share": (
+        "the shares in {context}", "the shares in the context of nutrition have router that is 0",
+    ),
+    "context.settings": (
+        "the settings of {context}",
+        "the settings of the context of nutrition have temperature 0",
+    ),
+    "runs.received": ("what {run} received", "what nutrition received has notes that are empty"),
+    "runs.input": ("the input of {run}", 'the input of the second run of nutrition is "Go on"'),
+    "runs.goal": ("the goal of {run}", 'the goal of the first run of nutrition is "plan"'),
+    "runs.output": (
+        "the output of {run}", "the output of the router fits the schema RouterDecision",
+    ),
+    "runs.update": (
+        "what {run} wrote", "what the router wrote has router_decision that is a mapping",
+    ),
+    "runs.reply": ("the reply of {run}", ""),
+    "runs.messages": ("the messages of {run}", "the messages of nutrition have 3 items"),
+}  # fmt: skip
+"""A claim that any condition may follow, what it is called in a feature, and an example."""
+
+_OF_CHANNELS: Final = ("state", "runs.received", "runs.update")
+SUBJECTS: Final = tuple(
+    _then(
+        f"{noun} {{condition}}",
+        claim,
+        "{condition:channels}" if claim in _OF_CHANNELS else "{condition}",
+        example,
+    )
+    for claim, (noun, example) in NOUNS.items()
 )
 
 
-# Handoffs, tools
+def _each_included(story: Story, values: StepValues) -> Judgement | None:
+    path, judgement = story.filled(_path_of("context.includes"), values), None
+    for message in FORMS["messages"].read(story.below):
+        judgement = story.claim(path, message)
+    return judgement
 
 
-def _handoff(story: Story, values: StepValues, **more: Any) -> Judgement:
-    pair = {"from": story.agent(values["agent"]), "to": story.agent(values["target"])}
-    handoff = {**pair, "outcome": "made", **more}
-    if "type" in values:
-        handoff["type"] = story.handoff_type(values["type"])
-    if "query" in values:
-        handoff["query"] = values["query"]
-    if "matching" in values:
-        handoff["payload"] = story.matcher_of(values["matching"])
-    return story.claim(("handoffs",), {"$has": [handoff]})
+_TALK: Final = "\n  | user      | I had pizza       |\n  | assistant | Logged your pizza. |"
+_HAS_TEXT: Final = {"$contains": "{text}"}
+
+CONTEXTS: Final = (
+    _then("{context} includes {text}", "context.includes", _HAS_TEXT),
+    _then("{context} includes a {role} message", "context.includes", {"role": "{role}"}),
+    _then("{context} includes a {role} message that {condition}", "context.includes",
+          {"role": "{role}", "content": "{condition}"},
+          'the context of nutrition includes a user message that contains "pizza"'),
+    _then("{context} includes a message that {condition}", "context.includes", "{condition}",
+          "the last context of nutrition includes a message that matches /[0-9]+ kcal/"),
+    _then("{context} includes a message from {agent}", "context.includes", {"agent": "{agent}"},
+          "the context of nutrition includes a message from the workout coach"),
+    Step("{context} includes these messages:", _each_included, ("table",), ("context.includes",),
+         f"the context of nutrition includes these messages:{_TALK}"),
+    _then("{context} excludes {text}", "context.excludes", _HAS_TEXT,
+          'every context excludes "password"'),
+    _then("{context} excludes {role} messages", "context.excludes", {"role": "{role}"},
+          "the context of nutrition excludes tool messages"),
+    _then("{context} excludes {role} messages that {condition}", "context.excludes",
+          {"role": "{role}", "content": "{condition}"},
+          'the context of nutrition excludes user messages that contain "run"'),
+    _then("{context} excludes messages that {condition}", "context.excludes", "{condition}",
+          'the context of nutrition excludes messages that contain "kcal"'),
+    _then("{context} excludes messages from {agent}", "context.excludes", {"agent": "{agent}"},
+          "the context of nutrition excludes messages from the router"),
+    _then("{context} is exactly:", "context.messages", "{:messages}",
+          f"the context of the router is exactly:{_TALK}"),
+    _then("the {section:part}[ section] in {context} {condition}", "context.section",
+          "{condition}"),
+    _then("the {section}[ section] of {agent} {condition}", "context.section", "{condition}",
+          f"the history of nutrition is:{_TALK}"),
+    _then("{context} has the sections {names}", "context.sections", "{names:section}"),
+    _then("{context} has a section {section:name}", "context.sections", {"$has": ["{section}"]},
+          "the context of nutrition has a section handoff"),
+    _then("{context} has no section {section:name}", "context.sections",
+          {"$not": {"$has": ["{section}"]}},
+          "the context of nutrition has no section previous agents"),
+    _then("{context} has {amount} messages", "context.messages", {"$len": "{amount}"},
+          "the second context of nutrition has 4 messages"),
+    _then("{context} has {amount} tokens", "context.tokens", "{amount}"),
+    _then("{context} offers the tools {names}", "context.tools", {"$unordered": "{names}"},
+          "the context of nutrition offers the tools log_meal and lookup_food"),
+    _then("{context} offers no tools", "context.tools", []),
+    _then("{context} offers handoffs to {names}", "context.handoffs",
+          {"$unordered": "{names:agent}"},
+          "the context of the workout coach offers handoffs to the workout analyst"),
+    _then("{context} offers no handoffs", "context.handoffs", []),
+    _then("{context} has the settings {matching}", "context.settings", "{matching}",
+          "the context of nutrition has the settings temperature 0 and no seed"),
+    _then("{share} of {context} comes from {source:agent}", "context.share",
+          {"{source:source}": "{share}"},
+          "at most 20 % of the context of the workout coach comes from nutrition"),
+    _then("nothing was dropped from {context}", "context.dropped", []),
+    _then("{amount} messages were dropped from {context}", "context.dropped", {"$len": "{amount}"},
+          "two messages were dropped from the context of nutrition"),
+    _then("{text} was dropped from {context}[ by {by:word}]", "context.dropped",
+          {"$has": [{"content": _HAS_TEXT, "by": "{by}"}]},
+          '"800" was dropped from the context of the workout coach by tool_messages'),
+    _then("these messages were dropped from {context}:", "context.dropped", "{:messages}",
+          "these messages were dropped from the context of nutrition:"
+          "\n  | agent  | what    | by              |\n  | router | message | intermediate_ai |"),
+    _then("nothing was left out of {context}", "context.left_out", []),
+    _then("{text} was left out of {context}[ by {by:word}]", "context.left_out",
+          {"$has": [{"text": _HAS_TEXT, "by": "{by}"}]},
+          '"Prefers metric units" was left out of the context of nutrition by since_days'),
+    _then("these items were left out of {context}:", "context.left_out", "{:records}",
+          "these items were left out of the context of nutrition:"
+          "\n  | channel | by  |\n  | notes   | max |"),
+)  # fmt: skip
+"""What an agent's model was sent, and what it was not."""
 
 
-def _handoffs_below(story: Story, _: StepValues) -> Judgement:
-    records = [
-        with_nested(record, HANDOFF_KEYS, "payload") for record in records_below(story.below)
-    ]
-    for record in records:
-        for key in ("from", "to"):
-            if isinstance(record.get(key), str):
-                record[key] = story.agent(record[key])
-    return story.claim(("handoffs",), records)
+_CHANNELS: Final = "\n  | current phase | responding |\n  | notes         | are empty  |"
+
+RUNS: Final = (
+    _then("{run} received the {channel} {value}", "runs.received", {"{channel}": "{value}"},
+          'nutrition received the user timezone "Europe/Berlin"'),
+    _then("{run} received no {channel}", "runs.received", {"{channel}": {"$absent": True}},
+          "nutrition received no pending tool calls"),
+    _then("{run} received:", "runs.received", "{:channels}", f"nutrition received:{_CHANNELS}"),
+    _then("{run} received exactly:", "runs.received", {"$exact": "{:channels}"},
+          f"nutrition received exactly:{_CHANNELS}"),
+    _then("{run} wrote the {channel} {value}", "runs.update", {"{channel}": "{value}"},
+          'nutrition wrote the current phase "responding"'),
+    _then("{run} wrote no {channel}", "runs.update", {"{channel}": {"$absent": True}}),
+    _then("{run} wrote:", "runs.update", "{:channels}", f"nutrition wrote:{_CHANNELS}"),
+    _then("{run} wrote exactly:", "runs.update", {"$exact": "{:channels}"},
+          f"nutrition wrote exactly:{_CHANNELS}"),
+)  # fmt: skip
 
 
-def _must_carry(story: Story, values: StepValues) -> Judgement:
-    """Return what the pipeline says of its contracts stands in the first event, before any turn."""
-    story.last_turn = WHOLE
-    contract = {
-        "from_agents": {"$has": [story.agent(values["agent"])]},
-        "to_agent": story.agent(values["target"]),
-        "payload": {"required": {"$unordered": values["names"]}},
-    }
-    if "type" in values:
-        contract["type"] = story.handoff_type(values["type"])
-    event = {"kind": "RunStarted", "pipeline": {"contracts": {"$has": [contract]}}}
-    return story.claim(("events",), {"$has": [event]})
+def _handoff(text: str, more: dict[str, Any], example: str) -> Step:
+    handoff = {
+        "from": "{agent}", "to": "{target}", "outcome": "made", **more,
+        "type": "{type:handoff_type}", "query": "{query}",
+    }  # fmt: skip
+    handoff.setdefault("payload", "{matching}")
+    return _then(text, "handoffs", {"$has": [handoff]}, example)
 
 
-def _called(story: Story, values: StepValues, **more: Any) -> Judgement:
-    call = {"agent": story.agent(values["agent"]), "tool": values["tool"], **more}
-    if "matching" in values:
-        call["args"] = story.matcher_of(values["matching"])
-    return story.claim(("tool_calls",), {"$has": [call]})
-
-
-def _calls_below(story: Story, _: StepValues) -> Judgement:
-    records = [with_nested(record, TOOL_KEYS, "args") for record in records_below(story.below)]
-    for record in records:
-        if isinstance(record.get("agent"), str):
-            record["agent"] = story.agent(record["agent"])
-    return story.claim(("tool_calls",), records)
+def _call(text: str, more: dict[str, Any], example: str) -> Step:
+    call = {"agent": "{agent}", "tool": "{tool}", **more}
+    call.setdefault("args", "{matching}")
+    return _then(text, "tool_calls", {"$has": [call]}, example)
 
 
 _HANDOFF: Final = "{agent} handed off to {target:agent}[ as {type:name}][ asking {query:text}]"
+_REJECTED: Final = "the handoff from {agent} to {target:agent} was rejected"
+_FROM_COACH: Final = "the workout coach handed off to the workout analyst"
+_CONTRACT: Final = {
+    "from_agents": {"$has": ["{agent}"]},
+    "to_agent": "{target}",
+    "payload": {"required": {"$unordered": "{names}"}},
+    "type": "{type:handoff_type}",
+}
+"""What the pipeline says of its contracts stands in the first event, before any turn."""
 
 MOVES: Final = (
-    Step(f"{_HANDOFF}[ with {{matching}}]", _handoff, (), ("handoffs",)),
-    Step(
-        f"{_HANDOFF} with:", lambda s, x: _handoff(s, x, payload=pairs_below(s.below)), _TABLE,
-        ("handoffs",),
-    ),
-    Step(
-        f"{_HANDOFF} with exactly:",
-        lambda s, x: _handoff(s, x, payload={"$exact": pairs_below(s.below)}), _TABLE,
-        ("handoffs",),
-    ),
-    Step(
-        "{agent} delegated to {target:agent}[ with {matching}]",
-        lambda s, x: _handoff(s, x, mode="delegate"), (), ("handoffs",),
-    ),
-    Step(
-        "{target:agent} replaced {agent}", lambda s, x: _handoff(s, x, mode="replace"), (),
-        ("handoffs",),
-    ),
-    Step(
-        "the handoff from {agent} to {target:agent} was rejected",
-        lambda s, x: _handoff(s, x, outcome="rejected"), (), ("handoffs",),
-    ),
-    Step(
-        "the handoff from {agent} to {target:agent} was rejected because its reason {condition}",
-        lambda s, x: _handoff(s, x, outcome="rejected", reason=s.matcher_of(x["condition"])), (),
-        ("handoffs",),
-    ),
-    Step("these handoffs were requested:", _handoffs_below, _TABLE, ("handoffs",)),
-    Step(
-        "a handoff from {agent} to {target:agent}[ as {type:name}] must carry {names}",
-        _must_carry, (), ("events",),
-    ),
-    Step("nobody handed off", lambda s, _: s.claim(("handoffs",), []), (), ("handoffs",)),
-    Step("{agent} called {tool:word}[ with {matching}]", _called, (), ("tool_calls",)),
-    Step(
-        "{agent} called {tool:word} with:",
-        lambda s, x: _called(s, x, args=pairs_below(s.below)), _TABLE, ("tool_calls",),
-    ),
-    Step(
-        "{agent} called {tool:word} with exactly:",
-        lambda s, x: _called(s, x, args={"$exact": pairs_below(s.below)}), _TABLE, ("tool_calls",),
-    ),
-    Step(
-        "{agent} called {tool:word} and got a result that {condition}",
-        lambda s, x: _called(s, x, result=s.matcher_of(x["condition"])), (), ("tool_calls",),
-    ),
-    Step(
-        "{agent} called {tool:word} and got the error {text}",
-        lambda s, x: _called(s, x, error={"$contains": x["text"]}), (), ("tool_calls",),
-    ),
-    Step("these tools were called in order:", _calls_below, _TABLE, ("tool_calls",)),
-    Step(
-        "{agent} called no tool",
-        lambda s, x: s.claim(("tool_calls",), {"$not": {"$has": [{"agent": s.agent(x["agent"])}]}}),
-        (), ("tool_calls",),
-    ),
-    Step("no tool was called", lambda s, _: s.claim(("tool_calls",), []), (), ("tool_calls",)),
+    _handoff(f"{_HANDOFF}[ with {{matching}}]", {},
+             f"{_FROM_COACH} with distance_km that is at least 5"),
+    _handoff(f"{_HANDOFF} with:", {"payload": "{:pairs}"},
+             f"{_FROM_COACH} with:\n  | distance_km | is at least 5 |"),
+    _handoff(f"{_HANDOFF} with exactly:", {"payload": {"$exact": "{:pairs}"}},
+             f"{_FROM_COACH} with exactly:\n  | distance_km | 8 |"),
+    _handoff("{agent} delegated to {target:agent}[ with {matching}]", {"mode": "delegate"},
+             "the workout coach delegated to the workout analyst"),
+    _handoff("{target:agent} replaced {agent}", {"mode": "replace"},
+             "the workout analyst replaced the workout coach"),
+    _handoff(_REJECTED, {"outcome": "rejected"},
+             "the handoff from the workout coach to the workout analyst was rejected"),
+    _handoff(f"{_REJECTED} because its reason {{condition}}",
+             {"outcome": "rejected", "reason": "{condition}"},
+             "the handoff from the workout coach to the workout analyst was rejected because its "
+             'reason contains "distance_km"'),
+    _then("these handoffs were requested:", "handoffs", "{:handoffs}",
+          "these handoffs were requested:"
+          "\n  | from          | to              | outcome | distance_km   |"
+          "\n  | workout coach | workout analyst | made    | is at least 5 |"),
+    _then("a handoff from {agent} to {target:agent}[ as {type:name}] must carry {names}", "events",
+          {"$has": [{"kind": "RunStarted", "pipeline": {"contracts": {"$has": [_CONTRACT]}}}]},
+          "a handoff from the workout coach to the workout analyst must carry distance_km",
+          turn=WHOLE),
+    _then("nobody handed off", "handoffs", []),
+    _call("{agent} called {tool:word}[ with {matching}]", {},
+          'nutrition called log_meal with food "pizza"'),
+    _call("{agent} called {tool:word} with:", {"args": "{:pairs}"},
+          'nutrition called log_meal with:\n  | food | starts with "p" |'),
+    _call("{agent} called {tool:word} with exactly:", {"args": {"$exact": "{:pairs}"}},
+          "nutrition called log_meal with exactly:\n  | food | pizza |"),
+    _call("{agent} called {tool:word} and got a result that {condition}",
+          {"result": "{condition}"},
+          "nutrition called log_meal and got a result that has kcal 800"),
+    _call("{agent} called {tool:word} and got the error {text}", {"error": _HAS_TEXT},
+          'nutrition called log_meal and got the error "no such food"'),
+    _then("these tools were called in order:", "tool_calls", "{:tool_calls}",
+          "these tools were called in order:"
+          "\n  | agent     | tool     | food  |\n  | nutrition | log_meal | pizza |"),
+    _then("{agent} called no tool", "tool_calls", {"$not": {"$has": [{"agent": "{agent}"}]}}),
+    _then("no tool was called", "tool_calls", []),
 )  # fmt: skip
 
 
-# How it went
-
-
-def _finding(story: Story, values: StepValues) -> Judgement:
-    claim: dict[str, Any] = {"id": values["lint"]}
-    if "agent" in values:
-        claim["agent"] = story.agent(values["agent"])
-    if "matching" in values:
-        claim |= story.matcher_of(values["matching"])
-    return story.claim(("findings",), claim)
-
-
-def _event(story: Story, values: StepValues) -> Any:
-    return {
-        "kind": values["kind"],
-        **(story.matcher_of(values["matching"]) if "matching" in values else {}),
-    }
-
-
 def _all_of_this(story: Story, _: StepValues) -> Judgement | None:
-    """Claim that are written as in a scenario file."""
-    document = yaml_below(story)
-    if not isinstance(document, dict):
-        raise TableInvalid("this text must be claims, a mapping in YAML")
+    """Make the claims that are written as in a scenario file."""
     judgement = None
-    for path, matcher in claims_in(document):
+    for path, matcher in claims_in(FORMS["claims"].read(story.below)):
         judgement = story.claim(path, matcher)
     return judgement
 
 
-def _logged(story: Story, values: StepValues) -> Any:
-    record = {"message": story.matcher_of(values["condition"])}
-    if "level" in values:
-        record["level"] = str(values["level"]).upper()
-    return record
-
+_EVENT: Final = {"$has": [{"kind": "{kind}", "**": "{matching}"}]}
+_RECORD: Final = {"$has": [{"message": "{condition}", "level": "{level:upper}"}]}
 
 ENDINGS: Final = (
-    Step("there is no reply", lambda s, _: s.claim(("reply",), None), (), ("reply",)),
-    Step(
-        "the (turn|conversation) ends with the error {name:word}[ that says {text}]",
-        lambda s, x: s.claim(("error",), {
-            "type": x["name"], **({"message": {"$contains": x["text"]}} if "text" in x else {}),
-        }), (), ("error",),
-    ),
-    Step("there is no error", lambda s, _: s.claim(("error",), None), (), ("error",)),
-    Step(
-        "the user is asked {value}", lambda s, x: s.claim(("interrupt",), x["value"]), (),
-        ("interrupt",),
-    ),
-    Step(
-        "the user is asked nothing", lambda s, _: s.claim(("interrupt",), None), (),
-        ("interrupt",),
-    ),
-    Step("the lint {lint} is found[ at {agent}][ with {matching}]", _finding, (), ("findings",)),
-    Step(
-        "the event {kind:word} happened[ with {matching}]",
-        lambda s, x: s.claim(("events",), {"$has": [_event(s, x)]}), (), ("events",),
-    ),
-    Step(
-        "the event {kind:word} did not happen",
-        lambda s, x: s.claim(("events",), {"$not": {"$has": [_event(s, x)]}}), (), ("events",),
-    ),
-    Step(
-        "these events happened in order, among others:",
-        lambda s, _: s.claim(("events",), {_IN_ORDER: records_below(s.below)}), _TABLE, ("events",),
-    ),
-    Step(
-        "the log has a[ {level:word}] record whose message {condition}",
-        lambda s, x: s.claim(("logs",), {"$has": [_logged(s, x)]}), (), ("logs",),
-    ),
-    Step(
-        "the log has no[ {level:word}] record whose message {condition}",
-        lambda s, x: s.claim(("logs",), {"$not": {"$has": [_logged(s, x)]}}), (), ("logs",),
-    ),
-    Step(
-        "these log records were made in order:",
-        lambda s, _: s.claim(("logs",), records_below(s.below)), _TABLE, ("logs",),
-    ),
-    Step("nothing was logged", lambda s, _: s.claim(("logs",), []), (), ("logs",)),
-    Step(
-        "the run satisfies {text}", lambda s, x: s.claim(("satisfies",), x["text"]), (),
-        ("satisfies",),
-    ),
-    Step("all of this holds:", _all_of_this, _TEXT),
+    _then("there is no reply", "reply", None),
+    _then("the (turn|conversation) ends with the error {name:word}[ that says {text}]", "error",
+          {"type": "{name}", "message": _HAS_TEXT},
+          'the turn ends with the error NoRoute that says "create, update"'),
+    _then("there is no error", "error", None),
+    _then("the user is asked {value}", "interrupt", "{value}",
+          'the user is asked "Which pizza?"'),
+    _then("the user is asked nothing", "interrupt", None),
+    _then("the lint {lint} is found[ at {agent}][ with {matching}]", "findings",
+          {"id": "{lint}", "agent": "{agent}", "**": "{matching}"},
+          "the lint CTX-02 is found at nutrition"),
+    _then("the event {kind:word} happened[ with {matching}]", "events", _EVENT,
+          'the event RouteChosen happened with agent "router"'),
+    _then("the event {kind:word} did not happen", "events", {"$not": _EVENT},
+          "the event LimitReached did not happen"),
+    _then("these events happened in order, among others:", "events", {"$in_order": "{:records}"},
+          "these events happened in order, among others:"
+          "\n  | kind         | agent     |\n  | RouteChosen  | router    |"
+          "\n  | AgentStarted | nutrition |"),
+    _then("the log has a[ {level:word}] record whose message {condition}", "logs", _RECORD),
+    _then("the log has no[ {level:word}] record whose message {condition}", "logs",
+          {"$not": _RECORD}),
+    _then("these log records were made in order:", "logs", "{:records}",
+          "these log records were made in order:"
+          "\n  | level | logger      | message     |\n  | INFO  | coaching.api | logged pizza |"),
+    _then("nothing was logged", "logs", []),
+    _then("the run satisfies {text}", "satisfies", "{text}",
+          'the run satisfies "coaching.checks:is_polite"'),
+    Step("all of this holds:", _all_of_this, ("text",), (),
+         'all of this holds:\n  """\n  reply: {$contains: pizza}\n  """'),
 )  # fmt: skip
 
-THEN: Final = (
-    *AGENTS,
-    *STATE,
-    *SUBJECTS,
-    *CONTEXTS,
-    *RUNS,
-    *MOVES,
-    *ENDINGS,
-)
+THEN: Final = (*AGENTS, *STATE, *SUBJECTS, *CONTEXTS, *RUNS, *MOVES, *ENDINGS)
 """What must be so of the turn of the user's last message, or of what a line's first words say."""

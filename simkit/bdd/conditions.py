@@ -1,21 +1,38 @@
 """Conditions: the matching language in words, ``contains "pizza"`` for ``{$contains: pizza}``.
 
-A table of phrases, each with the operators that it stands for. The same words stand after the
+A table of phrases, each with the matcher that it stands for. The same words stand after the
 subject of a step, after `that`, and in the cells of a table.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from simkit.bdd.cells import ROLES, Table, items_of, messages_of, pairs_of, typed
-from simkit.bdd.kinds import AND, FIRST_WORDS, KINDS, NAME, VALUE, split_outside
-from simkit.bdd.phrases import Kind, Phrase, Unreadable
+from simkit.bdd.cells import (
+    ROLES,
+    Table,
+    TableInvalid,
+    items_of,
+    messages_of,
+    pairs_of,
+    typed,
+    with_nested,
+)
+from simkit.bdd.kinds import AND, FIRST_WORDS, KINDS, NAME, VALUE, Chosen, split_outside
+from simkit.bdd.phrases import LEFT_OUT, Kind, Phrase, Unreadable, fill, holes_of
 from simkit.language.matching.general import TYPE_NAMES
 from simkit.spec.pipeline.recipe import RESERVED
+from simkit.spec.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
+
+_NOUNS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("agent", "agents", "other", "target"), "agent"),
+    "channel": "channel",
+    "section": "section",
+}
+"""What the words in holes of these names name."""
 
 
 class Below(NamedTuple):
@@ -25,6 +42,40 @@ class Below(NamedTuple):
     table: Table | None = None
     schema: Callable[[str], Any] = str
     """Returns a schema of the pipeline by its name."""
+    name: Callable[[str, Any], Any] = lambda noun, text: text
+    """Returns the name of an agent, channel, section or handoff type as the pipeline writes it."""
+    yaml: Callable[[], Any] = lambda: None
+    """Returns the text as YAML; raises SourceError at its line of the feature."""
+
+    def value_of(self, hole: str, holes: Mapping[str, Any]) -> Any:
+        """Return what a hole of a template stands for, LEFT_OUT if nothing does.
+
+        Raises TableInvalid.
+        """
+        key, _, noun = hole.partition(":")
+        if not key:
+            return FORMS[noun].read(self)
+        value = holes.get(key, LEFT_OUT)
+        if value is LEFT_OUT:
+            return value
+        if isinstance(value, Condition):
+            matcher = value.matcher(self)
+            return self.by_channel(matcher) if noun == "channels" else matcher
+        if isinstance(value, Chosen):
+            return value.key(lambda agent: self.name("agent", agent))
+        if noun in ("schema", "upper"):
+            return self.schema(value) if noun == "schema" else value.upper()
+        noun = noun or _NOUNS.get(key, "")
+        return self.name(noun, value) if noun else value
+
+    def by_channel(self, matcher: Any) -> Any:
+        """Return a matcher of channels under their own names."""
+        if not isinstance(matcher, dict):
+            return matcher
+        return {
+            key if key.startswith("$") else self.name("channel", key): inner
+            for key, inner in matcher.items()
+        }
 
 
 class Condition(NamedTuple):
@@ -39,22 +90,38 @@ class Condition(NamedTuple):
 class Words(NamedTuple):
     """One way to say a condition."""
 
-    operators: tuple[str, ...]
-    """The operators that it stands for; none where a plain value, list or mapping says it."""
     text: str
-    build: Callable[[Below, Mapping[str, Any]], Any]
-    takes: tuple[str, ...] = ()
+    matcher: Any
+    """The template of the matcher."""
+    example: str = ""
+    """The condition as a feature may say it, where that is not plain from the words."""
+
+    @property
+    def operators(self) -> set[str]:
+        """The operators that it stands for; none where a plain value, list or mapping says it."""
+        return set(_operators_in(self.matcher))
 
 
-_TABLE: Final = ("table",)
-_TEXT: Final = ("text",)
-_VERBS: Final = (
-    "is", "are", "has", "have", "contains", "contain", "starts", "start", "ends", "end", "matches",
-    "match", "equals", "equal", "fits", "fit", "does", "do",
-)  # fmt: skip
+def _operators_in(template: Any) -> Iterator[str]:
+    if isinstance(template, (dict, list, tuple)):
+        for part in template:
+            yield from _operators_in(part)
+            if isinstance(template, dict):
+                yield from _operators_in(template[part])
+    elif isinstance(template, str) and template.startswith("$"):
+        yield template
 
 
-def _cell(below: Below) -> Callable[[str], Any]:
+class Form(NamedTuple):
+    """A form of what stands below a step."""
+
+    takes: tuple[str, ...]
+    """What must stand there: `table`, `text`, or one of both."""
+    read: Callable[[Below], Any]
+    """Returns its value; raises TableInvalid."""
+
+
+def _read_cells(below: Below) -> Callable[[str], Any]:
     """Return what reads a cell of a claim: a condition, or else a value."""
 
     def read(cell: str) -> Any:
@@ -64,166 +131,150 @@ def _cell(below: Below) -> Callable[[str], Any]:
     return read
 
 
-def pairs_below(below: Below) -> dict[str, Any]:
-    """Return the table of names and values or conditions below a step."""
-    return pairs_of(below.table or (), _cell(below))
-
-
-def records_below(below: Below) -> list[dict[str, Any]]:
-    """Return the table with a headline below a step."""
-    return items_of(below.table or (), _cell(below))
-
-
-def messages_below(below: Below) -> list[dict[str, Any]]:
-    """Return the table of messages below a step."""
-    return messages_of(below.table or (), _cell(below))
-
-
-def _below(below: Below) -> Any:
-    """A text, a table of messages, or one of names and values."""
+def _value_below(below: Below) -> Any:
     if below.table is None:
         return below.text
     heads_messages = all(row[0] in ROLES for row in below.table) or "role" in below.table[0]
-    return messages_below(below) if heads_messages else pairs_below(below)
+    return FORMS["messages" if heads_messages else "pairs"].read(below)
 
 
-def _one_or_all(texts: list[str]) -> Any:
-    return texts[0] if len(texts) == 1 else texts
+def _agents_below(below: Below) -> list[Any]:
+    rows = [[below.name("agent", cell) for cell in row if cell] for row in below.table or ()]
+    return [row if len(row) > 1 else row[0] for row in rows]
 
 
-def _holds(below: Below, hole: Condition) -> Any:
-    return hole.matcher(below)
+def _nested(
+    below: Below, known: Sequence[str], under: str, agents: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the table of records below, with unknown columns under one key, and agents' names."""
+    records = FORMS["records"].read(below)
+    return [
+        {
+            key: below.name("agent", cell) if key in agents and isinstance(cell, str) else cell
+            for key, cell in with_nested(record, known, under).items()
+        }
+        for record in records
+    ]
 
 
-def _spread(_: Below, values: Mapping[str, Any]) -> Any:
-    if "spread" not in values:
-        return {"$approx": values["number"]}
-    return {"$approx": {"value": values["number"], "abs": values["spread"]}}
+def _calls_below(below: Below) -> list[dict[str, Any]]:
+    """One call a row: the tool, and its arguments in the other columns."""
+    records = [with_nested(record, ("tool",), "args") for record in items_of(below.table or ())]
+    if not all(isinstance(record.get("tool"), str) for record in records):
+        raise TableInvalid("this table needs a headline with `tool`, and a tool in each row")
+    return [{record["tool"]: record.get("args", {})} for record in records]
 
 
-CONDITIONS: Final = (
-    Words((), "(is|are) {value}", lambda _, values: values["value"]),
-    Words((), "(is|are):", lambda below, _: _below(below), ("text", "table")),
-    Words((), "(is|are) the list {list}", lambda _, values: values["list"]),
-    Words((), "(is|are) these items:", lambda below, _: records_below(below), _TABLE),
-    Words(
-        ("$len",), "(has|have) {amount} (items|item|characters|character)",
-        lambda _, values: {"$len": values["amount"]},
+def _mapping_of(below: Below, noun: str) -> Any:
+    document = below.yaml()
+    if not isinstance(document, dict):
+        raise TableInvalid(f"this text must be {noun}, a mapping in YAML")
+    return document
+
+
+_TABLE: Final = ("table",)
+_TEXT: Final = ("text",)
+_EITHER: Final = ("text", "table")
+FORMS: Final[Mapping[str, Form]] = {
+    "text": Form(_TEXT, lambda below: below.text),
+    "line": Form(_TEXT, lambda below: _mapping_of(below, "a reply line")),
+    "claims": Form(_TEXT, lambda below: _mapping_of(below, "claims")),
+    # What must be so: a cell may hold a condition.
+    "pairs": Form(_TABLE, lambda below: pairs_of(below.table or (), _read_cells(below))),
+    "records": Form(_TABLE, lambda below: items_of(below.table or (), _read_cells(below))),
+    "messages": Form(_TABLE, lambda below: messages_of(below.table or (), _read_cells(below))),
+    "value": Form(_EITHER, _value_below),
+    "channels": Form(_TABLE, lambda below: below.by_channel(FORMS["pairs"].read(below))),
+    "agents": Form(_TABLE, _agents_below),
+    "handoffs": Form(_TABLE, lambda below: _nested(below, HANDOFF_KEYS, "payload", ("from", "to"))),
+    "tool_calls": Form(_TABLE, lambda below: _nested(below, TOOL_KEYS, "args", ("agent",))),
+    # What is so: a cell holds a value.
+    "plain_pairs": Form(_TABLE, lambda below: pairs_of(below.table or ())),
+    "plain_records": Form(_TABLE, lambda below: items_of(below.table or ())),
+    "calls": Form(_TABLE, _calls_below),
+    "plain_value": Form(
+        _EITHER, lambda below: below.text if below.table is None else pairs_of(below.table)
     ),
-    Words((), "(has|have) {matching}", lambda below, values: _holds(below, values["matching"])),
-    Words((), "(has|have):", lambda below, _: pairs_below(below), _TABLE),
-    Words(("$eq",), "(equals|equal) {value}", lambda _, values: {"$eq": values["value"]}),
-    Words(("$eq",), "(equals|equal):", lambda below, _: {"$eq": _eq(below)}, ("text", "table")),
-    Words(("$ne",), "(is|are) not {value}", lambda _, values: {"$ne": values["value"]}),
-    Words(("$in",), "(is|are) one of {list}", lambda _, values: {"$in": values["list"]}),
-    Words(
-        ("$not", "$in"), "(is|are) none of {list}",
-        lambda _, values: {"$not": {"$in": values["list"]}},
-    ),
-    Words(("$type",), "(is|are) (a|an) {type}", lambda _, values: {"$type": values["type"]}),
-    Words(("$any",), "(is|are) there", lambda *_: {"$any": True}),
-    Words(("$absent",), "(is|are) absent", lambda *_: {"$absent": True}),
-    Words(
-        ("$not",), "(does|do) not {condition}",
-        lambda below, values: {"$not": _holds(below, values["condition"])},
-    ),
-    Words(
-        ("$not",), "(is|are) not {predicate}",
-        lambda below, values: {"$not": _holds(below, values["predicate"])},
-    ),
-    Words(
-        ("$either",), "{condition} or {other:condition}",
-        lambda below, values: {
-            "$either": [_holds(below, values["condition"]), _holds(below, values["other"])]
-        },
-    ),
-    Words(
-        ("$all",), "{condition} and {other:condition}",
-        lambda below, values: {
-            "$all": [_holds(below, values["condition"]), _holds(below, values["other"])]
-        },
-    ),
-    Words(
-        ("$schema",), "(fits|fit) the schema {word}",
-        lambda below, values: {"$schema": below.schema(values["word"])},
-    ),
-    Words(("$gt",), "(is|are) (more than|above) {number}", lambda _, x: {"$gt": x["number"]}),
-    Words(("$gte",), "(is|are) at least {number}", lambda _, values: {"$gte": values["number"]}),
-    Words(
-        ("$lt",), "(is|are) (less than|below|fewer than) {number}",
-        lambda _, values: {"$lt": values["number"]},
-    ),
-    Words(("$lte",), "(is|are) at most {number}", lambda _, values: {"$lte": values["number"]}),
-    Words(
-        ("$gte", "$lte"), "(is|are) between {low:number} and {high:number}",
-        lambda _, values: {"$gte": values["low"], "$lte": values["high"]},
-    ),
-    Words(("$approx",), "(is|are) about {number}[ give or take {spread:number}]", _spread),
-    Words(
-        ("$approx",), "(is|are) within {percent} of {number}",
-        lambda _, values: {"$approx": {"value": values["number"], "rel": values["percent"]}},
-    ),
-    Words(
-        ("$contains",), "(contains|contain) {texts}",
-        lambda _, values: {"$contains": _one_or_all(values["texts"])},
-    ),
-    Words(
-        ("$contains",), "(contains|contain):", lambda below, _: {"$contains": below.text}, _TEXT
-    ),
-    Words(("$starts",), "(starts|start) with {text}", lambda _, x: {"$starts": x["text"]}),
-    Words(("$ends",), "(ends|end) with {text}", lambda _, values: {"$ends": values["text"]}),
-    Words(("$regex",), "(matches|match) {pattern}", lambda _, x: {"$regex": x["pattern"]}),
-    Words(("$len",), "(is|are) empty", lambda *_: {"$len": 0}),
-    Words(
-        ("$each",), "(has|have) only items that {condition}",
-        lambda below, values: {"$each": _holds(below, values["condition"])},
-    ),
-    Words(
-        ("$each",), "(has|have) only items with {matching}",
-        lambda below, values: {"$each": _holds(below, values["matching"])},
-    ),
-    Words(
-        ("$has",), "(has|have) an item that {condition}",
-        lambda below, values: {"$has": [_holds(below, values["condition"])]},
-    ),
-    Words(
-        ("$has",), "(has|have) an item with {matching}",
-        lambda below, values: {"$has": [_holds(below, values["matching"])]},
-    ),
-    Words(
-        ("$has",), "(has|have) among others:", lambda below, _: {"$has": records_below(below)},
-        _TABLE,
-    ),
-    Words(
-        ("$in_order",), "(has|have) in this order, among others:",
-        lambda below, _: {"$in_order": records_below(below)}, _TABLE,
-    ),
-    Words(
-        ("$in_order",), "(has|have) {list} in this order, among others",
-        lambda _, values: {"$in_order": values["list"]},
-    ),
-    Words(
-        ("$unordered",), "(has|have) in any order:",
-        lambda below, _: {"$unordered": records_below(below)}, _TABLE,
-    ),
-    Words(
-        ("$unordered",), "(has|have) {list} in any order",
-        lambda _, values: {"$unordered": values["list"]},
-    ),
-    Words(
-        ("$exact",), "(has|have) exactly {matching}",
-        lambda below, values: {"$exact": _holds(below, values["matching"])},
-    ),
-    Words(
-        ("$exact",), "(has|have) exactly:", lambda below, _: {"$exact": pairs_below(below)}, _TABLE
-    ),
-    Words(("$keys",), "(has|have) the keys {names}", lambda _, values: {"$keys": values["names"]}),
+}  # fmt: skip
+
+
+def forms_taken(template: Any) -> tuple[str, ...]:
+    """Return what must stand below a step with this template: `table`, `text`, or one of both."""
+    forms = [hole[1:] for hole in holes_of(template) if hole.startswith(":")]
+    return FORMS[forms[0]].takes if forms else ()
+
+
+_VERBS: Final = (
+    "is", "are", "has", "have", "contains", "contain", "starts", "start", "ends", "end", "matches",
+    "match", "equals", "equal", "fits", "fit", "does", "do",
 )  # fmt: skip
+_NOTES: Final = "\n  | agent     | text                 |\n  | nutrition | Prefers metric units |"
+_PAIRS: Final = "\n  | food | pizza |\n  | kcal | 800   |"
+
+CONDITIONS: Final = tuple(Words(*row) for row in (
+    ("(is|are) {value}", "{value}"),
+    ("(is|are):", "{:value}", 'is:\n  """\n  Logged your pizza.\n  """'),
+    ("(is|are) the list {list}", "{list}"),
+    ("(is|are) these items:", "{:records}", f"are these items:{_NOTES}"),
+    ("(has|have) {amount} (items|item|characters|character)", {"$len": "{amount}"}),
+    ("(has|have) {matching}", "{matching}"),
+    ("(has|have):", "{:pairs}", f"has:{_PAIRS}"),
+    ("(equals|equal) {value}", {"$eq": "{value}"}),
+    ("(equals|equal):", {"$eq": "{:plain_value}"}, f"equals:{_PAIRS}"),
+    ("(is|are) not {value}", {"$ne": "{value}"}),
+    ("(is|are) one of {list}", {"$in": "{list}"}, 'is one of "simple" or "complex"'),
+    ("(is|are) none of {list}", {"$not": {"$in": "{list}"}}, 'is none of "simple" or "complex"'),
+    ("(is|are) (a|an) {type}", {"$type": "{type}"}),
+    ("(is|are) there", {"$any": True}),
+    ("(is|are) absent", {"$absent": True}),
+    ("(does|do) not {condition}", {"$not": "{condition}"}, 'does not contain "pizza"'),
+    ("(is|are) not {predicate}", {"$not": "{predicate}"}),
+    ("{condition} or {other:condition}", {"$either": ["{condition}", "{other}"]},
+     'is "pizza" or starts with "pasta"'),
+    ("{condition} and {other:condition}", {"$all": ["{condition}", "{other}"]},
+     'contains "pizza" and ends with "."'),
+    ("(fits|fit) the schema {word}", {"$schema": "{word:schema}"},
+     "fits the schema RouterDecision"),
+    ("(is|are) (more than|above) {number}", {"$gt": "{number}"}),
+    ("(is|are) at least {number}", {"$gte": "{number}"}),
+    ("(is|are) (less than|below|fewer than) {number}", {"$lt": "{number}"}),
+    ("(is|are) at most {number}", {"$lte": "{number}"}),
+    ("(is|are) between {low:number} and {high:number}", {"$gte": "{low}", "$lte": "{high}"},
+     "is between 5 and 8"),
+    ("(is|are) about {number}[ give or take {spread:number}]",
+     {"$approx": ({"value": "{number}", "abs": "{spread}"}, "{number}")},
+     "is about 8 give or take 0.5"),
+    ("(is|are) within {percent} of {number}",
+     {"$approx": {"value": "{number}", "rel": "{percent}"}}, "is within 5 % of 800"),
+    ("(contains|contain) {texts}", {"$contains": "{texts}"}),
+    ("(contains|contain):", {"$contains": "{:text}"},
+     'contains:\n  """\n  your pizza\n  """'),
+    ("(starts|start) with {text}", {"$starts": "{text}"}),
+    ("(ends|end) with {text}", {"$ends": "{text}"}),
+    ("(matches|match) {pattern}", {"$regex": "{pattern}"}),
+    ("(is|are) empty", {"$len": 0}),
+    ("(has|have) only items that {condition}", {"$each": "{condition}"},
+     'have only items that contain "pizza"'),
+    ("(has|have) only items with {matching}", {"$each": "{matching}"},
+     'have only items with role "user"'),
+    ("(has|have) an item that {condition}", {"$has": ["{condition}"]},
+     'has an item that contains "pizza"'),
+    ("(has|have) an item with {matching}", {"$has": ["{matching}"]},
+     'has an item with agent "nutrition"'),
+    ("(has|have) among others:", {"$has": "{:records}"}, f"have among others:{_NOTES}"),
+    ("(has|have) in this order, among others:", {"$in_order": "{:records}"},
+     f"have in this order, among others:{_NOTES}"),
+    ("(has|have) {list} in this order, among others", {"$in_order": "{list}"},
+     'have "router" and "nutrition" in this order, among others'),
+    ("(has|have) in any order:", {"$unordered": "{:records}"}, f"have in any order:{_NOTES}"),
+    ("(has|have) {list} in any order", {"$unordered": "{list}"},
+     'have "router" and "nutrition" in any order'),
+    ("(has|have) exactly {matching}", {"$exact": "{matching}"},
+     'has exactly food "pizza" and kcal 800'),
+    ("(has|have) exactly:", {"$exact": "{:pairs}"}, f"has exactly:{_PAIRS}"),
+    ("(has|have) the keys {names}", {"$keys": "{names}"}, "has the keys food and kcal"),
+))  # fmt: skip
 """Every way to say a condition. Where two fit, the first one is meant."""
-
-
-def _eq(below: Below) -> Any:
-    return below.text if below.table is None else pairs_of(below.table)
 
 
 @lru_cache(maxsize=4096)
@@ -244,9 +295,16 @@ def condition_of(text: str) -> Condition | None:
 
 
 def _condition(words: Words, holes: Mapping[str, Any]) -> Condition:
-    inner = [hole for hole in holes.values() if isinstance(hole, Condition)]
-    takes = words.takes or tuple(form for condition in inner for form in condition.takes)
-    return Condition(lambda below: words.build(below, holes), takes)
+    return Condition(
+        lambda below: fill(words.matcher, lambda hole: below.value_of(hole, holes)),
+        forms_taken(words.matcher) or forms_taken_in(holes),
+    )
+
+
+def forms_taken_in(holes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what must stand below the conditions in the holes of a phrase."""
+    conditions = (hole for hole in holes.values() if isinstance(hole, Condition))
+    return tuple(form for condition in conditions for form in condition.takes)
 
 
 def _read(text: str) -> Condition:
@@ -305,18 +363,9 @@ def _pair(text: str) -> tuple[str, Condition] | None:
 
 _SECTION: Final = rf"{NAME}(?:[ -](?!in\b)\w+)*?"
 _NO_SECTIONS: Final = (
-    *RESERVED,
-    "shares",
-    "input",
-    "goal",
-    "output",
-    "reply",
-    "context",
-    "run",
-    "every",
-    "last",
+    *RESERVED, "shares", "input", "goal", "output", "reply", "context", "run", "every", "last",
     *FIRST_WORDS,
-)
+)  # fmt: skip
 """First words that lead on to something else than a section."""
 
 CLAIM_KINDS: Final[Mapping[str, Kind]] = {

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
-from simkit.bdd.cells import TableInvalid, items_of, pairs_of, with_nested
+from simkit.bdd.conditions import forms_taken
 from simkit.bdd.story import Step, StepValues, Story
-from simkit.language.yaml import load_text
 
-_TABLE: Final = ("table",)
-_TEXT: Final = ("text",)
-_EITHER: Final = ("text", "table")
+_PAIRS: Final = "\n  | food | pizza |\n  | kcal | 800   |"
+_QUOTES: Final = '\n  """\n  {}\n  """'
 
 
-def _pairs(story: Story) -> dict[str, Any]:
-    return pairs_of(story.table or ())
+def _give(text: str, path: Sequence[str], value: Any, example: str = "") -> Step:
+    """Return the step that puts a value under a path of the scenario."""
+
+    def tell(story: Story, values: StepValues) -> None:
+        story.give(story.filled([*path], values), story.filled(value, values))
+
+    return Step(text, tell, forms_taken(value), (), example)
 
 
-def _records(story: Story) -> list[dict[str, Any]]:
-    return items_of(story.table or ())
+def _add(text: str, key: str, example: str) -> Step:
+    """Return the step that adds a text to a list of the scenario."""
 
+    def tell(story: Story, values: StepValues) -> None:
+        story.give((key,), [*story.values.get(key, ()), values["text"]])
 
-def _text_or_pairs(story: Story) -> Any:
-    return story.text if story.table is None else _pairs(story)
-
-
-def yaml_below(story: Story) -> Any:
-    """Return the text below a step as YAML; raise SourceError at its line of the feature."""
-    # The text begins a line below its quotes, which stand below the step.
-    lines_above = "\n" * (story.lines[0] + 1)
-    (document,) = load_text(f"{lines_above}{story.text or ''}", story.file)
-    return document.data
+    return Step(text, tell, example=example)
 
 
 def _state_of(story: Story, values: StepValues) -> None:
@@ -39,302 +36,176 @@ def _state_of(story: Story, values: StepValues) -> None:
         story.state(channel, value)
 
 
-def _lint_off(story: Story, values: StepValues) -> None:
-    place = values.get("place")
-    path = ("lints", values["lint"], place) if place else ("lints", values["lint"])
-    story.give(path, values["text"])
-
-
-def _uses(story: Story, values: StepValues) -> None:
-    story.give(("use",), [*story.values.get("use", ()), values["text"]])
-
-
-def _needs(story: Story, values: StepValues) -> None:
-    story.give(("needs",), [*story.values.get("needs", ()), values["text"]])
-
-
-def _made_up(story: Story, values: StepValues) -> None:
-    entry: dict[str, Any] = {}
-    if "count" in values:
-        entry["count"] = values["count"]
-    if "locale" in values:
-        entry["locale"] = values["locale"]
-    if story.table is not None:
-        entry["values"] = _pairs(story)
-    story.give(("given", "fakes", values["who"]), entry)
-
+_FAKE: Final = {"count": "{count}", "locale": "{locale}"}
+_FAKES: Final = ("given", "fakes", "{who}")
+_STATE: Final = ("given", "state", "{channel}")
 
 BACKGROUND: Final = (
-    Step("the pipeline {name:text}", lambda story, values: story.pipeline(values["name"])),
-    Step("the seed {number}", lambda story, values: story.give(("seed",), values["number"])),
-    Step(
-        "the cassette {name:text}", lambda story, values: story.give(("cassette",), values["name"])
-    ),
-    Step("the time is {time}", lambda story, values: story.give(("start",), values["time"])),
-    Step("what {text} says", _uses),
-    Step("{text} is installed", _needs),
-    Step("a made-up {who:word}[ from {locale:word}]", _made_up),
-    Step("a made-up {who:word}[ from {locale:word}] with:", _made_up, _TABLE),
-    Step("{count} made-up {who:word}[ from {locale:word}]", _made_up),
-    Step("{count} made-up {who:word}[ from {locale:word}] with:", _made_up, _TABLE),
-    Step("the state has {values}", _state_of),
-    Step(
-        "the state has these {channel}:",
-        lambda story, values: story.state(values["channel"], _records(story)),
-        _TABLE,
-    ),
-    Step(
-        "the state has this {channel}:",
-        lambda story, values: story.state(values["channel"], _text_or_pairs(story)),
-        _EITHER,
-    ),
-    Step(
-        "the state has the {channel} {list}",
-        lambda story, values: story.state(values["channel"], values["list"]),
-    ),
-    Step(
-        "at most {count} {limit}",
-        lambda story, values: story.give(("limits", values["limit"]), values["count"]),
-    ),
-    Step("the lint {lint} is off[ at {place:text}] because {text}", _lint_off),
-)
+    Step("the pipeline {name:text}", lambda story, values: story.pipeline(values["name"]),
+         example='the pipeline "fitness_coach"'),
+    _give("the seed {number}", ["seed"], "{number}", "the seed 7"),
+    _give("the cassette {name:text}", ["cassette"], "{name}", 'the cassette "coach"'),
+    _give("the time is {time}", ["start"], "{time}"),
+    _add("what {text} says", "use", 'what "berlin_runner.yaml" says'),
+    _add("{text} is installed", "needs", '"langgraph>=1.2" is installed'),
+    _give("a made-up {who:word}[ from {locale:word}]", _FAKES, _FAKE,
+          "a made-up customer from de_DE"),
+    _give("a made-up {who:word}[ from {locale:word}] with:", _FAKES,
+          {**_FAKE, "values": "{:plain_pairs}"},
+          "a made-up order with:\n  | number | ${fake.bothify('A-####')} |"),
+    _give("{count} made-up {who:word}[ from {locale:word}]", _FAKES, _FAKE,
+          "three made-up customers from de_DE"),
+    _give("{count} made-up {who:word}[ from {locale:word}] with:", _FAKES,
+          {**_FAKE, "values": "{:plain_pairs}"},
+          "two made-up customers with:\n  | tier | ${fake.random_element(('gold', 'silver'))} |"),
+    Step("the state has {values}", _state_of,
+         example='the state has user_timezone "Europe/Berlin"'),
+    _give("the state has these {channel}:", _STATE, "{:plain_records}",
+          "the state has these notes:"
+          "\n  | agent     | text                 |\n  | nutrition | Prefers metric units |"),
+    _give("the state has this {channel}:", _STATE, "{:plain_value}",
+          f"the state has this last meal:{_PAIRS}"),
+    _give("the state has the {channel} {list}", _STATE, "{list}",
+          'the state has the errors "timeout" and "no answer"'),
+    _give("at most {count} {limit}", ["limits", "{limit}"], "{count}"),
+    _give("the lint {lint} is off[ at {place:text}] because {text}",
+          ["lints", "{lint}", "{place}"], "{text}",
+          'the lint CTX-11 is off because "coaches chat"'),
+)  # fmt: skip
 """What is so before the user speaks."""
 
 
-def _user_says(story: Story, values: StepValues) -> None:
-    story.say(values["text"], values.get("session"), values.get("project"))
+def _says(text: str, user: Any, example: str) -> Step:
+    def tell(story: Story, values: StepValues) -> None:
+        where = (values.get("session"), values.get("project"))
+        story.say(story.filled(user, values), *where, times=values.get("count", 1))
+
+    return Step(text, tell, forms_taken(user), (), example)
 
 
-def _user_repeats(story: Story, values: StepValues) -> None:
-    story.say(values["text"], values.get("session"), values.get("project"), values["count"])
+def _resumes(text: str, answer: Any, example: str = "") -> Step:
+    def tell(story: Story, values: StepValues) -> None:
+        story.resume(story.filled(answer, values))
 
-
-def _user_sends(story: Story, values: StepValues) -> None:
-    pairs = _pairs(story) if story.table is not None else values["values"]
-    story.say({"json": pairs}, values.get("session"), values.get("project"))
-
-
-def _user_says_below(story: Story, values: StepValues) -> None:
-    story.say(story.text, values.get("session"), values.get("project"))
+    return Step(text, tell, forms_taken(answer), (), example)
 
 
 _WHERE: Final = "[ in session {session:text}][ in project {project:text}]"
 
 SPEAKING: Final = (
-    Step(f"the user says {{text}}{_WHERE}", _user_says),
-    Step(f"the user says {{text}} {{count}} times{_WHERE}", _user_repeats),
-    Step(f"the user says{_WHERE}:", _user_says_below, _TEXT),
-    Step(f"the user sends {{values}}{_WHERE}", _user_sends),
-    Step(f"the user sends{_WHERE}:", _user_sends, _TABLE),
-    Step("the user answers {value}", lambda story, values: story.resume(values["value"])),
-    Step("the user answers with {values}", lambda story, values: story.resume(values["values"])),
-    Step("the user answers:", lambda story, _: story.resume(_text_or_pairs(story)), _EITHER),
+    _says(f"the user says {{text}}{_WHERE}", "{text}",
+          'the user says "I had pizza" in session "phone" in project "Ada"'),
+    _says(f"the user says {{text}} {{count}} times{_WHERE}", "{text}",
+          'the user says "And then?" three times'),
+    _says(f"the user says{_WHERE}:", "{:text}", f"the user says:{_QUOTES.format('I had pizza.')}"),
+    _says(f"the user sends {{values}}{_WHERE}", {"json": "{values}"},
+          'the user sends food "pizza" and kcal 800 in session "phone" in project "Ada"'),
+    _says(f"the user sends{_WHERE}:", {"json": "{:plain_pairs}"}, f"the user sends:{_PAIRS}"),
+    _resumes("the user answers {value}", "{value}", 'the user answers "The salami one"'),
+    _resumes("the user answers with {values}", "{values}"),
+    _resumes("the user answers:", "{:plain_value}",
+             f"the user answers:{_QUOTES.format('The salami one.')}"),
     Step("a new process takes over", lambda story, _: story.restart()),
-)
+)  # fmt: skip
 """What the user does; each line but the last begins a turn."""
 
 
-def _around(answer: dict[str, Any], values: StepValues) -> dict[str, Any]:
-    """A reply line with what stands around it."""
-    if "delay" in values:
-        answer["latency_ms"] = values["delay"]
-    if "shown" in values:
-        answer["when"] = {"messages": {"$has": [{"$contains": values["shown"]}]}}
-    return answer
+# What models and tools answer: to what the user says next, or to the last message
 
-
-def _handoff(story: Story, values: StepValues, payload: Any) -> dict[str, Any]:
-    line = {"to": story.agent(values["target"]), "payload": payload}
-    if "type" in values:
-        line["type"] = story.handoff_type(values["type"])
-    if "query" in values:
-        line["query"] = values["query"]
-    return {"handoff": {key: value for key, value in line.items() if value is not None}}
-
-
-def _calls_below(story: Story) -> list[dict[str, Any]]:
-    """One call a row: the tool, and its arguments in the other columns."""
-    records = [with_nested(record, ("tool",), "args") for record in _records(story)]
-    if not all(isinstance(record.get("tool"), str) for record in records):
-        raise TableInvalid("this table needs a headline with `tool`, and a tool in each row")
-    return [{record["tool"]: record.get("args", {})} for record in records]
-
-
-def _result(answer: dict[str, Any], values: StepValues) -> dict[str, Any]:
-    if "args" in values:
-        answer["when"] = values["args"]
-    if "delay" in values:
-        answer["latency_ms"] = values["delay"]
-    return answer
-
+_AROUND: Final[Mapping[str, dict[str, Any]]] = {
+    "reply": {
+        "latency_ms": "{delay}",
+        "when": {"messages": {"$has": [{"$contains": "{shown}"}]}},
+    },
+    "result": {"when": "{args}", "latency_ms": "{delay}"},
+}
+"""What may be said around every answer."""
 
 _WHEN: Final = "[ after {delay:count} ms][ if it is shown {shown:text}]"
 _FOR: Final = "[ for {args:values}][ after {delay:count} ms]"
 _HANDOFF: Final = "{agent} hands off to {target:agent}[ as {type:name}][ asking {query:text}]"
+_TO_ANALYST: Final = "the workout coach hands off to the workout analyst"
+_CALLS: Final[Any] = [{"{tool}": ("{values}", {})}]
+_FOODS: Final = "\n  | food  | kcal |\n  | pizza | 800  |"
 
 
-Line: TypeAlias = Callable[[Story, StepValues, dict[str, Any]], None]
-"""Writes down what a step answers."""
+def _passes(payload: str) -> dict[str, Any]:
+    named = {"type": "{type:handoff_type}", "query": "{query}"}
+    return {"handoff": {"to": "{target}", "payload": payload, **named}}
 
 
-def _answers(coming: bool) -> tuple[Step, ...]:
-    """Return what is answered: to what the user says next, or to the last message."""
-
-    def line(story: Story, values: StepValues, answer: dict[str, Any]) -> None:
-        story.reply(values["agent"], _around(answer, values), coming=coming)
-
-    def fault(story: Story, values: StepValues, planned: dict[str, Any]) -> None:
-        story.fault(values["agent"], planned, coming=coming)
-
-    def result(story: Story, values: StepValues, answer: dict[str, Any]) -> None:
-        story.result(values["tool"], _result(answer, values), coming=coming)
-
-    return (
-        *_words(line),
-        *_calls(line),
-        *_questions(line),
-        *_failures(line, fault),
-        *_lines(line),
-        *_results(result),
-    )
-
-
-def _words(line: Line) -> tuple[Step, ...]:
-    """A model says a text, or a value."""
-    return (
-        Step(f"{{agent}} replies {{text}}{_WHEN}", lambda s, x: line(s, x, {"text": x["text"]})),
-        Step("{agent} replies:", lambda s, x: line(s, x, {"text": s.text}), _TEXT),
-        Step(
-            f"{{agent}} decides {{values}}{_WHEN}",
-            lambda s, x: line(s, x, {"json": x["values"]}),
-        ),
-        Step("{agent} answers nothing", lambda s, x: line(s, x, {"json": None})),
-        Step("{agent} decides:", lambda s, x: line(s, x, {"json": _pairs(s)}), _TABLE),
-    )
-
-
-def _calls(line: Line) -> tuple[Step, ...]:
-    """A model calls tools, or passes control."""
-    return (
-        Step(
-            f"{{agent}} calls {{tool:word}}[ with {{values}}]{_WHEN}",
-            lambda s, x: line(s, x, {"calls": [{x["tool"]: x.get("values", {})}]}),
-        ),
-        Step(
-            f"{{agent}} says {{text}} and calls {{tool:word}}[ with {{values}}]{_WHEN}",
-            lambda s, x: line(s, x, {
-                "text": x["text"], "calls": [{x["tool"]: x.get("values", {})}],
-            }),
-        ),
-        Step(
-            "{agent} calls {tool:word} with:",
-            lambda s, x: line(s, x, {"calls": [{x["tool"]: _pairs(s)}]}), _TABLE,
-        ),
-        Step(
-            "{agent} calls at the same time:",
-            lambda s, x: line(s, x, {"calls": _calls_below(s)}), _TABLE,
-        ),
-        Step(
-            f"{_HANDOFF}[ with {{values}}]",
-            lambda s, x: line(s, x, _handoff(s, x, x.get("values"))),
-        ),
-        Step(
-            f"{_HANDOFF} with:", lambda s, x: line(s, x, _handoff(s, x, _pairs(s))), _TABLE,
-        ),
-    )  # fmt: skip
+_ANSWERS: Final[Sequence[tuple[str, str, Any, str]]] = (
+    (f"{{agent}} replies {{text}}{_WHEN}", "reply", {"text": "{text}"},
+     'nutrition replies "Logged your pizza."'),
+    ("{agent} replies:", "reply", {"text": "{:text}"},
+     f"nutrition replies:{_QUOTES.format('Logged your pizza.')}"),
+    (f"{{agent}} decides {{values}}{_WHEN}", "reply", {"json": "{values}"},
+     'the router decides primary_agent "nutrition" if it is shown "pizza"'),
+    ("{agent} answers nothing", "reply", {"json": None}, ""),
+    ("{agent} decides:", "reply", {"json": "{:plain_pairs}"},
+     "the router decides:\n  | primary_agent | nutrition |"),
+    (f"{{agent}} calls {{tool:word}}[ with {{values}}]{_WHEN}", "reply", {"calls": _CALLS},
+     'nutrition calls log_meal with food "pizza" after 500 ms'),
+    (f"{{agent}} says {{text}} and calls {{tool:word}}[ with {{values}}]{_WHEN}", "reply",
+     {"text": "{text}", "calls": _CALLS},
+     'nutrition says "Let me log that." and calls log_meal with food "pizza"'),
+    ("{agent} calls {tool:word} with:", "reply", {"calls": [{"{tool}": "{:plain_pairs}"}]},
+     f"nutrition calls log_meal with:{_PAIRS}"),
+    ("{agent} calls at the same time:", "reply", {"calls": "{:calls}"},
+     "nutrition calls at the same time:"
+     "\n  | tool        | food  |\n  | log_meal    | pizza |\n  | lookup_food | pizza |"),
+    (f"{_HANDOFF}[ with {{values}}]", "reply", _passes("{values}"),
+     f'{_TO_ANALYST} asking "Faster?" with distance_km 8'),
+    (f"{_HANDOFF} with:", "reply", _passes("{:plain_pairs}"),
+     f"{_TO_ANALYST} with:\n  | run | distance_km | 8     |\n  | run | unit        | miles |"),
+    ("{agent} asks the user {value}", "reply", {"interrupt": "{value}"},
+     'nutrition asks the user "Which pizza?"'),
+    ("{agent} asks the user:", "reply", {"interrupt": "{:plain_value}"},
+     "nutrition asks the user:\n  | question | Which pizza? |"),
+    ("the model of {agent} fails with {failure}", "reply", {"error": "{failure}"}, ""),
+    ("the model of {agent} fails with status {status:count} and {text}", "reply",
+     {"error": {"status": "{status}", "message": "{text}"}},
+     'the model of nutrition fails with status 503 and "Overloaded"'),
+    ("the model of {agent} fails with {failure} on its call {number:count}"
+     "[ and may be asked again after {seconds:number} s]", "fault",
+     {"error": ({"type": "{failure}", "retry_after": "{seconds}"}, "{failure}"),
+      "call": "{number}"},
+     "the model of nutrition fails with rate_limit on its call 2 "
+     "and may be asked again after 3 s"),
+    ("the function {text} answers for {agent}", "reply", {"function": "{text}"},
+     'the function "coaching.replies:calories" answers for nutrition'),
+    ("{agent} answers with this line:", "reply", {"**": "{:line}"},
+     "nutrition answers with this line:"
+     + _QUOTES.format("{text: One moment., calls: [log_meal: {food: pizza}]}")),
+    (f"{{tool:word}} returns {{value}}{_FOR}", "result", {"returns": "{value}"},
+     'log_meal returns 800 for food "pizza"'),
+    (f"{{tool:word}} returns {{values}}{_FOR}", "result", {"returns": "{values}"},
+     "log_meal returns kcal 800 after 500 ms"),
+    (f"{{tool:word}} returns the list {{list}}{_FOR}", "result", {"returns": "{list}"}, ""),
+    ("{tool:word} returns:", "result", {"returns": "{:plain_value}"},
+     f"log_meal returns:{_PAIRS}"),
+    ("{tool:word} returns these items:", "result", {"returns": "{:plain_records}"},
+     f"lookup_food returns these items:{_FOODS}"),
+    ("{tool:word} returns these items as {field:word}:", "result",
+     {"returns": {"{field}": "{:plain_records}"}},
+     f"lookup_food returns these items as foods:{_FOODS}"),
+    (f"{{tool:word}} fails with {{text}}{_FOR}", "result", {"error": "{text}"},
+     'log_meal fails with "no such food" for food "gravel"'),
+)  # fmt: skip
+"""Phrases, the methods of the story that they call, and templates of the answers."""
 
 
-def _questions(line: Line) -> tuple[Step, ...]:
-    """A model asks the user."""
-    return (
-        Step("{agent} asks the user {value}", lambda s, x: line(s, x, {"interrupt": x["value"]})),
-        Step(
-            "{agent} asks the user:",
-            lambda s, x: line(s, x, {"interrupt": _text_or_pairs(s)}),
-            _EITHER,
-        ),
-    )
+def _answers(coming: bool) -> Iterator[Step]:
+    """Yield the steps of what is answered: to what the user says next, or to the last message."""
+    for text, method, answer, example in _ANSWERS:
+        template = {**answer, **_AROUND.get(method, {})}
+        tell = partial(_answer, method, template, coming)
+        yield Step(text, tell, forms_taken(answer), (), example)
 
 
-def _failures(line: Line, fault: Line) -> tuple[Step, ...]:
-    """A model does not answer."""
-    return (
-        Step(
-            "the model of {agent} fails with {failure}",
-            lambda s, x: line(s, x, {"error": x["failure"]}),
-        ),
-        Step(
-            "the model of {agent} fails with status {status:count} and {text}",
-            lambda s, x: line(s, x, {"error": {"status": x["status"], "message": x["text"]}}),
-        ),
-        Step(
-            "the model of {agent} fails with {failure} on its call {number:count}"
-            "[ and may be asked again after {seconds:number} s]",
-            lambda s, x: fault(s, x, _planned(x)),
-        ),
-    )
-
-
-def _lines(line: Line) -> tuple[Step, ...]:
-    """A function answers for a model, or whatever a reply line may say."""
-    return (
-        Step(
-            "the function {text} answers for {agent}",
-            lambda s, x: line(s, x, {"function": x["text"]}),
-        ),
-        Step("{agent} answers with this line:", lambda s, x: line(s, x, _line(s)), _TEXT),
-    )
-
-
-def _results(result: Line) -> tuple[Step, ...]:
-    """A tool returns something, or fails."""
-    return (
-        Step(
-            f"{{tool:word}} returns {{value}}{_FOR}",
-            lambda s, x: result(s, x, {"returns": x["value"]}),
-        ),
-        Step(
-            f"{{tool:word}} returns {{values}}{_FOR}",
-            lambda s, x: result(s, x, {"returns": x["values"]}),
-        ),
-        Step(
-            f"{{tool:word}} returns the list {{list}}{_FOR}",
-            lambda s, x: result(s, x, {"returns": x["list"]}),
-        ),
-        Step(
-            "{tool:word} returns:",
-            lambda s, x: result(s, x, {"returns": _text_or_pairs(s)}),
-            _EITHER,
-        ),
-        Step(
-            "{tool:word} returns these items:",
-            lambda s, x: result(s, x, {"returns": _records(s)}),
-            _TABLE,
-        ),
-        Step(
-            "{tool:word} returns these items as {field:word}:",
-            lambda s, x: result(s, x, {"returns": {x["field"]: _records(s)}}),
-            _TABLE,
-        ),
-        Step(
-            f"{{tool:word}} fails with {{text}}{_FOR}",
-            lambda s, x: result(s, x, {"error": x["text"]}),
-        ),
-    )
-
-
-def _planned(values: StepValues) -> dict[str, Any]:
-    error: Any = values["failure"]
-    if "seconds" in values:
-        error = {"type": error, "retry_after": values["seconds"]}
-    return {"error": error, "call": values["number"]}
-
-
-def _line(story: Story) -> dict[str, Any]:
-    line = yaml_below(story)
-    if not isinstance(line, dict):
-        raise TableInvalid("this text must be a reply line, a mapping in YAML")
-    return line
+def _answer(method: str, answer: Any, coming: bool, story: Story, values: StepValues) -> None:
+    name = values["tool" if method == "result" else "agent"]
+    getattr(story, method)(name, story.filled(answer, values), coming=coming)
 
 
 GIVEN: Final = (*BACKGROUND, *_answers(coming=True))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from simkit.bdd.cells import ROLES, typed
@@ -57,6 +57,12 @@ class Chosen(NamedTuple):
     run: str = ""
     """The place of the agent's run whose contexts are meant; empty is all."""
 
+    def key(self, agent_name: Callable[[str], str]) -> str:
+        """Return its key as a scenario file writes it: `coach[run 0][1]`."""
+        agent = self.agent if self.agent == "*" else agent_name(self.agent)
+        run = f"[run {self.run}]" if self.run else ""
+        return f"{agent}{run}[{self.place}]" if self.place else f"{agent}{run}"
+
 
 def agent_of(text: str) -> str:
     """Return an agent's name without its article."""
@@ -94,6 +100,12 @@ def _values(text: str) -> dict[str, Any]:
     if len({name for name, _, _ in pairs}) < len(pairs):
         raise Unreadable(text)
     return {name: typed(value) for name, _, value in pairs}
+
+
+def _texts(text: str) -> Any:
+    """One text, or several as a list."""
+    texts = [typed(item) for item in _list(text, AND)]
+    return texts[0] if len(texts) == 1 else texts
 
 
 def count_of(text: str) -> int:
@@ -199,7 +211,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "text": Kind(TEXT, typed, '"pizza"', "a text in quotes"),
     "texts": Kind(
-        rf"{TEXT}(?:{AND}{TEXT})*", lambda text: [typed(item) for item in _list(text, AND)],
+        rf"{TEXT}(?:{AND}{TEXT})*", _texts,
         '"pizza" and "lunch"', "texts in quotes",
     ),
     "time": Kind(_TIME, _time, "2026-01-05 09:00", "a time; without a zone it is UTC"),

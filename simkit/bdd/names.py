@@ -19,44 +19,29 @@ class Names:
 
     def __init__(self, pipeline: Subject | None = None) -> None:
         self.schemas: Mapping[str, Any] = {}
-        self._agents: dict[str, str] = {}
-        self._channels: dict[str, str] = {}
-        self._sections: dict[str, str] = {}
-        self._types: dict[str, str] = {}
-        if pipeline is None:
-            return
+        names: dict[str, Iterable[str]] = {}
         if isinstance(pipeline, App):
-            self._agents = _by_spelling(pipeline.agents)
-            return
-        self.schemas = pipeline.schemas
-        self._agents = _by_spelling(members_of(pipeline))
-        self._channels = _by_spelling(channels_of(pipeline))
-        self._types = _by_spelling(
-            contract.type for contract in pipeline.contracts if contract.type
-        )
-        self._sections = _by_spelling(
-            name for agent in pipeline.agents for name in sections_of(pipeline, agent)
-        )
+            names = {"agent": pipeline.agents, "source": pipeline.agents}
+        elif pipeline is not None:
+            self.schemas = pipeline.schemas
+            agents = members_of(pipeline)
+            sections = [name for agent in pipeline.agents for name in sections_of(pipeline, agent)]
+            names = {
+                "agent": agents,
+                "channel": channels_of(pipeline),
+                "section": sections,
+                "source": [*sections, *agents],
+                "handoff_type": filter(None, (each.type for each in pipeline.contracts)),
+            }
+        self._by_noun = {
+            noun: {_spelled(name): name for name in known} for noun, known in names.items()
+        }
 
-    def agent(self, text: str) -> str:
-        """Return the name of an agent."""
-        return self._agents.get(_spelled(text), text)
-
-    def channel(self, text: str) -> str:
-        """Return the name of a channel."""
-        return self._channels.get(_spelled(text), text)
-
-    def section(self, text: str) -> str:
-        """Return the name of a section."""
-        return self._sections.get(_spelled(text), text)
-
-    def handoff_type(self, text: str) -> str:
-        """Return the name of a handoff's type."""
-        return self._types.get(_spelled(text), text)
-
-
-def _by_spelling(names: Iterable[str]) -> dict[str, str]:
-    return {_spelled(name): name for name in names}
+    def find(self, noun: str, text: Any) -> Any:
+        """Return the name of an agent, channel, section or handoff type, or those in a list."""
+        if isinstance(text, list):
+            return [self.find(noun, each) for each in text]
+        return self._by_noun.get(noun, {}).get(_spelled(text), text)
 
 
 def _spelled(name: str) -> str:

@@ -1,8 +1,17 @@
-"""Phrases: the words of a step with typed holes in them, and what may stand in a hole.
+"""Phrases: the words of a step with typed holes in them, and the values that they stand for.
 
 A phrase is written as it is said: ``{agent} calls {tool:word}[ with {values}]``. A hole's name is
 its kind, unless a kind follows a colon; ``[…]`` may be left out; ``(is|are)`` is one of these. A
 phrase that is said with a colon at its end takes a table or a text below it.
+
+Beside it stands a template of its value, in which a text ``"{agent}"`` is what stands in that hole:
+
+- a hole that is left out takes with it the key or the item that would hold it, and the mapping or
+  list around it, if nothing else is in there;
+- ``"{:pairs}"`` is what stands below the step, in one of the forms of ``FORMS``;
+- ``"{names:agent}"`` says what the words name, where the hole's name does not;
+- a tuple holds alternatives, of which the first is meant that has all its holes filled;
+- the key ``"**"`` adds the entries of a mapping to those beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +23,8 @@ from typing import Any, Final, NamedTuple
 from simkit.bdd.cells import TableInvalid
 
 _PART: Final = re.compile(r"\{(\w+)(?::(\w+))?\}|\(([^()]*)\)|(\[)|(\])|([^{}()\[\]]+)")
+LEFT_OUT: Final = object()
+"""What stands in a hole that a line leaves out."""
 
 
 class Unreadable(ValueError):
@@ -70,7 +81,39 @@ class Phrase:
         except (Unreadable, TableInvalid):
             return None
 
-    @property
-    def kinds(self) -> Iterator[Kind]:
-        """What may stand in its holes."""
-        yield from self._holes.values()
+
+def fill(template: Any, hole_value: Callable[[str], Any]) -> Any:
+    """Return the value that a template stands for.
+
+    ``hole_value`` returns what stands in a hole, ``LEFT_OUT`` if nothing does.
+    """
+    if isinstance(template, str):
+        return hole_value(template[1:-1]) if template.startswith("{") else template
+    if isinstance(template, tuple):
+        whole = (each for each in template if LEFT_OUT not in map(hole_value, holes_of(each)))
+        return fill(next(whole, template[-1]), hole_value)
+    if isinstance(template, list):
+        items = [fill(inner, hole_value) for inner in template]
+        filled: Any = [item for item in items if item is not LEFT_OUT]
+    elif isinstance(template, dict):
+        filled = {}
+        for key, inner in template.items():
+            value = fill(inner, hole_value)
+            if key == "**" and value is not LEFT_OUT:
+                filled |= value
+            elif value is not LEFT_OUT:
+                filled[fill(key, hole_value)] = value
+    else:
+        return template
+    return filled if filled or not template else LEFT_OUT
+
+
+def holes_of(template: Any) -> Iterator[str]:
+    """Yield the holes that a template names."""
+    if isinstance(template, str):
+        if template.startswith("{"):
+            yield template[1:-1]
+    elif isinstance(template, (list, tuple, dict)):
+        parts = template.items() if isinstance(template, dict) else template
+        for part in parts:
+            yield from holes_of(part)

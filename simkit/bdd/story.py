@@ -8,26 +8,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simkit.bdd.assembling import Assembly, StoryParts
+from simkit.bdd.assembling import WHOLE, Assembly, Claim, Claims, StoryParts
 from simkit.bdd.cells import Table
-from simkit.bdd.claiming import WHOLE, Claim, Claims
-from simkit.bdd.conditions import Below, Condition
+from simkit.bdd.conditions import Below
 from simkit.bdd.names import Names
+from simkit.bdd.phrases import LEFT_OUT, fill
 from simkit.bdd.places import TURN, Lines, Places
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
-from simkit.language.yaml import near
+from simkit.language.yaml import load_text, near
 from simkit.session.simulate import Conversation
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
 
 
-class _Coming(NamedTuple):
-    """What is answered when the user speaks next, or in every turn to come."""
+class _Answer(NamedTuple):
+    """What a model or a tool answers in a turn."""
 
-    name: str
-    answer: Any
+    path: tuple[str, ...]
+    """Where it stands below the turn."""
+    value: Any
     lines: Lines
 
 
@@ -50,9 +51,10 @@ class Story:
         self._values: dict[str, Any] = {"version": 1}
         self._names = Names()
         self._claims = Claims()
-        self._coming: list[_Coming] = []
-        self._planned: list[_Coming] = []
-        self._standing: dict[str, list[_Coming]] = {}
+        self._coming: list[_Answer] = []
+        """What is answered when the user speaks next."""
+        self._standing: dict[str, list[_Answer]] = {}
+        """What each tool answers in every turn to come."""
         self._stood: list[set[str]] = []
         """By turn, the tools whose results there are those of every turn to come."""
         self._restart: Lines | None = None
@@ -105,7 +107,7 @@ class Story:
 
     def state(self, channel: str, value: Any) -> None:
         """A channel holds this value before the first turn."""
-        self.give(("given", "state", self.channel(channel)), value)
+        self.give(("given", "state", self._names.find("channel", channel)), value)
 
     def give(self, path: Sequence[str], value: Any) -> None:
         """The scenario says this under a path of keys."""
@@ -128,17 +130,13 @@ class Story:
         What is answered is answered in each of them; claims speak of the last.
         """
         where = {"session": session, "project": project}
-        self._times = 1
-        coming, planned = self._coming, self._planned
-        for _ in range(times):
-            self._coming, self._planned = list(coming), list(planned)
-            self._turn_begins({"user": user, **{key: word for key, word in where.items() if word}})
-        self._times = times
+        self._begin_turns(
+            {"user": user, **{key: word for key, word in where.items() if word}}, times
+        )
 
     def resume(self, value: Any) -> None:
         """The user answers what an agent asked: a new turn."""
-        self._times = 1
-        self._turn_begins({"resume": value})
+        self._begin_turns({"resume": value})
 
     def restart(self) -> None:
         """Before the next turn a new process takes over, which reads only the store."""
@@ -146,27 +144,20 @@ class Story:
 
     def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
         """An agent's model answers with this line: now, or when the user speaks next."""
-        entry = _Coming(self.agent(agent), line, self.lines)
-        if coming:
-            self._coming.append(entry)
-        else:
-            self._reply(entry)
+        path = ("replies", self._names.find("agent", agent))
+        self._answer(_Answer(path, line, self.lines), coming)
 
     def fault(self, agent: str, fault: dict[str, Any], *, coming: bool = False) -> None:
         """An agent's model fails as planned, whatever it would answer; when, as for a reply."""
-        name = self.agent(agent)
-        entry = _Coming(name, {"agent": name, **fault}, self.lines)
-        if coming:
-            self._planned.append(entry)
-        else:
-            self._fault(entry)
+        planned = {"agent": self._names.find("agent", agent), **fault}
+        self._answer(_Answer(("faults",), planned, self.lines), coming)
 
     def result(self, tool: str, answer: dict[str, Any], *, coming: bool = False) -> None:
         """A tool answers this, `{returns: …}` or `{error: …}`: now, or in every turn to come.
 
         In one turn the second answer of a tool is that to its second call.
         """
-        entry = _Coming(tool, answer, self.lines)
+        entry = _Answer(("tool_results", tool), answer, self.lines)
         if not coming:
             self._result(entry)
         elif "when" in answer:
@@ -193,32 +184,22 @@ class Story:
         with self._following(self._assembly.whole(self._parts())) as conversation:
             return conversation.finish().judgement
 
-    def matcher_of(self, condition: Condition) -> Any:
-        """Return the matcher of a condition whose table or text stands below this step."""
-        return condition.matcher(self.below)
+    def filled(self, template: Any, values: StepValues) -> Any:
+        """Return what a template stands for where a line says these values; raise TableInvalid."""
+        below = self.below
+        value = fill(template, lambda hole: below.value_of(hole, values))
+        return {} if value is LEFT_OUT else value
 
     @property
     def below(self) -> Below:
         """What stands below this step, and what its words may name."""
-        return Below(self.text, self.table, self._schema)
+        return Below(self.text, self.table, self._schema, self._names.find, self._yaml)
 
-    # names
-
-    def agent(self, text: str) -> str:
-        """Return the agent's name: ``workout coach`` is ``workout_coach`` if there is one."""
-        return self._names.agent(text)
-
-    def channel(self, text: str) -> str:
-        """Return the channel's name."""
-        return self._names.channel(text)
-
-    def section(self, text: str) -> str:
-        """Return the section's name."""
-        return self._names.section(text)
-
-    def handoff_type(self, text: str) -> str:
-        """Return the name of a handoff's type."""
-        return self._names.handoff_type(text)
+    def _yaml(self) -> Any:
+        # The text begins a line below its quotes, which stand below the step.
+        lines_above = "\n" * (self.lines[0] + 1)
+        (document,) = load_text(f"{lines_above}{self.text or ''}", self.file)
+        return document.data
 
     def _schema(self, name: str) -> Any:
         schemas = self._names.schemas
@@ -270,18 +251,19 @@ class Story:
         return StoryParts(self._values, self._claims, self._places, self._stood)
 
     def _claimed_turn(self) -> int:
-        turns = self._values.get("turns")
-        if not turns:
-            raise self.error("the user has said nothing yet, so there is nothing to judge")
-        if self.last_turn is None or self.last_turn == WHOLE:
-            return WHOLE if self.last_turn == WHOLE else len(turns) - 1
-        if not 0 <= self.last_turn < len(turns):
-            raise self.error(
-                f"there is no turn {self.last_turn + 1} yet: this is turn {len(turns)}"
-            )
-        return self.last_turn
+        last = len(self._parts().values["turns"]) - 1
+        turn = last if self.last_turn is None else self.last_turn
+        if turn != WHOLE and not 0 <= turn <= last:
+            raise self.error(f"there is no turn {turn + 1} yet: this is turn {last + 1}")
+        return turn
 
-    def _turn_begins(self, turn: dict[str, Any]) -> None:
+    def _begin_turns(self, turn: dict[str, Any], times: int = 1) -> None:
+        self._times = 1
+        for _ in range(times):
+            self._begin_turn(dict(turn))
+        self._times, self._coming = times, []
+
+    def _begin_turn(self, turn: dict[str, Any]) -> None:
         ended = self._claims.speak_of_the_end
         if ended is not None:
             raise self.error(f"the story goes on, but line {ended[0]} speaks of its end")
@@ -296,62 +278,56 @@ class Story:
             self._restart = None
         self._assembly.change(len(turns) - 1)
         self._stood.append(set())
-        coming, self._coming = self._coming, []
-        for entry in coming:
-            self._reply(entry)
-        planned, self._planned = self._planned, []
-        for entry in planned:
-            self._fault(entry)
+        for entry in sorted(self._coming, key=lambda entry: entry.path[0] == "faults"):
+            self._answer(entry)
         for answers in self._standing.values():
             for entry in answers:
                 self._result(entry, stands=True)
 
-    def _reply(self, entry: _Coming) -> None:
-        for path, turn in self._replies():
-            replies = turn.setdefault("replies", {}).setdefault(entry.name, [])
-            self._places.say((*path, "replies", entry.name, len(replies)), entry.lines, below=TURN)
-            replies.append(entry.answer)
-            self._answered(path[1])
+    def _answer(self, entry: _Answer, coming: bool = False) -> None:
+        """Add a reply or a planned failure to the last turn, or keep it for the next one."""
+        if coming:
+            self._coming.append(entry)
+            return
+        *above, key = entry.path
+        for path, turn in self._last_turns():
+            place = turn
+            for step in above:
+                place = place.setdefault(step, {})
+            answers = place.setdefault(key, [])
+            self._places.say((*path, *entry.path, len(answers)), entry.lines, below=TURN)
+            answers.append(entry.value)
+            self._reopen(path[1])
 
-    def _fault(self, entry: _Coming) -> None:
-        for path, turn in self._replies():
-            faults = turn.setdefault("faults", [])
-            self._places.say((*path, "faults", len(faults)), entry.lines, below=TURN)
-            faults.append(entry.answer)
-            self._answered(path[1])
+    def _result(self, entry: _Answer, stands: bool = False) -> None:
+        tool = entry.path[-1]
+        for path, turn in self._last_turns():
+            results = turn.setdefault("tool_results", {})
+            at: tuple[str | int, ...] = (*path, *entry.path)
+            earlier = results.get(tool)
+            stood = self._stood[path[1]]
+            if stands:
+                stood.add(tool)
+            elif tool in stood:
+                # What is said in a turn replaces what stands.
+                stood.remove(tool)
+                earlier = None
+            if earlier is None:
+                results[tool] = entry.value
+            else:
+                answers = earlier if isinstance(earlier, list) else [earlier]
+                results[tool] = [*answers, entry.value]
+                at = (*at, len(answers))
+            self._places.say(at, entry.lines, below=TURN)
+            self._reopen(path[1])
 
-    def _result(self, entry: _Coming, stands: bool = False) -> None:
-        for path, turn in self._replies():
-            self._result_in(path, turn, entry, stands)
-
-    def _result_in(
-        self, path: tuple[str, int], turn: dict[str, Any], entry: _Coming, stands: bool
-    ) -> None:
-        results = turn.setdefault("tool_results", {})
-        at: tuple[str | int, ...] = (*path, "tool_results", entry.name)
-        earlier = results.get(entry.name)
-        if stands:
-            self._stood[path[1]].add(entry.name)
-        elif entry.name in self._stood[path[1]]:
-            # What is said in a turn replaces what stands.
-            self._stood[path[1]].remove(entry.name)
-            earlier = None
-        if earlier is None:
-            results[entry.name] = entry.answer
-        else:
-            answers = earlier if isinstance(earlier, list) else [earlier]
-            results[entry.name] = [*answers, entry.answer]
-            at = (*at, len(answers))
-        self._places.say(at, entry.lines, below=TURN)
-        self._answered(path[1])
-
-    def _answered(self, place: int) -> None:
+    def _reopen(self, place: int) -> None:
         """Record that something more is answered in a turn, which may have been taken already."""
         self._assembly.change(place)
         if self._conversation is not None and self._conversation.turns_taken > place:
             self._begin_anew()
 
-    def _replies(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+    def _last_turns(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
         """Yield the turns of what the user has said last, with their paths."""
         turns = self._values.get("turns")
         if not turns:
@@ -403,3 +379,5 @@ class Step(NamedTuple):
     """What must stand below: `table`, `text`, or one of both."""
     claims: tuple[str, ...] = ()
     """The claims of the registry that it makes: `reply`, `context.tokens`."""
+    example: str = ""
+    """The line as a feature may say it, where no filled hole would explain the phrase."""

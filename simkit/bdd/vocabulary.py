@@ -1,4 +1,4 @@
-"""The vocabulary: all phrases of one keyword, and which of them a line says."""
+"""The vocabulary: all phrases of each keyword, which of them a line says, and the list of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from simkit.bdd.claiming import WHOLE
+from simkit.bdd.assembling import WHOLE
 from simkit.bdd.claims import THEN
-from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Condition, Words
+from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Words, forms_taken_in
 from simkit.bdd.given_when_steps import GIVEN, WHEN
 from simkit.bdd.kinds import VALUE
 from simkit.bdd.phrases import Phrase
@@ -57,7 +57,7 @@ class Vocabulary:
         for step, phrase in self.phrases:
             holes = phrase.holes_in(text)
             if holes is not None:
-                yield Line(step, holes, owner, step.takes or _forms_taken(holes))
+                yield Line(step, holes, owner, step.takes or forms_taken_in(holes))
 
     def nearest(self, line_text: str) -> tuple[str, str]:
         """Return the phrase nearest to a line that is none, and a line that says it; or nothing.
@@ -96,11 +96,6 @@ def _words(line: str) -> str:
     return _VALUES.sub("…", line)
 
 
-def _forms_taken(holes: Mapping[str, Any]) -> tuple[str, ...]:
-    conditions = (hole for hole in holes.values() if isinstance(hole, Condition))
-    return tuple(form for condition in conditions for form in condition.takes)
-
-
 VOCABULARIES: Final = (
     Vocabulary("Given", GIVEN),
     Vocabulary("When", WHEN),
@@ -124,3 +119,64 @@ def hint(keyword: str, step_text: str) -> str:
 def condition_phrases() -> list[tuple[Words, Phrase]]:
     """Return every way to say a condition."""
     return [(words, Phrase(words.text, CLAIM_KINDS)) for words in CONDITIONS]
+
+
+# What a feature may say: as text for the command line, and as tables for the documentation
+
+
+def listed_steps(word: str = "") -> Iterator[str]:
+    """Yield the steps and conditions, each with an example; only those that have a word."""
+    for title, rows in sections():
+        chosen = [row for row in rows if any(word.lower() in text.lower() for text in row)]
+        if not chosen:
+            continue
+        yield title
+        for text, example in chosen:
+            yield f"  {text}"
+            yield from (f"      {line}" for line in example.splitlines())
+
+
+def tables() -> Iterator[tuple[str, list[str]]]:
+    """Yield the titles and the lines of Markdown tables: steps, conditions, holes."""
+    for title, rows in sections():
+        lines = [f"| {_code(text)} | {_code(_on_one_line(example))} |" for text, example in rows]
+        yield title, ["| phrase | for example |", "|---|---|", *lines]
+    kinds = [
+        f"| `{{{name}}}` | {_escaped(kind.says)} | {_code(kind.example)} |"
+        for name, kind in sorted(CLAIM_KINDS.items())
+    ]
+    yield "Holes", ["| hole | what stands there | for example |", "|---|---|---|", *kinds]
+
+
+def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield every title with its phrases, each with an example and what stands below it."""
+    given_steps, when, then = VOCABULARIES
+    answers = {phrase.text for _, phrase in given_steps.phrases} & {
+        phrase.text for _, phrase in when.phrases
+    }
+    yield "Given", _rows(given_steps, answers, False)
+    yield "When", _rows(when, answers, False)
+    yield "Given or When", _rows(when, answers, True)
+    yield "Then", _rows(then, set(), False)
+    yield "Conditions", [_row(*row) for row in condition_phrases()]
+
+
+def _rows(vocabulary: Vocabulary, texts: set[str], is_other: bool) -> list[tuple[str, str]]:
+    return [_row(*row) for row in vocabulary.phrases if (row[0].text in texts) == is_other]
+
+
+def _row(step: Step | Words, phrase: Phrase) -> tuple[str, str]:
+    return step.text, step.example or phrase.example
+
+
+def _on_one_line(example: str) -> str:
+    first, *below = example.splitlines()
+    return f"{first} …" if below else first
+
+
+def _code(text: str) -> str:
+    return f"`{_escaped(text)}`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -18,7 +18,7 @@ def steps(word: str) -> int:
     Exit codes: 0 listed, 1 no step has the word.
     """
     # Imported here because `simkit bdd --help` must not load pytest-bdd.
-    from simkit.bdd.listing import listed_steps
+    from simkit.bdd.vocabulary import listed_steps
     from simkit.core.output import echo
 
     lines = list(listed_steps(word))

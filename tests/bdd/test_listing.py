@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.bdd.listing import sections
-from simkit.bdd.vocabulary import VOCABULARIES, condition_phrases
+from simkit.bdd.vocabulary import VOCABULARIES, condition_phrases, sections
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.bdd.listing import tables
+from simkit.bdd.vocabulary import tables
 from tests.golden import assert_file_is
 from tests.plugins import OTHERS_OFF
 from tests.test_docs import blocks, write_files

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from simkit.bdd.claiming import WHOLE
-from simkit.bdd.claims import THEN
-from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, condition_of
-from simkit.bdd.examples import EXAMPLES
-from simkit.bdd.listing import sections
+from simkit.bdd.assembling import WHOLE
+from simkit.bdd.claims import NOUNS, THEN
+from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, Words, condition_of
 from simkit.bdd.phrases import Phrase
-from simkit.bdd.subjects import NOUNS
-from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, condition_phrases, hint
+from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, hint, sections
 from simkit.language.matching.operators import OPERATORS
 from simkit.spec.scenario.claims import ContextClaims, Expect, RunClaims
 
@@ -67,21 +64,21 @@ def below_of(example: str) -> tuple[str, Below]:
 
 
 @pytest.mark.parametrize("words", CONDITIONS, ids=lambda words: words.text)
-def test_a_condition_stands_for_the_operators_that_it_names(words: object) -> None:
-    said, below = below_of(EXAMPLES.get(words.text) or Phrase(words.text, CLAIM_KINDS).example)  # type: ignore[attr-defined]
+def test_a_condition_stands_for_the_operators_that_it_names(words: Words) -> None:
+    said, below = below_of(words.example or Phrase(words.text, CLAIM_KINDS).example)
 
     found = condition_of(said)
 
     assert found is not None
-    assert operators_in(found.matcher(below)) >= set(words.operators)  # type: ignore[attr-defined]
+    assert operators_in(found.matcher(below)) >= words.operators
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda one: one.keyword)
 def test_every_phrase_is_understood_as_itself_only(vocabulary: Vocabulary) -> None:
     examples = {
         said: phrase.text
-        for _, phrase in vocabulary.phrases
-        for said in (phrase.example, EXAMPLES.get(phrase.text, phrase.example).splitlines()[0])
+        for step, phrase in vocabulary.phrases
+        for said in (phrase.example, (step.example or phrase.example).splitlines()[0])
     }
 
     understood = {said: [line.step.text for line in vocabulary.readings(said)] for said in examples}
@@ -92,8 +89,8 @@ def test_every_phrase_is_understood_as_itself_only(vocabulary: Vocabulary) -> No
 def test_every_example_has_below_it_what_its_phrase_takes() -> None:
     takes = {}
     for vocabulary in VOCABULARIES:
-        for _, phrase in vocabulary.phrases:
-            example = EXAMPLES.get(phrase.text, phrase.example)
+        for step, phrase in vocabulary.phrases:
+            example = step.example or phrase.example
             said, below = below_of(example)
             line = vocabulary.line(said)
             assert line is not None
@@ -102,13 +99,6 @@ def test_every_example_has_below_it_what_its_phrase_takes() -> None:
     assert [
         example for example, (have, line) in takes.items() if bool(have) != bool(line.takes)
     ] == []
-
-
-def test_no_example_is_of_a_phrase_that_is_gone() -> None:
-    known = {phrase.text for one in VOCABULARIES for _, phrase in one.phrases}
-    known |= {phrase.text for _, phrase in condition_phrases()}
-
-    assert set(EXAMPLES) - known == set()
 
 
 def test_every_kind_of_hole_reads_its_own_example() -> None:

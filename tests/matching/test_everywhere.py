@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from simkit.bdd.claiming import WHOLE
+from simkit.bdd.assembling import WHOLE
 from simkit.bdd.places import Places
 from simkit.bdd.story import Story
 from simkit.cli.schema.schemas import schemas
