@@ -1,4 +1,4 @@
-"""docs/events.md, made from the types of `simkit/trace/events.py`."""
+"""docs/reference/events.md, made from the types of `simkit/trace/events.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/scenario-files.md, made from the JSON Schemas of what users write."""
+"""Tables of docs/reference/scenario-files.md, made from the JSON Schemas of what users write."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _matchers() -> str:
         for name, operator in OPERATORS.items()
     )
     says = "A matcher is a value, which must be equal, or a mapping of operators; all must hold."
-    more = "[scenarios.md](scenarios.md#matching) says what lists and mappings mean."
+    more = "[scenarios.md](../how-to/scenarios.md#matching) says what lists and mappings mean."
     more += (
         "\n\nThe text of a value, which `$contains` and `$regex` search: a text is itself, a "
         "message its content and the names and\narguments of its calls; null and what is absent "

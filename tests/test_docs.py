@@ -18,7 +18,9 @@ from simkit.spec.lint_catalogue import LINTS
 from tests.golden import assert_part_is, assert_tables_are
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"^# (\S+\.(?:scenario|pipeline)\.yaml|\S+\.py|\S+\.feature)\n")
 SECONDS = re.compile(r"(?<=\()\d+\.\d+(?= s\))|(?<= in )\d+\.\d+(?=s)")
@@ -141,13 +143,13 @@ def test_the_page_on_lints_says_what_the_catalogue_says() -> None:
         f"| {name} | {lint.fix_in_code} |" for name, lint in LINTS.items() if lint.fix_in_code
     ]
 
-    assert_tables_are(ROOT / "docs" / "lints.md", LINT_ROW, [rows, of_code])
+    assert_tables_are(REFERENCE / "lints.md", LINT_ROW, [rows, of_code])
 
 
 HOLDING = [
-    pytest.param(ROOT / "docs" / page, file, id=f"{page}-{file}")
-    for page in ("scenarios.md", "pipelines.md", "faults.md")
-    for _, text in blocks(ROOT / "docs" / page)
+    pytest.param(page, file, id=f"{page.name}-{file}")
+    for page in (HOW_TO / "scenarios.md", REFERENCE / "pipelines.md", HOW_TO / "faults.md")
+    for _, text in blocks(page)
     for file in FILE_NAME.findall(text)
     if file.endswith(".scenario.yaml")
 ]
@@ -165,12 +167,12 @@ def test_the_examples_of_the_pages_hold(tmp_path: Path, page: Path, file: str) -
 
 
 def test_every_yaml_block_of_the_page_on_pipelines_is_a_file_that_loads() -> None:
-    found = [text for kind, text in blocks(ROOT / "docs" / "pipelines.md") if kind == "yaml"]
+    found = [text for kind, text in blocks(REFERENCE / "pipelines.md") if kind == "yaml"]
 
     assert [text for text in found if not FILE_NAME.match(text)] == []
 
 
-MIGRATIONS = sorted((ROOT / "docs" / "migrating").glob("*.md"))
+MIGRATIONS = sorted((HOW_TO / "migrating").glob("*.md"))
 LIBRARIES = {"langchain.md": "langchain_core", "pytest-recording.md": "pytest_recording"}
 """Pages whose old test runs too: what it needs is in the extra `dev`."""
 ANY_FILE = re.compile(r"^# (\S+\.(?:yaml|py))\n")
@@ -211,7 +213,7 @@ def test_the_tests_of_a_migration_page_hold(page: Path, tmp_path: Path) -> None:
     assert f"{2 if is_there else 1} passed in" in done.stdout, done.stdout
 
 
-PYTHON = ROOT / "docs" / "python.md"
+PYTHON = HOW_TO / "python.md"
 
 
 @pytest.mark.slow
@@ -223,7 +225,7 @@ def test_the_tests_of_the_page_on_python_hold_but_for_the_one_that_it_shows(tmp_
     assert shown in done.stdout
 
 
-VCR = ROOT / "docs" / "vcr.md"
+VCR = HOW_TO / "vcr.md"
 
 
 @pytest.mark.slow
@@ -284,7 +286,7 @@ def mistakes(page: Path, suffix: str) -> list[tuple[str, str, str, str]]:
 
 @pytest.mark.slow
 def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "pipelines.md"
+    page = REFERENCE / "pipelines.md"
     write_files(page, tmp_path)
     rows = mistakes(page, ".scenario.yaml")
     for place, (file, right, wrong, _) in enumerate(rows):
@@ -306,7 +308,7 @@ def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path:
 def test_every_mistake_of_a_program_is_answered_as_the_page_on_serving_says(
     tmp_path: Path,
 ) -> None:
-    page = ROOT / "docs" / "serving.md"
+    page = HOW_TO / "serving.md"
     rows = mistakes(page, "desk.py")
     for place, (file, right, wrong, _) in enumerate(rows):
         folder = tmp_path / str(place)
@@ -328,7 +330,7 @@ def test_every_mistake_of_a_program_is_answered_as_the_page_on_serving_says(
     assert missing == []
 
 
-PYTEST = ROOT / "docs" / "pytest.md"
+PYTEST = HOW_TO / "pytest.md"
 
 
 @pytest.mark.slow
@@ -370,7 +372,7 @@ def test_junit_says_what_the_page_on_pytest_shows(tmp_path: Path) -> None:
     assert shown.strip() in told
 
 
-GLOSSARY = ROOT / "docs" / "glossary.md"
+GLOSSARY = DOCS / "glossary.md"
 
 
 def glossary() -> list[tuple[str, str, str, list[str]]]:
@@ -403,7 +405,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-LINKING = [*PAGES, *MIGRATIONS, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md"]
+LINKING = sorted({*PAGES, *ROOT.glob("*.md")})
 
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: page.name)

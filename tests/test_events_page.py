@@ -1,4 +1,4 @@
-"""docs/events.md says what the types say, of every event."""
+"""docs/reference/events.md says what the types say, of every event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.events_page import page
 from tests.golden import assert_file_is
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "events.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "events.md"
 
 
 @pytest.mark.golden

@@ -24,7 +24,7 @@ from tests.mutations import (
 )
 from tests.twins import Mutant, mutants
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "explanation"
 INDEX = DOCS / "reference-systems.md"
 TABLES = {
     "fitness-coach.md": ("fitness_coach", range(1, 72)),

@@ -1,4 +1,4 @@
-"""docs/scenario-files.md: its tables are those of the schema, and its links lead where they say."""
+"""docs/reference/scenario-files.md: its tables are the schema, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.refusals import refusal_of
 from tests.scenario_files_page import HEADINGS, NOT_YET, anchor, kinds, reference
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGE = DOCS / "scenario-files.md"
+PAGE = DOCS / "reference" / "scenario-files.md"
 REFERENCE = "# Reference\n"
 WISHES = "| I want to … | use |\n|---|---|\n"
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -53,7 +53,8 @@ def test_every_link_leads_to_a_heading() -> None:
     broken = [
         (file, place)
         for file, place in links
-        if not (DOCS / file).exists() or (place and place not in headings(DOCS / (file or PAGE)))
+        if not (target := PAGE.parent / file if file else PAGE).exists()
+        or (place and place not in headings(target))
     ]
 
     assert links
@@ -68,7 +69,9 @@ def test_every_key_that_is_named_before_the_tables_stands_in_the_table_it_links_
     assert named - keys_of_tables() == set()
 
 
-@pytest.mark.parametrize("page", ["bdd.md", "pytest.md", "scenario-files.md"])
+@pytest.mark.parametrize(
+    "page", ["how-to/bdd.md", "how-to/pytest.md", "reference/scenario-files.md"]
+)
 def test_the_page_opens_with_what_one_may_want(page: str) -> None:
     title, _, opening = (DOCS / page).read_text(encoding="utf-8").partition("\n\n")
     rows = opening.partition("\n\n")[0].removeprefix(WISHES).splitlines()

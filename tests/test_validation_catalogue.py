@@ -18,7 +18,9 @@ def test_the_page_on_validate_says_what_the_catalogue_says() -> None:
         for code, entry in CODES.items()
     ]
 
-    assert_tables_are(ROOT / "docs" / "validate.md", re.compile(r"\| VAL-\d\d \|"), [rows])
+    assert_tables_are(
+        ROOT / "docs" / "reference" / "validate.md", re.compile(r"\| VAL-\d\d \|"), [rows]
+    )
 
 
 def test_names_are_one_each_and_refusals_are_errors() -> None:

@@ -1,4 +1,4 @@
-"""What an adapter is written with, for authors of adapters: ``docs/adapters.md``.
+"""What an adapter is written with, for authors of adapters: ``docs/how-to/adapters.md``.
 
 Whatever is named here stays; everything else below ``simkit.adapters`` is simkit's own.
 """

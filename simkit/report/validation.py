@@ -4,7 +4,7 @@
 
     {"simkit": "0.1.0",              the version that checked
      "problems": [                   in the order of files and lines
-       {"code", "name",              as in docs/validate.md
+       {"code", "name",              as in docs/reference/validate.md
         "severity",                  E or W
         "file", "line", "column",    0 where an error has no place
         "at",                        the path inside the document

@@ -1,4 +1,4 @@
-"""For authors of adapters: a suite that holds any adapter to the rules of ``docs/adapters.md``.
+"""For authors of adapters: a suite that tests the rules of ``docs/how-to/adapters.md``.
 
 ::
 

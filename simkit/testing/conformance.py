@@ -1,4 +1,4 @@
-"""A suite that an author subclasses: an adapter against the rules of ``docs/adapters.md``."""
+"""A suite that an author subclasses: an adapter and the rules of ``docs/how-to/adapters.md``."""
 
 from __future__ import annotations
 

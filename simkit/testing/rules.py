@@ -15,7 +15,7 @@ FILE: Final = Path(__file__).with_name("rules.yaml")
 
 
 class ConformanceRule(msgspec.Struct, frozen=True):
-    """One rule of ``docs/adapters.md``, as a conversation that shows whether it is kept."""
+    """One rule of ``docs/how-to/adapters.md``, as a conversation that shows whether it is kept."""
 
     rule: str
     """Its name."""

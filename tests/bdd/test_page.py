@@ -1,4 +1,4 @@
-"""docs/bdd.md: its feature runs, and its tables are those of the phrases."""
+"""docs/how-to/bdd.md: its feature runs, and its tables are those of the phrases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.plugins import OTHERS_OFF
 from tests.test_docs import blocks, write_files
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs" / "bdd.md"
+PAGE = ROOT / "docs" / "how-to" / "bdd.md"
 REFERENCE = "# Reference\n"
 
 

@@ -76,7 +76,7 @@ def test_log_records_count_from_the_scenarios_start() -> None:
 
 @pytest.mark.parametrize("name", NOT_HELD)
 def test_what_is_not_held_is_documented(name: str) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "real-code.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "real-code.md"
 
     assert f"`{name}`" in page.read_text(encoding="utf-8").partition("*Not answered*")[2]
 

@@ -1,4 +1,4 @@
-"""docs/adapters.md: its example keeps the rules, each of its hooks is needed, its names exist."""
+"""docs/how-to/adapters.md: its example keeps the rules, and needs each of its hooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simkit.testing import AdapterConformance
 from simkit.testing.rules import APPLICATIONS, rules
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "adapters.md").read_text(encoding="utf-8")
 FILES = {
     name: text for text, name in re.findall(r"^```python\n(# (\S+)\n.*?)^```$", PAGE, re.M | re.S)
 }

@@ -1,4 +1,4 @@
-"""The adapter for the Agent Development Kit keeps the rules of docs/adapters.md."""
+"""The adapter for the Agent Development Kit keeps the rules of docs/how-to/adapters.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adapter for LangGraph keeps the rules of docs/adapters.md."""
+"""The adapter for LangGraph keeps the rules of docs/how-to/adapters.md."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     """Check scenario and pipeline files without running them.
 
     PATH is a file or a folder (default: scenarios). All files are checked; of what keeps a document
-    from running, the first is printed. Codes are explained in docs/validate.md; a document turns
-    one off with a reason: `lints: {VAL-14: kept for the next release}`.
+    from running, the first is printed. docs/reference/validate.md explains the codes; a document
+    turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
     """
     # Imported here because `simkit validate --help` must not load what reads files.
     from simkit import __version__
