@@ -49,8 +49,8 @@ def rows_for(hears: Callable[[], LoopListener | None]) -> list[Row]:
         (*compat.LOOP_STOPS, _stopped(hears)),
         (*compat.WRITES_ARE_SAVED, _saved(hears)),
         (*compat.WRITES_ARE_KNOWN, _known(hears)),
-        (*compat.LOOP_BEGINS, _begun),
-        (*compat.STEP_ENDS, _stepped),
+        (*compat.LOOP_BEGINS, _record_first_channels),
+        (*compat.STEP_ENDS, _record_channels_after_step),
     ]
 
 
@@ -99,7 +99,7 @@ def _known(hears: Callable[[], LoopListener | None]) -> Wrapper:
     return wrapper
 
 
-def _begun(before: Replacement) -> Replacement:
+def _record_first_channels(before: Replacement) -> Replacement:
     def begin_loop(self: Any, **options: Any) -> Any:
         result = before(self, **options)
         _tell_channels(self, True)
@@ -108,7 +108,7 @@ def _begun(before: Replacement) -> Replacement:
     return begin_loop
 
 
-def _stepped(before: Replacement) -> Replacement:
+def _record_channels_after_step(before: Replacement) -> Replacement:
     def after_tick(self: Any) -> None:
         try:
             before(self)
