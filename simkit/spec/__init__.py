@@ -1,1 +1,1 @@
-"""What users write: scenarios, pipelines, and the checks of both."""
+"""Files that users write: scenarios, pipelines, and the checks of both."""

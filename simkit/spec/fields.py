@@ -1,4 +1,4 @@
-"""What users write, as frozen pydantic models: one clear error with its place; JSON Schema out."""
+"""Base of file models: frozen pydantic models, one clear error with its place, and JSON Schema."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath, text_of
 
 ANYTHING: Final = ("",)
-"""What is known where nobody can say beforehand: the names in somebody's own code."""
+"""The known names where simkit cannot know them, such as names in user code."""
 MATCHER_SCHEMA: Final[Mapping[str, Any]] = {"x-matcher": True}
-"""Stands for a matcher's JSON Schema until it is put in: pydantic follows no foreign ``$ref``."""
+"""Placeholder for a matcher's JSON Schema, replaced later: pydantic follows no foreign ``$ref``."""
 
 
 _KNOWN: Final[dict[type, tuple[str, ...]]] = {}
-"""A model's keys, looked up for every mapping that is read."""
+"""The keys of each model, looked up for every mapping that is read."""
 
 
 class YamlModel(BaseModel):
     """The base of everything that a user writes: frozen, and strict about keys.
 
-    Keys that start with ``x-`` are the author's and are not looked at.
+    Keys that start with ``x-`` belong to the author and are ignored.
     """
 
     model_config = ConfigDict(
@@ -56,11 +56,11 @@ class YamlModel(BaseModel):
     )
 
     noun: ClassVar[str] = "key"
-    """What an unknown key is called in messages."""
+    """The name of an unknown key in messages."""
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
-        """The keys that may stand here, sorted."""
+        """Return the valid keys, sorted."""
         return tuple(sorted(f.alias or name for name, f in cls.model_fields.items()))
 
     @model_validator(mode="before")
@@ -124,7 +124,7 @@ def _descriptions(model: type[YamlModel]) -> dict[str, str]:
 
 
 class Choice(YamlModel):
-    """What has exactly one of its keys; ``one_key`` holds it to that."""
+    """A model with exactly one of its keys; ``one_key`` checks that."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -176,9 +176,9 @@ def _as_matcher(value: Any) -> Any:
 
 
 def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidator:
-    """Return what refuses a matcher that can hold of no value of a kind.
+    """Return the validator that rejects a matcher that can never hold for a kind of value.
 
-    Values of the type ``alone`` are short for another matcher where they are the whole claim.
+    A value of a type in ``alone`` is short for another matcher if it is the whole claim.
     """
 
     def of_kind(value: Any) -> Any:
@@ -197,7 +197,7 @@ def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidat
 def _as_schema(value: Any) -> Any:
     if isinstance(value, str):
         return _as_function(value)
-    # Whoever knows the pipeline's `schemas` holds it against them.
+    # Code that knows the pipeline's `schemas` checks it.
     if _refers_by_name(value):
         return value
     try:
@@ -208,7 +208,7 @@ def _as_schema(value: Any) -> Any:
 
 
 def _refers_by_name(schema: Any) -> bool:
-    """Report whether a schema refers to one that has a name, as ``{$ref: Name}`` does."""
+    """Return whether a schema refers to a named one, as ``{$ref: Name}`` does."""
     if isinstance(schema, list):
         return any(_refers_by_name(inner) for inner in schema)
     if not isinstance(schema, dict):
@@ -220,7 +220,7 @@ def _refers_by_name(schema: Any) -> bool:
 
 
 def is_function_name(text: str) -> bool:
-    """Report whether a text is ``module:function``."""
+    """Return whether a text is ``module:function``."""
     return FUNCTION_NAME.fullmatch(text) is not None
 
 
@@ -256,13 +256,14 @@ def _refusal(fault: _Fault) -> PydanticCustomError:
 
 
 FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[A-Za-z_]\w*")
-"""A module's name need not be Python's: folders such as ``01_intro`` can be imported by name."""
+"""The pattern of ``module:function``. Modules need not be Python names: folders such as
+``01_intro`` can be imported by name."""
 FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
 TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]
-"""A position that holds text: numbers and booleans keep their source text."""
+"""A text; numbers and booleans keep their source text."""
 Template = Annotated[Any, BeforeValidator(_as_template), WithJsonSchema({})]
-"""Any value; ``${…}`` inside it are references."""
+"""Any value, with ``${…}`` references in it."""
 AS_MATCHER: Final = WithJsonSchema(dict(MATCHER_SCHEMA))
 MatcherValue = Annotated[Any, BeforeValidator(_as_matcher), AS_MATCHER]
 SchemaValue = Annotated[
@@ -270,7 +271,7 @@ SchemaValue = Annotated[
     BeforeValidator(_as_schema),
     WithJsonSchema({"anyOf": [{"type": ["object", "boolean"]}, FUNCTION_SCHEMA]}),
 ]
-"""A JSON Schema, the name of one as ``{$ref: Name}``, or ``module:Model``."""
+"""A JSON Schema, a named one as ``{$ref: Name}``, or ``module:Model``."""
 FunctionName = Annotated[
     str,
     BeforeValidator(_as_function),
@@ -292,7 +293,7 @@ Number = Annotated[
 
 
 class OrText:
-    """Marks a model that may be written as a text alone; its JSON Schema says so."""
+    """Marker of a model that may be written as a plain text; its JSON Schema shows that."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
@@ -323,7 +324,7 @@ def _as_number(value: Any) -> Any:
 
 
 def shown_value(value: Any) -> str:
-    """A value as messages show it: texts in backquotes, lists and mappings by their kind."""
+    """Return a value for messages: texts in backquotes, lists and mappings by their kind."""
     if isinstance(value, str):
         return f"the text `{value}`" if value else "an empty text"
     return text_of(value) or _kind(value)
@@ -332,15 +333,15 @@ def shown_value(value: Any) -> str:
 def refuse(
     problem: str, known: tuple[str, ...] = (), word: str = "", advice: str = "", at: SourcePath = ()
 ) -> Exception:
-    """The exception that a validator raises to refuse a value with one sentence.
+    """Return the exception with which a validator rejects a value in one sentence.
 
-    ``at`` is where in the value the fault stands.
+    ``at`` is the path of the error in the value.
     """
     return _refusal(_Fault(at, problem, word, known, advice))
 
 
 def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...] = ()) -> None:
-    """Reject a mapping unless it has exactly one of ``known``, and beside it only ``also``."""
+    """Reject a mapping unless it has exactly one key of ``known`` and otherwise only ``also``."""
     keys = [key for key in value if key in known]
     for key in value:
         if key not in known and key not in also and not key.startswith("x-"):
@@ -365,7 +366,7 @@ def require(
     key: bool = False,
 ) -> None:
     """Raise SourceError for the word at ``path``, or for the key there, if it is not known."""
-    # Asked of what is given, since a copy for each word would cost the square of their number.
+    # A copy for each word would cost the square of their number.
     if known is ANYTHING or (isinstance(known, Container) and word in known):
         return
     known = tuple(dict.fromkeys(known))
@@ -377,7 +378,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 class _Fault(NamedTuple):
-    """The first thing wrong with a value: where in it, and what."""
+    """The first error of a value: its path and its text."""
 
     path: SourcePath
     problem: str
@@ -388,13 +389,13 @@ class _Fault(NamedTuple):
 
 
 def validated(model: type[AnyModel], document: Document) -> AnyModel:
-    """Return the document as the model; raise SourceError for the first thing wrong with it."""
+    """Return the document as the model; raise SourceError for the first error."""
     note_secrets(document.data)
     return validated_at(model, document.data, document, ())
 
 
 def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
-    """Return a value that stands at a path of a document as the model, as `validated` does."""
+    """Return the value at a path of a document as the model, as `validated` does."""
     try:
         return model.model_validate(value)
     except ValidationError as problem:
@@ -403,7 +404,7 @@ def validated_at(model: type[AnyModel], value: Any, document: Document, at: Sour
 
 
 def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
-    """Return a part of what a validator was given as a model; ``at`` is where it stands there."""
+    """Return a part of a validator's value as a model; ``at`` is the path of the part."""
     try:
         return model.model_validate(value)
     except ValidationError as problem:
@@ -436,7 +437,10 @@ def _fault(problem: ValidationError, data: Any) -> _Fault:
 
 
 def _rank(kind: str) -> int:
-    """Unknown keys first: a misspelt key is often the reason for a missing one."""
+    """Return the rank of an error; unknown keys come first.
+
+    A typo often explains a missing key.
+    """
     return 0 if kind == "unknown_key" else 1
 
 
@@ -446,7 +450,7 @@ _ADDED: Final = {
     "pipeline": "Name a pipeline of this file, or a `*.pipeline.yaml` file beside it.",
     "turns": "Write what the user says: `turns: [{user: Hello}]`.",
 }
-"""What to do where a key is missing, if that can be said without knowing the file."""
+"""Advice for a missing key that is true for any file."""
 
 _LISTED: Final = "Write `- ` before each item, or brackets around all: `[…]`."
 
@@ -463,7 +467,10 @@ _PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
 
 
 def _path_in(data: Any, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The steps of pydantic's location that exist in the data: it also names union members."""
+    """Return the steps of pydantic's location that exist in the data.
+
+    Pydantic also names union members.
+    """
     path: list[int | str] = []
     for step in loc:
         if _has(data, step):
@@ -479,7 +486,7 @@ def _has(data: Any, step: int | str) -> bool:
 
 
 def json_schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
-    """Return the model's JSON Schema (draft 2020-12), matchers included."""
+    """Return the model's JSON Schema (draft 2020-12), with matchers."""
     schema: dict[str, Any] = _finished(model.model_json_schema(by_alias=True))
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = title

@@ -1,4 +1,4 @@
-"""The lints by name: what each holds, how bad it is when it does not, and what to do then."""
+"""Catalogue of lints: name, severity, rule, and what to do about a finding."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import msgspec
 
 
 class LintEntry(msgspec.Struct, frozen=True, gc=False):
-    """One lint, as the catalogue and the reports print it."""
+    """One lint in the catalogue and the reports."""
 
     severity: Literal["E", "W"]
-    """E fails the scenario, W is a warning."""
+    """``E`` fails the scenario, ``W`` is a warning."""
     name: str
     rule: str
     fix: str
     fix_in_code: str = ""
-    """What to do where the pipeline is code, if ``fix`` speaks of what only files declare."""
+    """What to do if the pipeline is code; empty if ``fix`` fits code too."""
 
     def advice(self, is_code: bool) -> str:
-        """Return what to do about a pipeline that is code, or that a file declares."""
+        """Return what to do, for a pipeline that is code or for a declared one."""
         return (self.fix_in_code if is_code else "") or self.fix
 
 

@@ -1,4 +1,4 @@
-"""What ``simkit validate`` finds, by code: the rule, how bad a breach is, and what to do then."""
+"""Catalogue of ``simkit validate``: findings by code, with rule, severity and what to do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSALS: Final[Mapping[str, LintEntry]] = {
         "Take one of the two back, as the message says.",
     ),
 }  # fmt: skip
-"""Why a file cannot run. They cannot be turned off."""
+"""Errors that keep a file from running. They cannot be turned off."""
 
 FINDINGS: Final[Mapping[str, LintEntry]] = {
     "VAL-10": LintEntry(
@@ -106,6 +106,6 @@ FINDINGS: Final[Mapping[str, LintEntry]] = {
         "Remove the entry, or name the place as the finding does.",
     ),
 }  # fmt: skip
-"""What is odd about files that could run. A file turns one off with a reason, under ``lints``."""
+"""Flaws of files that could run. A file turns one off with a reason, under ``lints``."""
 
 CODES: Final[Mapping[str, LintEntry]] = {**REFUSALS, **FINDINGS}

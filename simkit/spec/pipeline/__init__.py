@@ -1,1 +1,1 @@
-"""What a declarative pipeline says, as values."""
+"""Declared pipelines, as values."""

@@ -1,4 +1,4 @@
-"""Who takes part in a pipeline: under which name, with which tools and sections, reached how."""
+"""Agents of a pipeline: their names, tools, sections, and how control reaches them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.recipe import items_of
 
 RUN_SECTION: Final = "run"
-"""What the run itself has said and heard."""
+"""The section with the agent run's own messages."""
 SUMMARY_SECTIONS: Final = ("instructions", "summary", "history")
-"""What an agent reads that summarises for another."""
+"""The sections of an agent that summarizes for another."""
 
 
 ResultT = TypeVar("ResultT")
@@ -26,7 +26,7 @@ ParamsP = ParamSpec("ParamsP")
 def _once(
     find: Callable[Concatenate[Pipeline, ParamsP], ResultT],
 ) -> Callable[Concatenate[Pipeline, ParamsP], ResultT]:
-    """Find a thing once for each pipeline, however many scenarios ask."""
+    """Cache a function of the pipeline, however many scenarios call it."""
 
     @wraps(find)
     def value_of(pipeline: Pipeline, /, *args: ParamsP.args, **kwargs: ParamsP.kwargs) -> ResultT:
@@ -37,7 +37,7 @@ def _once(
 
 @_once
 def members_of(pipeline: Pipeline) -> dict[str, str]:
-    """Return the name under which each participant runs, with that of its definition.
+    """Return the agents by the names under which they run, with the names of their definitions.
 
     In a graph, a node's id is the agent's name everywhere.
     """
@@ -51,7 +51,7 @@ def members_of(pipeline: Pipeline) -> dict[str, str]:
 
 @_once
 def channels_of(pipeline: Pipeline) -> tuple[str, ...]:
-    """Return the channels' names; the conversation is one, declared or not."""
+    """Return the names of the channels; the conversation is one, declared or not."""
     return tuple(dict.fromkeys((*pipeline.channels, pipeline.conversation)))
 
 
@@ -64,7 +64,7 @@ def spoken_channels(pipeline: Pipeline) -> frozenset[str]:
 
 
 def ways_of(pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
-    """The declared ways from agent to agent: a graph's edges, a supervisor's steps."""
+    """Return the declared transitions between agents: a graph's edges, a supervisor's steps."""
     flow = pipeline.flow
     if flow.graph is not None:
         return tuple((edge.from_, edge.to) for edge in flow.graph.edges)
@@ -90,7 +90,7 @@ def sections_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
 
 @_once
 def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
-    """Return the agents that summarise another's history."""
+    """Return the agents that summarize another's history."""
     return frozenset(
         item.history.summary
         for name in pipeline.agents
@@ -101,9 +101,9 @@ def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
 
 @_once
 def startable(pipeline: Pipeline) -> frozenset[str]:
-    """Return the participants that the flow can start, directly or through others.
+    """Return the agents that the flow can start, directly or through others.
 
-    Where the file does not say whom a turn starts with, that is all of them.
+    If the file does not say which agents start a turn, return all of them.
     """
     everybody = frozenset(members_of(pipeline))
     starts = _starts(pipeline)
@@ -120,8 +120,7 @@ def startable(pipeline: Pipeline) -> frozenset[str]:
 
 
 def hands_over(pipeline: Pipeline, definition: str) -> bool:
-    """Return whether an agent's model may pass control at all; `handoffs: []`, if written, says
-    no."""
+    """Return whether an agent's model may pass control at all; `handoffs: []` forbids it."""
     is_written = "handoffs" in pipeline.agents[definition].model_fields_set
     is_written = is_written or pipeline.defaults.handoffs is not None
     return bool(pipeline.of_agent(definition, "handoffs")) or not is_written
@@ -137,7 +136,7 @@ def _targets(pipeline: Pipeline, source: str) -> Iterator[str]:
 
 
 def _starts(pipeline: Pipeline) -> set[str] | None:
-    """Return the agents that the flow itself starts; None where it does not say."""
+    """Return the agents that the flow itself starts; None if the file does not say."""
     flow = pipeline.flow
     if flow.handoffs is not None:
         return _constant_names(flow.handoffs.start)
@@ -154,7 +153,7 @@ def _constant_names(value: Any) -> set[str] | None:
 
 
 def names_in(value: Any) -> list[str]:
-    """Return the agents of a route that no reference decides."""
+    """Return the agents of a route that are written without a reference."""
     if isinstance(value, Mapping):
         value = value.get("parallel", ())
     values = value if isinstance(value, (list, tuple)) else [value]
@@ -162,7 +161,7 @@ def names_in(value: Any) -> list[str]:
 
 
 def _named_by_output(pipeline: Pipeline, decider: str, route: Any) -> set[str] | None:
-    """Return what the decider's output schema allows at the route's path; None if anything."""
+    """Return the values that the decider's output schema allows at the route's path, or None."""
     references = references_in(route)
     if (
         len(references) != 1

@@ -1,4 +1,4 @@
-"""The shape of a graph: where it starts, what reaches what, and that every way leads on."""
+"""The shape of a graph: its start, reachability, and that every node has a way out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from simkit.spec.pipeline.model import Edge, GraphFlow
 
 AT: Final[SourcePath] = ("flow", "graph")
 ELSE: Final = "else"
-"""The label that is taken where no other matches."""
+"""The label of the edge that is taken if no other matches."""
 
 
 class GraphCheck:
-    """Holds a graph whose names are known against what its roles promise."""
+    """Checks of a graph against the roles of its nodes; its names are already checked."""
 
     def __init__(self, graph: GraphFlow, document: Document) -> None:
         self._graph, self._document = graph, document
@@ -22,7 +22,7 @@ class GraphCheck:
             self._out[edge.from_].append((place, edge))
 
     def check(self) -> None:
-        """Raise SourceError for what it lacks, or the first thing that could not run."""
+        """Raise SourceError for missing parts, or for the first thing that could not run."""
         lacks = self._lacks()
         if len(lacks) > 1:
             advice = "\n  ".join(f"- {lack}" for lack in lacks)
@@ -45,8 +45,7 @@ class GraphCheck:
         return self._document.error((*AT, *path), problem, advice=advice, key=is_key)
 
     def _lacks(self) -> list[str]:
-        """Describe what a graph needs that was drawn in part: a start, and ways between all
-        nodes."""
+        """Describe what an incomplete graph needs: a start, and edges between all nodes."""
         nodes = self._graph.nodes
         reached = {edge.to for edge in self._graph.edges}
         starts = [name for name, node in nodes.items() if node.start]
@@ -116,7 +115,7 @@ class GraphCheck:
             )
 
     def _check_twice(self, ways: list[tuple[int, Edge]]) -> None:
-        """Reject an edge that is there twice: a split would take both."""
+        """Reject a duplicate edge: a split would take both."""
         first_places: dict[tuple[str, str | None], int] = {}
         for place, edge in ways:
             first = first_places.setdefault((edge.to, edge.label), place)

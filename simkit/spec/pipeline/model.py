@@ -42,10 +42,10 @@ BUILT_IN_COUNTER: Final = "chars/4"
 
 
 class AppendOptions(YamlModel):
-    """How much an appending channel keeps."""
+    """The size of an appending channel."""
 
     last: Positive
-    """The number of newest items it keeps."""
+    """The number of newest items that it keeps."""
 
 
 class ReducerSpec(Choice):
@@ -53,7 +53,7 @@ class ReducerSpec(Choice):
 
     noun: ClassVar[str] = "reducer"
     append: AppendOptions | None = None
-    """Appends, and keeps the last items only."""
+    """Appends, and keeps only the last items."""
     merge: Literal["deep"] | None = None
     """Merges mapping by mapping."""
 
@@ -92,71 +92,71 @@ class Channel(YamlModel):
     scope: Literal["agent_run", "turn", "session", "project", "global"] = "session"
     """How long it lives."""
     default: Any = None
-    """What it begins as; without it the reducer's empty value."""
+    """The initial value; without it, the reducer's empty value."""
     schema_: SchemaValue = Field(default=None, alias="schema")
-    """JSON Schema of the value."""
+    """The JSON Schema of the value."""
 
     @property
     def reducer_name(self) -> str:
-        """The reducer's name as the trace writes it."""
+        """Return the reducer's name as in the trace."""
         if isinstance(self.reducer, ReducerSpec):
             return "append" if self.reducer.append else "merge_deep"
         return self.reducer
 
     @property
     def last(self) -> int:
-        """How many items an append keeps; 0 keeps all."""
+        """Return the number of items that an append keeps; 0 keeps all."""
         spec = self.reducer
         return spec.append.last if isinstance(spec, ReducerSpec) and spec.append else 0
 
 
 class Rule(YamlModel):
-    """Writes that happen if something holds."""
+    """Writes that happen if a condition holds."""
 
     when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
-    """Matched against the root; without it the rule always holds."""
+    """Condition on the root; without it the rule always applies."""
     writes: dict[str, Template]
-    """Channel to what is written."""
+    """Channel to the value to write."""
 
 
 class Agent(YamlModel):
-    """A named participant with instructions, tools and allowed handoffs."""
+    """A named agent with instructions, tools and allowed handoffs."""
 
     instructions: TextValue = ""
-    """What the model is told first."""
+    """The system instructions for the model."""
     tools: tuple[str, ...] = ()
     """The tools it may call."""
     handoffs: tuple[str, ...] = ()
     """The agents it may pass control to."""
     input: SchemaValue = None
-    """JSON Schema of its input."""
+    """The JSON Schema of its input."""
     output: SchemaValue = None
-    """JSON Schema of its output; `{$ref: Name}` names one under `schemas`."""
+    """The JSON Schema of its output; `{$ref: Name}` names one under `schemas`."""
     parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] = "auto"
-    """How a reply's text becomes the output; auto: a JSON object or array is that value;
-    json_or_text: a number, a text in quotes, true, false and null are, too."""
+    """How a reply's text becomes the output. `auto`: a JSON object or array is parsed.
+    `json_or_text`: also numbers, quoted texts, true, false and null."""
     returns: Literal["reply", "tool_output"] = "reply"
     """`tool_output`: the tool's result is the output, without another model call."""
     function: FunctionName | None = None
-    """A Python function that is the agent, instead of a model."""
+    """A Python function that implements the agent, instead of a model."""
     requires: tuple[Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER], ...] = ()
-    """Facts that must be in each of its contexts."""
+    """Matchers of messages that must be in each of its contexts."""
     private: tuple[str, ...] = ()
-    """Channels that only this agent may see."""
+    """Channels that no other agent may see."""
     sees: tuple[str, ...] | None = None
-    """The agents whose messages are relevant to it; without it, everyone's."""
+    """The agents whose messages are relevant to it; without it, all agents."""
     context: Recipe | None = None
-    """What it reads, section by section."""
+    """The sections of its contexts."""
     writes: dict[str, Template] | None = None
-    """What a finished run leaves in the channels."""
+    """The values that a finished run writes to channels."""
     before: tuple[Rule, ...] | None = None
-    """The first rule that holds stands in for the model."""
+    """Rules before a run; the first one that applies replaces the model."""
     after: tuple[Rule, ...] | None = None
-    """The first rule that holds writes after the run."""
+    """Rules after a run; the first one that applies writes."""
 
 
 class Defaults(YamlModel):
-    """What agents have that do not say otherwise."""
+    """The defaults of a pipeline's agents."""
 
     context: Recipe | None = None
     """The recipe."""
@@ -171,34 +171,34 @@ class Defaults(YamlModel):
     handoffs: tuple[str, ...] | None = None
     """The handoffs."""
     sees: tuple[str, ...] | None = None
-    """Whose messages are relevant."""
+    """The agents whose messages are relevant."""
     parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] | None = None
-    """How replies are read."""
+    """How replies are parsed."""
     returns: Literal["reply", "tool_output"] | None = None
     """What a run returns."""
 
 
 class Tool(YamlModel):
-    """Something an agent may call."""
+    """A tool that agents may call."""
 
     description: TextValue | None = None
-    """What it does."""
+    """What the tool does."""
     args: SchemaValue = None
-    """JSON Schema of the arguments."""
+    """The JSON Schema of the arguments."""
     returns: SchemaValue = None
-    """JSON Schema of the result."""
+    """The JSON Schema of the result."""
     function: FunctionName | None = None
-    """The real function; a scenario's `tool_results` stands in for it."""
+    """The real function; a scenario's `tool_results` replaces it."""
     reads: str | None = None
-    """A channel that the tool looks into: its call `{path: "a.b[0]"}` is answered with what stands
-    there, in the state that the run sees."""
+    """A channel that the tool reads: its call `{path: "a.b[0]"}` returns the value at that path,
+    in the state that the run sees."""
 
 
 class Query(YamlModel):
-    """What a handoff's query may be."""
+    """Limits on a handoff's query."""
 
     max_chars: Positive
-    """The most characters."""
+    """The largest number of characters."""
 
 
 def _names(value: Any) -> Any:
@@ -213,7 +213,7 @@ HistoryPolicy = Annotated[
 
 
 class Contract(YamlModel):
-    """The schema and rules of one handoff type between agents."""
+    """The schema and the rules of one type of handoff between agents."""
 
     from_: Annotated[
         tuple[str, ...],
@@ -228,30 +228,30 @@ class Contract(YamlModel):
     type: str = "handoff"
     """The handoff's type."""
     mode: Literal["transfer", "delegate", "replace"] = "transfer"
-    """delegate comes back to the source; replace and transfer do not."""
+    """`delegate` returns to the source; `replace` and `transfer` do not."""
     payload: SchemaValue = None
-    """JSON Schema of the payload."""
+    """The JSON Schema of the payload."""
     rules: tuple[Annotated[Any, matcher_of(kinds.HANDOFF), AS_MATCHER], ...] = ()
     """Matchers that the handoff (`from, to, type, query, payload`) must satisfy."""
     query: Query | None = None
-    """What the query may be."""
+    """Limits on the query."""
     writes: dict[str, Template] | None = None
-    """What a handoff that is made leaves in the channels, before its target starts."""
+    """The values that the handoff writes to channels before its target starts."""
     carries: tuple[str, ...] | None = None
     """The only channels that the target can read."""
     history: HistoryPolicy = "all"
-    """What of the conversation travels: `all`, `none`, `filters` (without tool traffic and
-    intermediate messages), or a list of filters."""
+    """The part of the conversation that the target sees: `all`, `none`, `filters` (without tool
+    traffic and intermediate messages), or a list of filters."""
     on_invalid: Literal["reject", "stop", "retry"] = "reject"
-    """What happens when the handoff breaks the contract."""
+    """What happens if the handoff breaks the contract."""
     timeout_ms: Positive | None = None
-    """The longest the target may take, in virtual time."""
+    """The longest time that the target may take, in virtual milliseconds."""
     depth_max: Positive | None = None
-    """The most handoffs in a chain that may lead to the target."""
+    """The largest number of handoffs in a chain to the target."""
 
 
 class RouterFlow(YamlModel):
-    """One agent decides who runs."""
+    """A flow in which one agent chooses the agents that run."""
 
     decide: str
     """The agent whose output names them."""
@@ -260,36 +260,36 @@ class RouterFlow(YamlModel):
 
 
 class Node(YamlModel):
-    """A place in a graph."""
+    """A node of a graph; it runs one agent."""
 
     agent: str | None = None
-    """The agent's definition; without it, the one of the node's name."""
+    """The agent's definition; without it, the definition with the node's name."""
     role: Literal["linear", "decision", "split", "merge"] = "linear"
-    """What the node does with its edges."""
+    """How the node uses its edges."""
     start: Flag = False
-    """The turn begins here."""
+    """Whether turns begin here."""
     exit: Flag = False
-    """The turn may end here."""
+    """Whether turns may end here."""
 
 
 class Edge(YamlModel):
-    """A way between two nodes."""
+    """An edge between two nodes."""
 
     from_: str = Field(alias="from")
-    """The node it leaves."""
+    """The source node."""
     to: str
-    """The node it reaches."""
+    """The target node."""
     label: TextValue | None = None
-    """What a decision must say for it."""
+    """The label that a decision must name."""
 
 
 class RouteBy(YamlModel):
-    """How a decision is compared with labels."""
+    """How a decision selects labels."""
 
     equals: Template = None
-    """The label is this value."""
+    """Selects the label that equals this value."""
     contains: Template = None
-    """The label occurs in this value."""
+    """Selects the labels that occur in this value."""
 
 
 class GraphFlow(YamlModel):
@@ -298,7 +298,7 @@ class GraphFlow(YamlModel):
     nodes: dict[str, Node]
     """The nodes by id."""
     edges: tuple[Edge, ...]
-    """The ways between them."""
+    """The edges between them."""
     route_by: RouteBy | None = None
     """How decisions choose an edge."""
 
@@ -307,23 +307,23 @@ class Goal(YamlModel):
     """An ordered list of agents and their tasks."""
 
     description: TextValue = ""
-    """What it is for."""
+    """The purpose of the goal."""
     steps: tuple[dict[str, TextValue], ...]
     """Agent to task, in order."""
 
 
 class SupervisorFlow(YamlModel):
-    """Goals that a supervisor works off."""
+    """A flow in which a supervisor works through goals."""
 
     goals: dict[str, Goal]
     """The goals by id."""
 
 
 class HandoffsFlow(YamlModel):
-    """Agents pass control to each other."""
+    """A flow in which agents pass control to each other."""
 
     start: Template
-    """The agent that a turn starts with: a name or a reference."""
+    """The agent that starts each turn: a name or a reference."""
 
 
 def _flow(value: Any) -> Any:
@@ -344,25 +344,25 @@ class Flow(Choice):
     graph: GraphFlow | None = None
     """Nodes and edges."""
     supervisor: SupervisorFlow | None = None
-    """Goals worked off in order."""
+    """Goals, worked through in order."""
     handoffs: HandoffsFlow | None = None
-    """Agents decide themselves."""
+    """Agents pass control themselves."""
 
     @property
     def kind(self) -> str:
-        """Which of them it is."""
+        """Return the name of the flow that is set."""
         return next(kind for kind in FLOWS if getattr(self, kind) is not None)
 
 
 class Limits(YamlModel):
-    """The most of everything that repeats; reaching one is a finding, never a hang."""
+    """Limits of everything that repeats; reaching one is a finding, so that nothing hangs."""
 
     agent_runs_per_turn: Positive = 20
-    """Activations of agents in one turn."""
+    """Agent runs in one turn."""
     handoffs_per_turn: Positive = 8
     """Handoffs requested in one turn."""
     model_calls_per_run: Positive = 8
-    """Model calls of one activation."""
+    """Model calls of one agent run."""
     turns: Positive = 1000
     """Turns of a scenario."""
     virtual_ms: Positive = 3_600_000
@@ -405,9 +405,9 @@ class Pipeline(YamlModel):
     pipeline: TextValue
     """The pipeline's name."""
     channels: dict[str, Channel] = Field(default_factory=dict)
-    """Every piece of state."""
+    """The channels by name."""
     defaults: Defaults = Field(default_factory=Defaults)
-    """What every agent has that does not say otherwise."""
+    """Values for agents that do not set them."""
     schemas: dict[str, SchemaValue] = Field(default_factory=dict)
     """JSON Schemas by name."""
     agents: Annotated[dict[str, Agent], Field(min_length=1)]
@@ -415,30 +415,30 @@ class Pipeline(YamlModel):
     tools: dict[str, Tool] = Field(default_factory=dict)
     """The tools by name."""
     models: Models = Field(default_factory=dict)
-    """Agent, or `default`, to the model that is asked where a scenario has no reply lines but a
-    `cassette:`."""
+    """Agent, or `default`, to the real model that is called if a scenario has a `cassette:` and
+    no reply lines."""
     contracts: tuple[Contract, ...] = ()
-    """The handoff types."""
+    """The types of handoff."""
     flow: Annotated[Flow, BeforeValidator(_flow)]
-    """How control moves."""
+    """How control moves between agents."""
     limits: Limits = Field(default_factory=Limits)
-    """The most of everything that repeats."""
+    """Limits of everything that repeats."""
     conversation: str = "messages"
-    """The channel that gets the user's message when a turn starts."""
+    """The channel to which each turn's user message is written."""
     tokens: Tokens = Field(default_factory=Tokens)
     """How budgets and claims count tokens."""
     lints: Waivers = Field(default_factory=dict)
-    """Findings of `simkit validate` that are turned off for this document, each with the reason:
-    altogether, or by place."""
+    """Findings of `simkit validate` that are turned off for this document, each with a reason:
+    everywhere, or by place."""
     store: Literal["memory", "sqlite"] | None = None
-    """Where checkpoints are saved after every agent run and turn; without it, only where a scenario
-    restarts (then in SQLite)."""
+    """Where checkpoints are saved after every agent run and turn; without it, only before a
+    restart (then in SQLite)."""
 
     _memo: dict[tuple[Any, ...], Any] = PrivateAttr(default_factory=dict)
 
     def remembered(self, key: tuple[Any, ...], find: Callable[[], Remembered]) -> Remembered:
-        """Return what follows from the pipeline alone, found once for all its scenarios."""
-        # Through the attribute itself pydantic takes longer than most of what is remembered.
+        """Return a value that depends on the pipeline alone, computed once."""
+        # Access through the attribute takes pydantic longer than most of these computations.
         memo = (self.__pydantic_private__ or {})["_memo"]
         if key not in memo:
             memo[key] = find()
@@ -446,7 +446,7 @@ class Pipeline(YamlModel):
         return remembered_value
 
     def of_agent(self, name: str, key: str) -> Any:
-        """An agent's value for a key, or the default's; an agent's own replaces it whole."""
+        """Return an agent's value for a key, or else the default's."""
         agent = self.agents[name]
         if key in agent.model_fields_set and getattr(agent, key) is not None:
             return getattr(agent, key)
@@ -454,11 +454,11 @@ class Pipeline(YamlModel):
         return default if default is not None else getattr(agent, key)
 
     def model_of(self, name: str) -> ModelOptions | None:
-        """The model that answers for an agent; None where the file names none."""
+        """Return the real model of an agent; None if the file names none."""
         return self.models.get(name) or self.models.get(DEFAULT)
 
     def recipe_of(self, name: str) -> Recipe:
-        """An agent's recipe."""
+        """Return an agent's recipe."""
         recipe: Recipe | None = self.of_agent(name, "context")
         if recipe is not None:
             return recipe

@@ -1,4 +1,4 @@
-"""Which model answers for an agent, where no reply line does: ``openai/gpt-5-mini``."""
+"""Real models of agents that have no reply lines: ``openai/gpt-5-mini``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PROVIDERS: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
     "gemini": "gemini",
 }
-"""How a provider is named in a pipeline, and the protocol in which its models are asked."""
+"""Provider names in pipelines, and the protocol of each."""
 DEFAULT: Final = "default"
-"""The key for agents that have no model of their own."""
+"""The key for agents without a model of their own."""
 _RESERVED_SETTINGS: Final = frozenset(
     ("contents", "input", "instructions", "messages", "model", "response_format", "responseSchema",
      "responseJsonSchema", "responseMimeType", "stream", "system", "systemInstruction", "tools")
 )  # fmt: skip
-"""What requests say because the pipeline does: its messages, tools and schemas."""
+"""Settings that simkit sets itself: messages, tools and schemas."""
 
 
 def _model_name(value: Any) -> Any:
@@ -56,25 +56,25 @@ ModelName = Annotated[
 
 
 class ModelOptions(YamlModel):
-    """The model that answers for an agent, and how it is asked."""
+    """A real model for an agent, and its request settings."""
 
     noun: ClassVar[str] = "option of a model"
     model: ModelName
     """Provider and model: `openai/gpt-5-mini`. Providers: openai (chat completions),
     openai-responses, anthropic, gemini."""
     stream: Flag = False
-    """Its replies come in pieces."""
+    """Whether its replies are streamed."""
     settings: Annotated[dict[str, Any], BeforeValidator(_settings)] = Field(default_factory=dict)
-    """What its requests say beside the pipeline, by the provider's own names: `temperature: 0`."""
+    """Further settings of its requests, by the provider's own names: `temperature: 0`."""
 
     @property
     def protocol(self) -> str:
-        """The protocol in which it is asked."""
+        """Return the protocol of its requests."""
         return PROVIDERS[self.model.partition("/")[0]]
 
     @property
     def name(self) -> str:
-        """Its name, as the provider knows it."""
+        """Return its name at the provider."""
         return self.model.partition("/")[2]
 
 

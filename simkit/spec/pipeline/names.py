@@ -1,4 +1,4 @@
-"""Names in a pipeline file: each must lead somewhere."""
+"""Names in a pipeline file: each must exist."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IMPLIED_CHANNELS: Final = {
     "memories": "memories",
     "previous_agents": "agent_outputs",
 }
-"""What sections read that do not say from where."""
+"""The channels of sections that have no `from`."""
 LOG: Final = "log"
 
 
@@ -48,7 +48,7 @@ WHOLE_TEXTS: Final = ("instructions", "task", "history", "current_message")
 
 
 def check_pipeline(pipeline: Pipeline, document: Document) -> None:
-    """Raise SourceError for the first name that leads nowhere."""
+    """Raise SourceError for the first unknown name."""
     for code in pipeline.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)
     check = _Check(pipeline, document)
@@ -71,7 +71,7 @@ class _Check:
     def known(
         self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
     ) -> None:
-        """Reject a word that is none of the known ones."""
+        """Reject an unknown word."""
         known = tuple(known)
         nodes = self._nodes_of(word) if noun == "agent" and word not in known else []
         if nodes:
@@ -91,7 +91,7 @@ class _Check:
     def all_known(
         self, path: SourcePath, noun: str, words: Iterable[str] | None, known: Iterable[str]
     ) -> None:
-        """Reject the first of a list of words that is none of the known ones."""
+        """Reject the first unknown word of a list."""
         known = tuple(known)
         for place, word in enumerate(words or ()):
             self.known((*path, place), noun, word, known)
@@ -99,7 +99,7 @@ class _Check:
     # Schemas
 
     def schemas(self) -> None:
-        """Hold every schema against those that have a name."""
+        """Check the references of every schema to named schemas."""
         for path, schema in self._schemas():
             if schema is None or isinstance(schema, str):
                 continue
@@ -136,7 +136,7 @@ class _Check:
             yield ("contracts", place, "payload"), contract.payload
 
     def tools(self) -> None:
-        """Check the channels that tools look into."""
+        """Check the channels that tools read."""
         for name, tool in self.pipeline.tools.items():
             if tool.reads is None:
                 continue
@@ -156,7 +156,7 @@ class _Check:
                 )
 
     def models(self) -> None:
-        """Check for whom models are named: agents, and none that is a function."""
+        """Check that models are set only for agents that are not functions."""
         agents = self.pipeline.agents
         for name in self.pipeline.models:
             path = ("models", name)
@@ -169,7 +169,7 @@ class _Check:
     # Agents
 
     def agent(self, agent: Agent | Defaults, at: SourcePath) -> None:
-        """Check what an agent names, or what the defaults name."""
+        """Check the names in an agent, or in the defaults."""
         if "tools" in self.pipeline.model_fields_set:
             self.all_known((*at, "tools"), "tool", agent.tools, self.pipeline.tools)
         self.all_known((*at, "handoffs"), "agent", agent.handoffs, self.agents)
@@ -209,7 +209,7 @@ class _Check:
                         f"section `{item.name}` is in this recipe twice",
                         advice="Give one of them a `name:` of its own, which claims then use.",
                     )
-                # Instructions may be split; they are one claim.
+                # Instructions may be split; they are one section in claims.
                 if item.name != "instructions":
                     visited.add(item.name)
 
@@ -248,7 +248,7 @@ class _Check:
             )
 
     def _without_effect(self, inside: SourcePath, item: Item) -> None:
-        """Reject options that could do nothing, instead of passing over them."""
+        """Reject options that could have no effect."""
         options = item.options
         if item.history is not None and options.format is not None:
             raise self.document.error(
@@ -304,7 +304,7 @@ class _Check:
                 self._older_than((*at, place, "older_than"), filter.older_than)
 
     def _older_than(self, at: SourcePath, options: OlderThan) -> None:
-        """Reject an age that nothing could have, or that is of no consequence."""
+        """Reject an age that no message can have, or that has no effect."""
         if not (options.rounds or options.messages or options.tokens):
             raise self.document.error(
                 at,
@@ -318,7 +318,7 @@ class _Check:
     # Contracts
 
     def contracts(self) -> None:
-        """Check the parties and channels of each contract, and that no two are one."""
+        """Check the agents and channels of each contract, and that no two contracts are equal."""
         first_places: dict[tuple[str, str, str], int] = {}
         for place, contract in enumerate(self.pipeline.contracts):
             at: SourcePath = ("contracts", place)
@@ -367,7 +367,7 @@ class _Check:
     # Flow
 
     def flow(self) -> None:
-        """Check the names by which control moves."""
+        """Check the names in the flow."""
         flow = self.pipeline.flow
         if flow.router is not None:
             self.known(("flow", "router", "decide"), "agent", flow.router.decide, self.agents)
@@ -382,7 +382,7 @@ class _Check:
         check_references(self.document, ("flow",), self.channels)
 
     def _modes_of_ways(self) -> None:
-        """Reject a contract that would make an edge or a step come back."""
+        """Reject a contract that would make an edge or a step return to its source."""
         ways = set(ways_of(self.pipeline))
         for place, contract in enumerate(self.pipeline.contracts):
             sources = {a for a, b in ways if b == contract.to} & {*contract.from_}

@@ -1,4 +1,4 @@
-"""Recipes: the sections that make up what an agent reads, in order."""
+"""Recipes: the sections of an agent's contexts, in order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RESERVED: Final = (
     "sections", "messages", "includes", "excludes", "dropped", "left_out", "tools", "handoffs",
     "tokens", "share", "settings",
 )  # fmt: skip
-"""Claims on a context that are no sections; so no section may have these names."""
+"""Claims on a context that are no sections, so that no section may have these names."""
 
 FILTERS: Final = ("tool_messages", "tool_calls", "intermediate_ai", "handoffs")
 _HOW_TO_WRITE: Final = {
@@ -49,12 +49,12 @@ FILTERS_WITH_OPTIONS: Final = tuple(_HOW_TO_WRITE)
 
 
 class Section(YamlModel):
-    """What every section takes."""
+    """The options of all sections."""
 
     noun: ClassVar[str] = "option"
 
     name: TextValue | None = None
-    """The section's name, where its kind is used twice in one recipe."""
+    """The section's name, needed if its kind occurs twice in a recipe."""
     role: Literal["system", "user", "assistant"] | None = None
     """The role of the message it makes."""
     title: TextValue | None = None
@@ -64,9 +64,10 @@ class Section(YamlModel):
     after: TextValue | None = None
     """A text below the content."""
     when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
-    """The section is made only if this holds of the root (state, run, handoff, user, agent)."""
+    """Condition on the root (state, run, handoff, user, agent); the section is left out if it
+    does not hold."""
     preview: dict[str, Positive] | None = None
-    """Path to the number of characters of it that are shown."""
+    """Path to the number of its characters that are shown."""
     as_: Literal["messages", "text", "json"] | None = Field(default=None, alias="as")
     """How it is shown; `text` and `json` make one message of role user."""
 
@@ -76,7 +77,7 @@ class Instructions(Section):
 
 
 class AgentFilter(YamlModel):
-    """Keeps or drops messages by the agent that said them."""
+    """Keeps or drops messages by the agent that wrote them."""
 
     only: tuple[str, ...] | None = None
     """Only messages of these agents, and the user's, are kept."""
@@ -85,7 +86,7 @@ class AgentFilter(YamlModel):
 
 
 class Span(YamlModel):
-    """The newest part of a history, by the largest of what is given."""
+    """The newest part of a history, by the largest of the given limits."""
 
     rounds: Positive | None = None
     """Rounds; one starts at a user message."""
@@ -96,7 +97,7 @@ class Span(YamlModel):
 
 
 def _not_of_all(value: Any) -> Any:
-    """Reject filters that cannot be asked about one message."""
+    """Reject filters that do not work on a single message."""
     for element in value if isinstance(value, (list, tuple)) else ():
         if isinstance(element, str) and is_function_name(element):
             raise refuse(
@@ -109,11 +110,11 @@ def _not_of_all(value: Any) -> Any:
 
 
 class OlderThan(Span):
-    """What stands before the newest part of a history, and what is filtered of it."""
+    """A filter for the messages before the newest part of a history."""
 
     filters: Annotated[tuple[Filter, ...] | None, BeforeValidator(_not_of_all)] = None
-    """Applied in order to what is older, with no function of your own among them; without any, all
-    of it is dropped."""
+    """Filters for the older messages, applied in order, without functions; without filters, all
+    older messages are dropped."""
 
 
 class FilterSpec(Choice):
@@ -121,11 +122,11 @@ class FilterSpec(Choice):
 
     noun: ClassVar[str] = "filter"
     agents: AgentFilter | None = None
-    """By the agent that said a message."""
+    """By the agent that wrote a message."""
     drop: Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER] = None
-    """Messages that match, as in claims, are dropped."""
+    """Drops messages that match, as in claims."""
     older_than: OlderThan | None = None
-    """Only messages before the newest part are filtered, or dropped."""
+    """Filters, or drops, only messages before the newest part."""
 
 
 def _filter(value: Any) -> Any:
@@ -169,16 +170,16 @@ class Window(YamlModel):
 
 
 class History(Section):
-    """What was said before this run, after filters and window."""
+    """The conversation before this run, after filters and window."""
 
     from_: TextValue | None = Field(default=None, alias="from")
-    """A channel (default: the conversation), or `log` for everything that was said."""
+    """A channel (default: the conversation), or `log` for the complete log."""
     filters: tuple[Filter, ...] = ()
-    """Applied in order; what they drop is listed."""
+    """Filters, applied in order; the trace lists what they drop."""
     window: Window | None = None
     """Applied after the filters."""
     summary: str | None = None
-    """The agent that summarises what the window leaves out."""
+    """The agent that summarizes the messages that the window drops."""
 
 
 class CurrentMessage(Section):
@@ -190,7 +191,7 @@ class Input(Section):
 
 
 class Task(Section):
-    """The supervisor's words."""
+    """The supervisor's task text."""
 
 
 class Upstream(Section):
@@ -198,12 +199,12 @@ class Upstream(Section):
 
 
 class PreviousAgents(Section):
-    """What the other agents of this turn put out."""
+    """The outputs of this turn's other agents."""
 
     from_: TextValue | None = Field(default=None, alias="from")
     """The channel that holds the outputs (default `agent_outputs`)."""
     truncate: Positive | None = None
-    """The most characters of each agent's summary."""
+    """The largest number of characters of each agent's summary."""
     structured_data: Flag = True
     """Whether tool results are shown as JSON."""
 
@@ -214,9 +215,10 @@ class Shared(Section):
     from_: TextValue = Field(alias="from")
     """The channel."""
     fields: dict[str, TextValue] | None = None
-    """Label to a path into the channel's value: only what is there of these is shown."""
+    """Label to a path into the channel's value; paths without a value are left out."""
     tokens: Positive | None = None
-    """The most tokens of the JSON; lists keep their first items, texts their first characters."""
+    """The largest number of tokens of the JSON; lists keep their first items, texts their first
+    characters."""
 
 
 class HandoffSection(Section):
@@ -238,7 +240,7 @@ def _channels(value: Any) -> Any:
 
 
 class Recall(Section):
-    """Items of channels, chosen together by scope, tags, age, score and budget."""
+    """Items of channels, selected by scope, tags, age, score and budget."""
 
     from_: Annotated[
         tuple[TextValue, ...] | None,
@@ -259,7 +261,7 @@ class Recall(Section):
     ] = Field(default=None, alias="from")
     """The channel of items, or a list of channels, which are shown in this order."""
     scopes: tuple[Literal["turn", "session", "project", "global"], ...] | None = None
-    """Only items of those channels that have one of these scopes."""
+    """Only items of channels with one of these scopes."""
     tags: tuple[str, ...] | None = None
     """Only items with one of these tags."""
     since_days: Count | None = None
@@ -267,15 +269,15 @@ class Recall(Section):
     time_ranges: Template = None
     """Only items within one of these `{from, to}` ranges (ISO dates, inclusive)."""
     max: Count | None = None
-    """The most items."""
+    """The largest number of items."""
     top: Count | None = None
-    """The most items, best score first."""
+    """The largest number of items, best scores first."""
     threshold: Number | None = None
     """Only items with at least this score."""
     order: Literal["newest_first", "oldest_first", "score"] | None = None
     """The order of the items."""
     tokens: Count | None = None
-    """The most tokens of all items together."""
+    """The largest number of tokens of all items together."""
 
 
 class Notes(Recall):
@@ -287,10 +289,11 @@ class Memories(Recall):
 
 
 class Custom(Section):
-    """A section that the user's own function makes from the root."""
+    """A section that a user's function makes from the root."""
 
     function: FunctionName
-    """Gets the root (state, run, handoff, user, agent); returns a text, a value or nothing."""
+    """A function of the root (state, run, handoff, user, agent); it returns a text, a value or
+    nothing."""
 
 
 KINDS: Final[dict[str, type[Section]]] = {
@@ -317,31 +320,31 @@ class Item(YamlModel):
     instructions: Instructions | None = None
     """The agent's instructions."""
     history: History | None = None
-    """What was said before this run."""
+    """The conversation before this run."""
     current_message: CurrentMessage | None = None
     """The user's message, or the handoff's query."""
     input: Input | None = None
     """The previous node's output."""
     task: Task | None = None
-    """The supervisor's words."""
+    """The supervisor's task text."""
     upstream: Upstream | None = None
     """The runs on incoming edges."""
     previous_agents: PreviousAgents | None = None
-    """What other agents of this turn put out."""
+    """The outputs of this turn's other agents."""
     shared: Shared | None = None
     """A channel as JSON."""
     handoff: HandoffSection | None = None
     """The handoff that started the run."""
     recall: Recall | None = None
-    """Chosen items of a channel."""
+    """Selected items of a channel."""
     notes: Notes | None = None
     """Notes, newest first."""
     memories: Memories | None = None
     """Memories, best first."""
     custom: Custom | None = None
-    """The user's own section."""
+    """A section made by a user's function."""
     custom_name: str = ""
-    """The user's own section's name."""
+    """The name of that section."""
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
@@ -349,18 +352,18 @@ class Item(YamlModel):
 
     @property
     def kind(self) -> str:
-        """The section's kind."""
+        """Return the section's kind."""
         return next(key for key in self.model_fields_set if key != "custom_name")
 
     @property
     def options(self) -> Section:
-        """The section's options."""
+        """Return the section's options."""
         section: Section = getattr(self, self.kind)
         return section
 
     @property
     def name(self) -> str:
-        """The name that claims and provenance use."""
+        """Return the name of the section in claims and in the trace."""
         return self.options.name or self.custom_name or self.kind
 
     @classmethod
@@ -373,7 +376,7 @@ class Item(YamlModel):
         custom = described["properties"].pop("custom", {})
         for options in described["properties"].values():
             options.pop("default", None)
-        # The only built-in section that cannot be without options.
+        # The only built-in section that requires options.
         shared = described["properties"]["shared"]
         shared["anyOf"] = [kind for kind in shared["anyOf"] if kind != {"type": "null"}]
         described["additionalProperties"] = custom.get("anyOf", [{}])[0]
@@ -414,7 +417,7 @@ def _item(value: Any) -> Any:
 
 
 class _OrName:
-    """Adds to an item's JSON Schema that a built-in section may be a name alone."""
+    """Adds to an item's JSON Schema that a built-in section may be a plain name."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -438,11 +441,11 @@ DEFAULT_RECIPE: Final[tuple[Item, ...]] = tuple(
 )
 
 SUPERVISED_RECIPE: Final[tuple[Item, ...]] = (*DEFAULT_RECIPE, Item.model_validate({"task": {}}))
-"""The same for agents that a supervisor gives a task."""
+"""The default recipe of agents to which a supervisor gives a task."""
 
 
 def items_of(recipe: Recipe) -> list[Item]:
-    """All sections of a recipe, those inside a shared message too, in order."""
+    """Return all sections of a recipe in order, including those inside a shared message."""
     flat: list[Item] = []
     for entry in recipe:
         flat.extend(entry if isinstance(entry, tuple) else (entry,))

@@ -1,4 +1,4 @@
-"""Names in ``${…}`` and in ``when``: paths over the one root that runs, rules and sections see."""
+"""Names in ``${…}`` and in ``when``: paths over the root that runs, rules and sections see."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RUN_FIELDS: Final = (
 HANDOFF_FIELDS: Final = ("from", "to", "type", "mode", "query", "payload")
 
 _SAME_VALUE: Final = ("$not", "$either", "$all", "$in", "$exact")
-"""Operators whose matchers are held against the value that the operator is held against."""
+"""Operators whose operands are matched with the same value as the operator."""
 
 
 def check_references(document: Document, at: SourcePath, channels: tuple[str, ...]) -> None:
-    """Raise SourceError for the first reference below ``at`` that leads nowhere.
+    """Raise SourceError for the first reference below ``at`` to an unknown name.
 
-    The operands of a ``when`` are values, not templates, and are not looked at.
+    The operands of a ``when`` are values, not templates, and are skipped.
     """
     for path, text in _texts(document, at):
         try:
@@ -39,7 +39,7 @@ def check_references(document: Document, at: SourcePath, channels: tuple[str, ..
 
 
 def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple[str, ...]) -> None:
-    """Raise SourceError for the first key of a ``when`` that leads nowhere."""
+    """Raise SourceError for the first unknown key of a ``when``."""
     for path, key in keys_in(matcher, at):
         _check_path(document, path, key, key, channels, key=True)
         if key in ("state", "run", "handoff"):
@@ -49,7 +49,7 @@ def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple
 
 
 def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
-    """Yield the plain keys that a matcher asks its value for, inside ``$not`` and the like too."""
+    """Yield the plain keys of a matcher, also inside ``$not`` and the like."""
     if not isinstance(matcher, Mapping):
         return
     for key, operand in matcher.items():
@@ -64,7 +64,7 @@ def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
 
 
 def leads_to(path: str, known: Iterable[str]) -> bool:
-    """Report whether a path begins with one of the known names, which may hold dots themselves."""
+    """Return whether a path begins with one of the known names, which may contain dots."""
     if known is ANYTHING:
         return True
     return any(path == name or path.startswith((f"{name}.", f"{name}[")) for name in known)
@@ -78,7 +78,7 @@ def _check_path(
     channels: tuple[str, ...],
     key: bool = False,
 ) -> None:
-    """Reject a path over the root that leads nowhere."""
+    """Reject a path over the root with an unknown name."""
     try:
         head, *tail = (str(part) for part in parse(path))
     except ReferenceInvalid as problem:
@@ -101,7 +101,7 @@ def _check_path(
 
 
 def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
-    """Yield the texts below a place with their paths; a mapping's keys stand before its values."""
+    """Yield the texts below a place with their paths; a mapping's keys come before its values."""
     value = follow(document.data, at)
     if isinstance(value, str):
         yield at, value

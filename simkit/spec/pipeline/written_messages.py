@@ -1,4 +1,4 @@
-"""Messages as files and functions write them: `{user: …}`, or by `role`, `content` and others."""
+"""Messages in files and functions: `{user: …}`, or `role`, `content` and other fields."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from simkit.language.yaml import SourcePath
 from simkit.trace.store import canonical
 
 SHORT: Final = ("user", "assistant", "system", "developer", "human", "ai")
-"""Roles that may stand as a key, with the content as its value."""
+"""Roles that may be a key, with the content as the value."""
 FIELDS: Final = ("content", "agent", "calls", "call_id", "tool")
-"""What a message may say beside its role."""
+"""Fields of a message beside its role."""
 _OWN: Final = ("id", "turn", "section", "data")
-"""Fields that the log gives to a message, which functions see and may hand back."""
+"""Fields that the log adds to a message; functions see them and may return them."""
 _CALL_FIELDS: Final = ("id", "tool", "name", "args")
 _CALL: Final = "A call is written `{id: c1, tool: find_order, args: {order: 4711}}`."
 _MESSAGE: Final = (
@@ -26,7 +26,7 @@ _MESSAGE: Final = (
 
 
 class MessageInvalid(Exception):
-    """A value that is no message: ``args`` are its path inside the message, what, and advice."""
+    """A value is no message: ``args`` are its path inside the message, the sentence and advice."""
 
     def __init__(
         self,
@@ -47,8 +47,7 @@ class MessageInvalid(Exception):
 
 
 def is_written_message(value: Any) -> bool:
-    """Return whether a value that code or a model made is meant as a message, not as what is
-    said."""
+    """Return whether a value of code or of a model is meant as a message, not as content."""
     if not isinstance(value, Mapping):
         return False
     if "role" in value:
@@ -59,9 +58,9 @@ def is_written_message(value: Any) -> bool:
 
 
 def message_of(value: Any, agent: str | None = None) -> Message:
-    """Return the message that a value says, by ``agent`` if it names nobody else.
+    """Return the message for a value; ``agent`` wrote it if the value names no other agent.
 
-    Raises MessageInvalid for what would be lost, such as an unknown key.
+    Raise MessageInvalid for anything that would be lost, such as an unknown key.
     """
     if isinstance(value, Message):
         return value
@@ -85,7 +84,7 @@ def message_of(value: Any, agent: str | None = None) -> Message:
 
 
 def message_from(role: str, content: Any, agent: str | None) -> Message:
-    """Return a message with this content: as it is, if it is text, else as JSON."""
+    """Return a message with this content: a text as it is, any other value as JSON."""
     if isinstance(content, str):
         return Message(role, content, agent=agent)
     value = canonical(content)
@@ -150,7 +149,7 @@ def _call(value: Any, at: SourcePath) -> ToolCall:
 
 
 def without_own(value: Any) -> Any:
-    """Return a message that code hands back without the fields that the log gave it."""
+    """Return a message from code without the fields that the log had added."""
     if not isinstance(value, Mapping):
         return value
     return {key: value_ for key, value_ in value.items() if key not in _OWN}

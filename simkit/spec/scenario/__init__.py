@@ -1,1 +1,1 @@
-"""What a scenario file says, as values."""
+"""Scenario files, as values."""

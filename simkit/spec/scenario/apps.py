@@ -1,4 +1,4 @@
-"""A pipeline that is somebody's own code: where it is, how it is built, whose each call is."""
+"""Pipelines that are code: their module, their options, and the attribution of model calls."""
 
 from __future__ import annotations
 
@@ -32,19 +32,20 @@ from simkit.spec.scenario.modules import folder_with
 
 
 class StoreChannel(YamlModel):
-    """A channel that a graph keeps in its long-term store."""
+    """A channel in a graph's long-term store."""
 
     noun: ClassVar[str] = "key of a channel in a store"
     namespace: Annotated[tuple[TextValue, ...], Field(min_length=1)]
-    """Where its items are, of one `${project}` or `${session}` if it names that, or of all."""
+    """The namespace of its items; with `${project}` or `${session}` in it, one namespace each."""
     key: TextValue | None = None
-    """The key of the one item that is the channel; else the channel is the list of all items."""
+    """The key of the one item that is the channel; without it, the channel is the list of all
+    items."""
     value: str | None = None
-    """Where in what is stored the value is; else all of it is the value."""
+    """The path of the value in a stored item; without it, the whole item is the value."""
 
     @property
     def scope(self) -> Literal["session", "project", "global"]:
-        """How long it lasts: as long as what its namespace names."""
+        """Return the scope that the namespace implies."""
         named = {root for part in self.namespace for root in compile_references(part).roots}
         return "session" if "session" in named else "project" if "project" in named else "global"
 
@@ -87,39 +88,44 @@ class AppOptions(YamlModel):
     for in the folders of the project, upwards from this file's, and in `src`, `lib` and `app` of
     each."""
     env: dict[str, TextValue] = Field(default_factory=dict)
-    """Environment variables while it runs; API keys have a dummy value unless said here."""
+    """Environment variables while it runs; API keys get a dummy value unless they are set here."""
     setup: FunctionName | None = None
-    """Called before the first turn; a generator function goes on after the last one."""
+    """A function that is called before the first turn; a generator function continues after the
+    last one."""
     given: FunctionName | None = None
-    """Called for each session before its first message, with the pipeline's object and what
-    `given: {state: …}` says: puts the one into the other. It is told the `session`, its `project`,
-    the `start` of virtual time and a graph's `config`, as far as it takes them."""
+    """A function that is called for each session before its first message, with the pipeline's
+    object and the value of `given: {state: …}`, which it puts into the object. It also gets
+    `session`, `project`, `start` (of virtual time) and a graph's `config`, if it has these
+    parameters."""
     call: str | None = None
-    """The method that takes the user's message, where the object has several."""
+    """The method that takes the user's message, if the object has several."""
     run_options: FunctionName | None = None
-    """Called for each session, with its name if it takes `session`: returns by name what the
-    framework's run is given beside the message (context, session, run_config, …)."""
+    """A function that is called for each session, with the session's name if it takes `session`.
+    It returns further arguments of the framework's run by name (context, session, run_config,
+    …)."""
     logs: Flag = False
-    """Log records of its own code are taken down; a scenario with a claim `logs` says it itself."""
+    """Whether log records of its own code are kept; a scenario with a claim on `logs` turns this
+    on."""
     fresh: Flag = False
-    """Its modules are imported anew for every scenario."""
+    """Whether its modules are imported again for every scenario."""
     real: tuple[Literal["clock", "chance"], ...] = ()
-    """What the code has for real: `clock` (else virtual time, from `start` on), `chance` (else
-    random numbers and ids are drawn from the seed)."""
+    """Real sources for the code: `clock` (otherwise virtual time from `start` on), `chance`
+    (otherwise random numbers and ids come from the seed)."""
     errors: dict[str, FunctionName] = Field(default_factory=dict)
-    """What `error: {type: …}` calls exceptions of the code, with the class of each."""
+    """Names for `error: {type: …}`, each with the class of the code's exception."""
     tools: dict[str, FunctionName] = Field(default_factory=dict)
-    """Tool to the function that carries it out, so that `tool_results` can stand in for it."""
+    """Tool to the function that implements it, so that `tool_results` can replace it."""
     input: FunctionName | dict[str, Any] | None = None
-    """What a graph is given: a function of the user's message, or keys with `${user}` in values."""
+    """The input of a graph: a function of the user's message, or a mapping with `${user}` in
+    values."""
     output: str | None = None
-    """The key of a graph's state that is its reply, or `module:function` of the state; else it is
-    the last message's text."""
+    """The key of a graph's state that is its reply, or `module:function` of the state; without
+    it, the last message's text."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """How a graph is called: `configurable`, `recursion_limit`, `context`, … with `${session}` and
-    `${project}` in values."""
+    """Config of a graph's calls: `configurable`, `recursion_limit`, `context`, … with
+    `${session}` and `${project}` in values."""
     store: dict[str, StoreChannelValue] = Field(default_factory=dict)
-    """Channels that are kept in a graph's long-term store: each is a namespace."""
+    """Channels in a graph's long-term store, by name, each with its namespace."""
 
 
 _NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
@@ -138,9 +144,9 @@ class HandoffTool(YamlModel):
 
     noun: ClassVar[str] = "key of a handoff tool"
     tool: str
-    """Its name, as models are offered it."""
+    """Its name, as it is offered to models."""
     target: str = ""
-    """The argument that names the agent, of a tool that passes control to several."""
+    """The argument that names the target agent, for a tool with several targets."""
 
 
 def _listed(value: Any) -> Any:
@@ -171,57 +177,57 @@ _HANDOFF_TOOLS = {"anyOf": [*_HANDOFF_TOOL["anyOf"], {"type": "array", "items": 
 
 
 def _path_in(root: str, path: str) -> str:
-    """Return the path; reject one that does not begin where it must."""
+    """Return the path; reject one with another beginning."""
     if head_of(path) != root:
         raise refuse(f"a path here begins with `{root}`: `{root}.question`", known=(root,))
     return path
 
 
 _ABOUT_ITS_RUNS: Final = {"handoff", "input", "node", "output", "routes", "sections", "sees"}
-"""What of a rule says nothing of requests."""
+"""Keys of a rule that do not concern requests."""
 
 
 class AgentRule(YamlModel):
-    """Which model calls are an agent's: all that is said here must hold of the request."""
+    """A rule that attributes model calls to an agent; a request must match all of its keys."""
 
     noun: ClassVar[str] = "key of an attribution rule"
     system: Annotated[Any, matcher_of(kinds.SYSTEM), AS_MATCHER] = None
-    """Matched against the system instructions, as one text."""
+    """Matcher of the system instructions, as one text."""
     messages: Annotated[Any, matcher_of(kinds.MESSAGES), AS_MATCHER] = None
-    """Matched against the context's messages."""
+    """Matcher of the context's messages."""
     tools: Annotated[Any, matcher_of(kinds.NAMES), AS_MATCHER] = None
-    """Matched against the names of the tools offered."""
+    """Matcher of the names of the tools offered."""
     model: Annotated[Any, matcher_of(kinds.MODEL), AS_MATCHER] = None
-    """Matched against the model's name."""
+    """Matcher of the model's name."""
     settings: Annotated[Any, matcher_of(kinds.SETTINGS), AS_MATCHER] = None
-    """Matched against what else the request says (temperature, …)."""
+    """Matcher of the other settings of the request (temperature, …)."""
     header: Annotated[Any, matcher_of(kinds.HEADERS), AS_MATCHER] = None
-    """Matched against the request's headers, by their names in small letters."""
+    """Matcher of the request's headers, by their names in lower case."""
     node: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
-    """The nodes of a graph whose work is this agent's, where they have other names."""
+    """The nodes of a graph that are this agent, if they have other names."""
     input: Annotated[str, AfterValidator(partial(_path_in, "received"))] | None = None
-    """Where in what its node receives the run's input is: `received.question`."""
+    """The path of the run's input in what its node receives: `received.question`."""
     output: Annotated[str, AfterValidator(partial(_path_in, "update"))] | None = None
-    """Where in what its node returns the run's output is: `update.answer`."""
+    """The path of the run's output in what its node returns: `update.answer`."""
     routes: Flag = False
     """If true, every `Command(goto=…)` of its node is a route; only its model makes handoffs."""
     handoff: Annotated[
         tuple[HandoffToolValue, ...], BeforeValidator(_listed), WithJsonSchema(_HANDOFF_TOOLS)
     ] = ()
-    """The tools that pass control to this agent, beside `transfer_to_<its name>`: by name, or
-    `{tool: handoff, target: to}` for one that several agents share, with the argument that says
-    which of them. Without it, `to_<its name>` and `handoff_to_<its name>` are guessed as well;
-    `[]` says that none does."""
+    """The tools that pass control to this agent, beside `transfer_to_<its name>`: a name, or
+    `{tool: handoff, target: to}` for a tool that several agents share, with the argument that
+    names the agent. Without this key, `to_<its name>` and `handoff_to_<its name>` are tried as
+    well; `[]` means that no tool does."""
 
     sees: tuple[str, ...] | None = None
-    """The agents whose messages are its business; a context that holds many others is noted."""
+    """The agents whose messages are relevant to it; a context with many others is a finding."""
     sections: dict[str, Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER]] | None = None
-    """Which messages of its contexts are of which section: the first whose matcher fits. Of the
-    rest, what it said and heard itself is `run`, system messages at the front are `instructions`,
-    the last user message that the turn brought is `current_message`, all others are `history`."""
+    """Section to a matcher of its messages; the first section that fits takes the message. Of
+    the other messages, the run's own are `run`, leading system messages are `instructions`, the
+    last user message that the turn brought is `current_message`, and the rest is `history`."""
 
     def matchers(self) -> dict[str, Any]:
-        """Return what must hold of the request."""
+        """Return the matchers for the request."""
         fields_set = self.model_fields_set - _ABOUT_ITS_RUNS
         return {key: getattr(self, key) for key in type(self).model_fields if key in fields_set}
 
@@ -234,15 +240,16 @@ Rules = dict[str, Annotated[AgentRule, BeforeValidator(_rule), OrText]]
 
 
 class CassetteOptions(YamlModel):
-    """Recorded traffic, and how strictly it is held against what is sent."""
+    """A cassette, and how strictly requests must match it."""
 
     noun: ClassVar[str] = "option of a cassette"
     file: str
-    """Its file, beside this one or in a folder `cassettes`."""
+    """The cassette's file, relative to this one or in a folder `cassettes`."""
     policy: Literal["content", "per-agent", "strict"] = "content"
-    """What finds an interaction: its content, its place among the agent's calls, or both."""
+    """How a request finds its interaction: by content, by its position among the agent's calls,
+    or both."""
     max_age_days: Positive | None = None
-    """`simkit cassettes` lists it when it is older."""
+    """The age in days from which `simkit cassettes` lists it."""
 
 
 CassetteValue = Annotated[
@@ -251,62 +258,65 @@ CassetteValue = Annotated[
 
 
 class RecordOptions(YamlModel):
-    """What of the recorded traffic may differ from what is sent."""
+    """What may differ between recorded and current requests, and what must not be recorded."""
 
     noun: ClassVar[str] = "option of recording"
     volatile: tuple[TextValue, ...] = ()
-    """Paths in request bodies, or regular expressions between slashes: never compared."""
+    """Paths in request bodies, or regular expressions between slashes, that are never compared."""
     capture: dict[str, TextValue] = Field(default_factory=dict)
-    """Name to a regular expression: what it finds when recording stands for what it finds now."""
+    """Name to a regular expression; its match at recording time is replaced by the current
+    match."""
     secrets: tuple[str, ...] = ()
-    """Environment variables whose values must never be written, beside those named like keys."""
+    """Environment variables with values that must never be written, beside those with secret
+    names."""
     personal: tuple[Literal["email", "phone"], ...] = ()
-    """What of people must never be written either: it is looked for by its shape."""
+    """Personal data that must never be written; it is recognized by its form."""
     tools: tuple[str, ...] = ()
-    """Tools of `app.tools` whose calls are recorded, and answered from the cassette."""
+    """Tools of `app.tools` with calls that are recorded, and answered from the cassette."""
 
     def redactor(self, environ: Mapping[str, str], literals: Iterable[str] = ()) -> Redactor:
-        """Return what takes secrets out of all that is written; ``literals`` are those of files."""
+        """Return the redactor for all that is written; ``literals`` are secrets of files."""
         return Redactor(environ, self.secrets, self.personal, literals)
 
 
 class Implements(YamlModel):
-    """The declared pipelines that code carries out: their scenarios hold on it too."""
+    """The declared pipelines that the code implements; their scenarios run on it too."""
 
     noun: ClassVar[str] = "key of what is implemented"
     designs: Annotated[
         tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES), Field(min_length=1)
     ]
-    """Files beside this one, each of which holds one declared pipeline."""
+    """Files, relative to this one, with one declared pipeline each."""
     differs: dict[str, TextValue] = Field(default_factory=dict)
-    """Where runs of the code may differ from runs of a design, each with the reason."""
+    """Paths at which runs of the code may differ from runs of a design, each with a reason."""
     leaves_out: dict[str, TextValue] = Field(default_factory=dict)
-    """`file::scenario` that cannot hold on the code, each with the reason."""
+    """Scenarios that cannot run on the code, as `file::scenario`, each with a reason."""
     unseen: dict[Literal["sections", "filters"], TextValue] = Field(default_factory=dict)
-    """What the code does not show, each with the reason: claims that need it are passed over."""
+    """Aspects that the code does not show, each with a reason; claims that need them are
+    skipped."""
 
 
 class CodePipeline(YamlModel):
-    """A pipeline that is code, in a file of its own, for all scenarios that are about it."""
+    """A pipeline that is code, in its own file, for all its scenarios."""
 
     version: Version = 1
     """The format's version: 1, if it is left out."""
     pipeline: TextValue
     """Its name."""
     code: FunctionName
-    """`module:function`: what takes the user's message, or what makes that."""
+    """`module:function`: the object that takes the user's message, or a function that makes it."""
     app: AppOptions = Field(default_factory=AppOptions)
     """How its code is built and run."""
     agents: Rules = Field(default_factory=dict)
-    """Which model calls are whose, where the code does not say it."""
+    """Attribution rules, for model calls that the code does not attribute itself."""
     allow_hosts: tuple[str, ...] = ()
-    """Hosts that may be reached."""
+    """Hosts that the code may connect to."""
     implements: Implements | None = None
-    """The declared pipelines whose scenarios hold on it too."""
+    """The declared pipelines that the code implements."""
 
 
 class ProgramPipeline(YamlModel):
-    """A pipeline that is a program in a process of its own, in whatever language."""
+    """A pipeline that is a program in its own process, in any language."""
 
     version: Version = 1
     """The format's version: 1, if it is left out."""
@@ -315,34 +325,34 @@ class ProgramPipeline(YamlModel):
     program: Annotated[tuple[TextValue, ...], BeforeValidator(_words), WithJsonSchema(_NAMES)]
     """The command that starts it, in this file's folder: `node desk.mjs`, or a list of words."""
     app: AppOptions = Field(default_factory=AppOptions)
-    """How it is run: `env` alone, since nothing of it is in this process."""
+    """How it is run. Only `env` applies, because none of its code runs in this process."""
     agents: Rules = Field(default_factory=dict)
-    """Which model calls are whose, where the program does not say it."""
+    """Attribution rules, for model calls that the program does not attribute itself."""
     channels: dict[str, Channel] = Field(default_factory=dict)
-    """The state that the program tells, and how its updates join it."""
+    """The channels that the program reports, and their reducers."""
     implements: Implements | None = None
-    """The declared pipelines whose scenarios hold on it too."""
+    """The declared pipelines that the program implements."""
 
 
 class App(msgspec.Struct, frozen=True):
-    """A pipeline that is somebody's own code, as a scenario names it."""
+    """A pipeline that is code, as a scenario names it."""
 
     pipeline: str
     """Its name."""
     entry: str
-    """``module:function``, or whatever else the module holds."""
+    """``module:function``, or another name in the module."""
     folder: str
-    """That of the file that names it, from which relative paths start."""
+    """The folder of the file that names it, from which relative paths start."""
     options: AppOptions
     agents: Mapping[str, AgentRule]
     allow_hosts: tuple[str, ...] = ()
     implements: Implements | None = None
     program: tuple[str, ...] = ()
-    """The command that starts it, where it is a program of its own; then it has no entry."""
+    """The command that starts it, if it is a program of its own; it then has no entry."""
     channels: Mapping[str, Channel] = {}
-    """What such a program tells of its state."""
+    """The channels that such a program reports."""
     is_apart: bool = False
-    """Whether it runs beside another run: its modules are imported anew, at that run's time."""
+    """Whether it runs beside another run: its modules are imported again, with that run's time."""
 
     def folders(self) -> list[str]:
         """Return the folders from which its modules are imported: those that it names, else those
@@ -371,7 +381,7 @@ _ADVICE: Final = {
 
 
 def check_program(document: Document, options: AppOptions) -> None:
-    """Raise SourceError for the first option of an app that speaks of code in this process."""
+    """Raise SourceError for the first option of an app that needs code in this process."""
     for key in AppOptions.model_fields:
         if key in options.model_fields_set and key != "env":
             raise document.error(

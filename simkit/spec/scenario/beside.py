@@ -1,4 +1,4 @@
-"""What a reply line says beside text and calls: thinking, probabilities, citations, ``raw``."""
+"""Extras of a reply line beside text and calls: thinking, probabilities, citations, ``raw``."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "citations": ("text",),
     "raw": _ANSWER_WORDS,
 }
-"""Beside which answers each may stand."""
+"""Extra to the kinds of answer that it may accompany."""
 
 
 class UsageLine(YamlModel):
-    """Tokens that the provider reports."""
+    """Token counts that the provider reports."""
 
     input_tokens: Count | None = None
-    """Tokens of the context, also those that were cached."""
+    """Tokens of the context, cached ones included."""
     output_tokens: Count | None = None
-    """Tokens of the reply, thinking too."""
+    """Tokens of the reply, thinking included."""
     cached_tokens: Count | None = None
-    """How many of the context's were read from the provider's cache."""
+    """Tokens of the context that were read from the provider's cache."""
     cache_write_tokens: Count | None = None
-    """How many of the context's were written to it."""
+    """Tokens of the context that were written to the provider's cache."""
     reasoning_tokens: Count | None = None
-    """How many of the reply's are thinking."""
+    """Tokens of the reply that are thinking."""
 
     def usage(self) -> m.Usage:
-        """The tokens as a value."""
+        """Return the token counts as a value."""
         return m.Usage(
             self.input_tokens,
             self.output_tokens,
@@ -71,12 +71,12 @@ UsageValue = Annotated[UsageLine, BeforeValidator(_usage)]
 
 
 class ThinkingLine(YamlModel):
-    """What the model thinks before it answers."""
+    """The model's thinking before its answer."""
 
     text: TextValue | None = None
-    """What the provider shows of it; without it, nothing."""
+    """The text that the provider shows; without it, none."""
     signature: TextValue = ""
-    """By which the provider knows it again when it is sent back; base64 in Gemini."""
+    """The signature by which the provider recognizes it when it is sent back; base64 in Gemini."""
 
 
 def _thinking(value: Any) -> Any:
@@ -91,7 +91,7 @@ ThinkingValue = Annotated[ThinkingLine, BeforeValidator(_thinking), OrText]
 
 
 class CitationLine(YamlModel):
-    """A page that a tool of the provider's own found, and where the reply cites it."""
+    """A page that a provider's own tool found, and the place where the reply cites it."""
 
     noun: ClassVar[str] = "key of a citation"
 
@@ -100,11 +100,11 @@ class CitationLine(YamlModel):
     title: TextValue = ""
     """Its title."""
     quote: TextValue = ""
-    """Words of the page."""
+    """The quoted words of the page."""
     at: TextValue = ""
-    """The words of the reply that cite it; without it, all of them."""
+    """The words of the reply that cite it; without it, the whole reply."""
     query: TextValue = ""
-    """What was searched for."""
+    """The search query."""
 
 
 def _logprobs(value: Any) -> Any:
@@ -151,19 +151,19 @@ RawValue = Annotated[
 
 
 class BesideLine(YamlModel):
-    """What stands beside the answer of a reply line, as a provider would send it."""
+    """The extras of a reply line, as a provider would send them."""
 
     thinking: ThinkingValue | None = None
-    """The model thinks this before it answers: a text, or `{text, signature}`."""
+    """The model's thinking before its answer: a text, or `{text, signature}`."""
     logprobs: LogprobsValue = None
-    """The tokens of the text with their log probabilities, the one that is said first."""
+    """The tokens of the text with their log probabilities, the chosen one first."""
     citations: tuple[CitationLine, ...] = Field(default=(), min_length=1)
     """The pages that the text cites."""
     raw: RawValue = None
-    """Merged into the provider's response, for what has no word here."""
+    """Keys that are merged into the provider's response, for anything that has no key here."""
 
     def extras(self) -> m.ResponseExtras:
-        """Return what stands beside, as a value."""
+        """Return the extras as a value."""
         line = self.thinking
         return m.ResponseExtras(
             None if line is None else m.Thinking(line.text, line.signature),
@@ -174,7 +174,7 @@ class BesideLine(YamlModel):
 
 
 def check_beside(line: Mapping[str, Any]) -> None:
-    """Reject what stands beside an answer that cannot have it."""
+    """Reject extras that do not fit the kind of answer."""
     for word, answers in _NEEDS.items():
         if word not in line or any(key in line for key in answers):
             continue
@@ -190,7 +190,7 @@ def check_beside(line: Mapping[str, Any]) -> None:
 
 
 def schemas_beside() -> dict[str, Any]:
-    """Return what `check_beside` holds, as a JSON Schema's `dependentSchemas`."""
+    """Return the rules of `check_beside` as a JSON Schema's `dependentSchemas`."""
     return {
         word: {"anyOf": [{"required": [key]} for key in answers]}
         for word, answers in _NEEDS.items()
@@ -198,7 +198,7 @@ def schemas_beside() -> dict[str, Any]:
 
 
 def check_words(extras: m.ResponseExtras, text: str) -> None:
-    """Reject probabilities and citations of words that the reply does not say."""
+    """Reject probabilities and citations for words that the reply does not contain."""
     text_there = "".join(token.text for token in extras.logprobs)
     if extras.logprobs and text_there != text:
         raise refuse(
@@ -220,5 +220,5 @@ def check_words(extras: m.ResponseExtras, text: str) -> None:
 
 
 def json_said(value: Any) -> str:
-    """Return the text in which a model says a value."""
+    """Return a value as the JSON text that a model would write."""
     return msgspec.json.encode(canonical(value)).decode()

@@ -1,4 +1,4 @@
-"""Names in claims: agents, sections, channels, tools, lints, and what an event has."""
+"""Names in claims: agents, sections, channels, tools, lints, and fields of events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOOL_KEYS: Final = (
 )  # fmt: skip
 LOG_KEYS: Final = ("level", "logger", "message", "error", "agent")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-"""The levels of `logging`; code may have others."""
+"""The levels of `logging`; code may define others."""
 EVENT_KEYS: Final = (
     "kind",
     *sorted({name for event in AnyEvent.__args__ for name in event.__struct_fields__}),
@@ -59,23 +59,22 @@ _INNER: Final = (
     "$not", "$either", "$all", "$in", "$eq", "$ne", "$has", "$each", "$in_order", "$unordered",
     "$exact",
 )  # fmt: skip
-"""Operators whose operands are held against the value, or against its elements."""
+"""Operators whose operands are matched with the value, or with its elements."""
 
 Values = Mapping[str, tuple[str, Iterable[str]] | tuple[str, Iterable[str], Collection[str]]]
-"""For a key: what its texts are called, and which there are."""
+"""Key to the noun for its texts in messages, and the known texts."""
 
 
 class ClaimNames:
-    """Checks the claims of one scenario against the names of its pipeline."""
+    """The check of one scenario's claims against the names of its pipeline."""
 
     def __init__(self, document: Document, known: KnownNames, initial_state: Any = None) -> None:
-        """``initial_state`` is the state before the first turn: what was said there may name any
-        tool."""
+        """``initial_state`` is the state before the first turn: its messages may name any tool."""
         self._document, self._known, self._initial_state = document, known, initial_state
         self._members, self._channels, self._tools = known.agents, known.channels, known.tools
 
     def check(self, expect: Expect, at: SourcePath) -> None:
-        """Raise SourceError for the first name that leads nowhere."""
+        """Raise SourceError for the first unknown name."""
         if not expect.model_fields_set:
             return
         agent = ("agent", self._members)
@@ -128,7 +127,7 @@ class ClaimNames:
         self.check_findings(list(expect.findings or ()), (*at, "findings"))
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
-        """Raise SourceError for the first lint or agent in a matcher of findings that is none."""
+        """Raise SourceError for the first unknown lint or agent in a matcher of findings."""
         self._entries(
             matcher,
             at,
@@ -143,7 +142,7 @@ class ClaimNames:
     # Contexts and runs
 
     def _sections(self, key: str, at: SourcePath) -> Sequence[str]:
-        """Return the sections of the agents that ``agent[k]`` or ``*`` speaks of."""
+        """Return the sections of the agents that ``agent[k]`` or ``*`` stands for."""
         name = selected(key).agent
         if name == ALL_AGENTS:
             return self._known.sections
@@ -161,7 +160,7 @@ class ClaimNames:
         all_sections = self._known.all_sections
         known = ANYTHING if sections is ANYTHING else (*CONTEXT_CLAIMS, *sections)
         for claim in claims.claimed():
-            # A section that was taken out of the recipe is a finding, not a mistake in the file.
+            # A section that was removed from the recipe is a finding, not an error in the file.
             if claim not in all_sections:
                 require(self._document, (*at, claim), claims.noun, claim, known, key=True)
         self._texts(claims.sections, (*at, "sections"), "section", sections, all_sections)
@@ -195,7 +194,7 @@ class ClaimNames:
         )
 
     def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
-        """Check whose shares are claimed: a name that nobody has would have none of the tokens."""
+        """Check the names in a claim on shares: an unknown name would always have the share 0."""
         if matcher is None or ANYTHING in (self._members, sections):
             return
         names = ("user", *self._members, *sections)
@@ -206,9 +205,9 @@ class ClaimNames:
                     require(self._document, where, "agent or section", key, names, key=True)
 
     def _says_which(self, key: str, claims: Mapping[str, Any], at: SourcePath) -> None:
-        """Raise SourceError for a claim of the whole run that affirms, and of no one call.
+        """Raise SourceError for a claim on the whole run that affirms and names no call.
 
-        In a turn such a claim is of the first; a run of several turns has no call that it means.
+        In a turn such a claim concerns the first call; a run of several turns has no such call.
         """
         selector = selected(key)
         if at[-2] == "runs" and selector.run is not None:
@@ -231,7 +230,7 @@ class ClaimNames:
                 )
 
     def _forms(self, agent: str, at: SourcePath) -> str:
-        """Describe how calls, or run, of an agent are named where the claim stands."""
+        """Describe the keys for an agent's calls, or runs, that are valid here."""
         is_run = at[-2] == "runs"
         if self._document.file.endswith(FEATURE_SUFFIX):
             forms, noun = (
@@ -252,7 +251,7 @@ class ClaimNames:
         self._messages(run.messages, (*at, "messages"), {})
 
     def _state(self, matcher: Any, at: SourcePath) -> None:
-        """Check the channels that a claim on the state names."""
+        """Check the channels in a claim on the state."""
         if matcher is None:
             return
         for path, key in keys_in(matcher, at):
@@ -261,7 +260,7 @@ class ClaimNames:
                 require(self._document, path, "channel", word, self._channels, key=True)
 
     def _values(self, matcher: Any, at: SourcePath) -> None:
-        """Check whether channels can hold what a claim on the state says of them."""
+        """Check whether the channels can hold the claimed values."""
         if matcher is None:
             return
         try:
@@ -279,14 +278,14 @@ class ClaimNames:
     # Matchers
 
     def _messages(self, matcher: Any, at: SourcePath, values: Values) -> None:
-        """Check the names in a matcher of messages, and in what it says of their calls."""
+        """Check the names in a matcher of messages and of their calls."""
         if matcher is None:
             return
         named: Values = {**values, "agent": ("agent", self._members)}
         self._entries(matcher, at, "", (), named)
         tool = ("tool", *self._called)
         for path, entry in _mappings_in(matcher, at):
-            if "tool" in entry and "role" in entry:  # Alone, `tool` is what a tool's message says.
+            if "tool" in entry and "role" in entry:  # Without a role it is a tool message's key.
                 self._texts(entry["tool"], (*path, "tool"), *tool)
             self._entries(
                 entry.get("calls"), (*path, "calls"), "", (), {"tool": tool, "name": tool}
@@ -294,7 +293,7 @@ class ClaimNames:
 
     @property
     def _called(self) -> tuple[Sequence[str], Collection[str]]:
-        """The tools that messages may name; those of handoffs, and what was said before, too."""
+        """Return the tools that messages may name, those of handoffs and given state included."""
         if ANYTHING in (self._tools, self._members):
             return ANYTHING, ()
         handing_on = (f"{HANDOFF_PREFIX}{name}" for name in self._members)
@@ -309,9 +308,9 @@ class ClaimNames:
         known: Iterable[str],
         also: Collection[str] = (),
     ) -> None:
-        """Check the plain texts in a matcher of names; where no claim is, there are none.
+        """Check the plain texts in a matcher of names; without a claim there are none.
 
-        Names that are ``also`` good are not listed where another is refused.
+        Names in ``also`` are valid, but not listed in errors.
         """
         if matcher is None:
             return
@@ -337,13 +336,13 @@ class ClaimNames:
 
 
 def filters_of(known: KnownNames) -> Sequence[str]:
-    """Return what may have dropped something from a history."""
+    """Return the names that a dropped message may give as its reason."""
     own = known.filters
     return own if own is ANYTHING else (*FILTERS, *FILTERS_WITH_OPTIONS, "window", *own)
 
 
 def _words_in(value: Any) -> Iterator[str]:
-    """Yield the keys and texts of a value: a call that is given may name its tool as a key."""
+    """Yield the keys and texts of a value: a given call may name its tool as a key."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Claims: what a scenario says must be so."""
+"""Claims: the statements of a scenario under `expect:`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ LeftOutMatcher = Annotated[Any, matcher_of(kinds.LEFT_OUT), AS_MATCHER]
 FindingMatcher = Annotated[Any, matcher_of(kinds.FINDING), AS_MATCHER]
 
 CONTEXT_CLAIMS: Final = RESERVED
-"""What is claimed of a context beside its sections."""
+"""Claims on a context beside those on its sections."""
 
 
 class ContextClaims(YamlModel):
-    """What an agent's model calls received; every section's name is a key too.
+    """Claims on the contexts of an agent's model calls; every section's name is a key too.
 
-    What denies or bounds is of every call, what affirms of the first in the turn.
+    A claim that denies or bounds concerns every call; a claim that affirms, the first in the turn.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -51,19 +51,20 @@ class ContextClaims(YamlModel):
     __pydantic_extra__: dict[str, MessagesMatcher]
 
     sections: NamesMatcher = None
-    """The sections that made something, in order; of the first call, denials of every one."""
+    """The non-empty sections in order; of the first call, denials of every call."""
     messages: MessagesMatcher = None
-    """All messages in order; of the first call, denials of every one."""
+    """All messages in order; of the first call, denials of every call."""
     includes: tuple[MessageMatcher, ...] | None = None
     """Each matches some message of the first call."""
     excludes: tuple[MessageMatcher, ...] | None = None
     """None matches any message of any call, instructions and arguments too."""
     dropped: DropsMatcher = None
-    """What the history sections read and left out, in the order of the log."""
+    """Messages that history sections read and dropped, in the order of the log."""
     left_out: LeftOutMatcher = None
-    """What other sections read and left out: items by channel and place, and what was cut."""
+    """Items that other sections read and left out, by channel and place, and values that were
+    cut."""
     tools: NamesMatcher = None
-    """The tools that every call offers; of code under the names that the model was sent."""
+    """The tools that every call offers; for code, under the names that the model received."""
     handoffs: NamesMatcher = None
     """The agents that every call may pass control to."""
     tokens: NumberMatcher = None
@@ -82,7 +83,7 @@ class ContextClaims(YamlModel):
         return _Any(CONTEXT_CLAIMS)
 
     def claimed(self) -> dict[str, Any]:
-        """Every claim that is written, by its key."""
+        """Return every claim that is written, by its key."""
         own: dict[str, Any] = {
             key: getattr(self, key) for key in CONTEXT_CLAIMS if key in self.model_fields_set
         }
@@ -90,27 +91,27 @@ class ContextClaims(YamlModel):
 
 
 class RunClaims(YamlModel):
-    """What an agent's activations got and gave.
+    """Claims on an agent's runs.
 
-    What denies is of every one, what affirms of the first in the turn.
+    A claim that denies concerns every run; a claim that affirms, the first in the turn.
     """
 
     noun: ClassVar[str] = "claim on a run"
 
     received: StateMatcher = None
-    """The state it got."""
+    """The state that it received."""
     input: MatcherValue = None
     """Its input."""
     goal: Annotated[Any, matcher_of(kinds.GOAL), AS_MATCHER] = None
-    """The goal that it works for, by its id."""
+    """The id of the goal that it works for."""
     output: MatcherValue = None
     """Its output."""
     update: UpdateMatcher = None
-    """What it wrote."""
+    """The values that it wrote to channels."""
     reply: MatcherValue = None
     """Its final message's text, or value."""
     messages: MessagesMatcher = None
-    """What it said and heard."""
+    """Its own messages: section `run`."""
 
 
 def _finding(value: Any) -> Any:
@@ -154,7 +155,7 @@ _AGENTS_SCHEMA = {
 
 
 class Expect(YamlModel):
-    """Claims of a turn; at the top level of a scenario, of the whole run."""
+    """Claims on a turn or, at the top level of a scenario, on the whole run."""
 
     noun: ClassVar[str] = "claim"
 
@@ -163,25 +164,24 @@ class Expect(YamlModel):
     reply: MatcherValue = None
     """The turn's reply: the output of the last finished run."""
     context: dict[str, ContextClaims] = Field(default_factory=dict)
-    """What an agent's model calls received: `agent`, `agent[k]`, `agent[-1]`, `agent[*]`,
+    """The contexts of an agent's model calls: `agent`, `agent[k]`, `agent[-1]`, `agent[*]`,
     `agent[any]`, `agent[run k]`, `agent[run k][j]`, `*`."""
     runs: dict[str, RunClaims] = Field(default_factory=dict)
-    """What an agent's activations got and gave: `agent`, `agent[k]`, `agent[*]`, `agent[any]`,
-    `*`."""
+    """An agent's runs: `agent`, `agent[k]`, `agent[*]`, `agent[any]`, `*`."""
     state: StateMatcher = None
     """The channels after the turn."""
     handoffs: HandoffsMatcher = None
-    """Requests to pass control, in order."""
+    """Handoff requests, in order."""
     tool_calls: ToolCallsMatcher = None
-    """Tool calls, in the order in which they were asked for."""
+    """Tool calls, in the order of the requests."""
     model_calls: dict[str, Count] | None = None
-    """Agent to the number of its model calls; 0 says that it was not asked."""
+    """Agent to the number of its model calls; 0 means none."""
     logs: LogsMatcher = None
     """Log records of the code's own loggers, in order."""
     events: EventsMatcher = None
     """The events."""
     findings: tuple[FindingClaim, ...] | None = None
-    """Lints that must be found here."""
+    """Lints that must be found."""
     error: ErrorMatcher = None
     """The run ends with this error."""
     interrupt: MatcherValue = None

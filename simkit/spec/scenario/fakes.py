@@ -1,5 +1,4 @@
-"""Faker's words in scenarios: drawn from the seed, at the scenario's start, so that they are the
-same every time."""
+"""Faker's words in scenarios: drawn from the seed, so the same in every run."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ _DRAW: Final = re.compile(
     re.DOTALL,
 )
 _MOST: Final = 1_000
-"""The items that are taken of a provider that goes on giving, and the different words of one."""
+"""The number of items taken from an endless provider, and of different words drawn from one."""
 _TRIES: Final = 1_000
-"""How often a word is drawn that must be another than those before it."""
+"""The number of draws for a word that must be unique."""
 
 
 class Draw(msgspec.Struct, frozen=True):
-    """What a reference asks Faker for."""
+    """One reference to Faker."""
 
     provider: str
     locale: str = ""
@@ -39,11 +38,14 @@ class Draw(msgspec.Struct, frozen=True):
     options: dict[str, Any] = msgspec.field(default_factory=dict)
     number: int = 0
     unique: bool = False
-    """Whether it must be another word than those before it."""
+    """Whether the word must differ from all earlier ones."""
 
     @property
     def question(self) -> str:
-        """What is asked, in whatever language: words that are unique differ in what it gives."""
+        """Return the key under which words must be unique.
+
+        It is the same in all languages.
+        """
         arguments = [
             *map(repr, self.args),
             *(f"{k}={v!r}" for k, v in sorted(self.options.items())),
@@ -52,26 +54,25 @@ class Draw(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What its chance is named by: equal words for equal questions."""
+        """Return the name of its random source: equal references give equal words."""
         before = f"{self.locale}." if self.locale else ""
         return f"{before}{'unique.' if self.unique else ''}{self.question}[{self.number}]"
 
 
 class Words:
-    """Faker at a scenario's start: what it draws depends on chance and on nothing else."""
+    """Faker at a scenario's start; its words depend on the random source only."""
 
     def __init__(self, start: str) -> None:
         self._start = datetime.fromisoformat(start)
         self._fakers: dict[str, Any] = {}
 
     def known(self, locale: str = "") -> tuple[str, ...]:
-        """The providers' names."""
+        """Return the providers' names."""
         faker = self.faker(locale)
         return tuple(name for name in dir(faker) if _is_provider(faker, name))
 
     def drawn(self, draw: Draw, chance: Chance) -> Any:
-        """Return a word; raise KeyError for no provider, FakeInvalid for what Faker does not
-        take."""
+        """Return a word; raise KeyError for an unknown provider, FakeInvalid for its arguments."""
         with World(Still(self._start), chance).at_work():
             faker = self.faker(draw.locale)
             if not _is_provider(faker, draw.provider):
@@ -91,7 +92,7 @@ class Words:
                 raise FakeInvalid(f"Faker's `{draw.provider}` failed: {detail}") from problem
 
     def faker(self, locale: str) -> Any:
-        """Return Faker in a language; raise FakeInvalid for none."""
+        """Return Faker in a language; raise FakeInvalid for an unknown one."""
         from faker import Faker
 
         if locale not in self._fakers:
@@ -103,20 +104,19 @@ class Words:
 class Fakes(Mapping[str, Any]):
     """``${fake.name}``: one name gives one word a scenario; ``${fake.name[1]}`` gives another.
 
-    ``${fake.random_int(1, 6)}`` gives arguments, as Python writes them; ``${fake.de_DE.city}`` is
-    in a language; ``${fake.unique.city[1]}`` is surely another than ``${fake.unique.city[0]}``.
-    Today, for Faker, is the scenario's start.
+    ``${fake.random_int(1, 6)}`` has arguments in Python syntax; ``${fake.de_DE.city}`` has a
+    language; ``${fake.unique.city[1]}`` certainly differs from ``${fake.unique.city[0]}``. Faker's
+    today is the scenario's start.
     """
 
     def __init__(self, words: Words, chance: Chance) -> None:
         self._words, self._chance = words, chance
         self._values_drawn: dict[str, Any] = {}
         self._drawn_by_kind: dict[str, set[str]] = {}
-        """By question, the words that no other unique one of it may be."""
+        """For each unique reference, the words drawn so far."""
 
     def __getitem__(self, key: str) -> Any:
-        """Return a word; raise KeyError for no provider, FakeInvalid for what Faker does not
-        take."""
+        """Return a word; raise KeyError for an unknown provider, FakeInvalid for its arguments."""
         if key not in self._values_drawn:
             self._values_drawn[key] = self._draw_value(read(key))
         return self._values_drawn[key]
@@ -128,7 +128,7 @@ class Fakes(Mapping[str, Any]):
         return len(self._values_drawn)
 
     def known(self) -> tuple[str, ...]:
-        """The providers' names."""
+        """Return the providers' names."""
         return self._words.known()
 
     def _draw_value(self, draw: Draw) -> Any:
@@ -143,7 +143,7 @@ class Fakes(Mapping[str, Any]):
         return self._values_drawn[draw.name]
 
     def _untaken(self, draw: Draw) -> Any:
-        """Return a word that was not drawn for this question before."""
+        """Return a word that was not drawn for this reference before."""
         values_drawn = self._drawn_by_kind.setdefault(draw.question, set())
         for attempt in range(_TRIES):
             word = self._words.drawn(draw, self._chance.child(draw.name).child(str(attempt)))
@@ -157,8 +157,7 @@ class Fakes(Mapping[str, Any]):
 
 
 def read(key: str) -> Draw:
-    """Return what a reference asks for; raise KeyError, or FakeInvalid for arguments that are
-    no literals."""
+    """Return the parsed reference; raise KeyError or FakeInvalid."""
     match = _DRAW.match(key)
     if match is None:
         raise KeyError(key)
@@ -174,13 +173,13 @@ def read(key: str) -> Draw:
 
 
 def provider_in(key: str) -> str:
-    """Return the provider's name in what a reference asks for; of what cannot be read, all."""
+    """Return the provider's name in a reference; an unreadable one is returned whole."""
     match = _DRAW.match(key)
     return key if match is None else match["provider"]
 
 
 def check_locale(locale: str) -> None:
-    """Raise FakeInvalid for a language that Faker does not have; an empty text is its usual."""
+    """Raise FakeInvalid for a language that Faker does not have; an empty text is the default."""
     if locale and locale not in _locales():
         raise FakeInvalid(f"Faker has no locale `{locale}`", near(locale, _locales()))
 
@@ -193,7 +192,7 @@ def _locales() -> frozenset[str]:
 
 
 def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:
-    """Raise FakeInvalid for arguments that a provider does not have."""
+    """Raise FakeInvalid for arguments that a provider does not take."""
     parameters = inspect.signature(provider).parameters
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
@@ -209,7 +208,7 @@ def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:
 def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
         call = ast.parse(f"f{text}", mode="eval").body
-        # `(1)(2)` and `(**{…})` are Python too, and of them something would be lost.
+        # `(1)(2)` and `(**{…})` are Python too, and a part of them would be lost.
         assert isinstance(call, ast.Call)
         assert isinstance(call.func, ast.Name)
         assert all(keyword.arg for keyword in call.keywords)
@@ -226,7 +225,7 @@ def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _defaults_of(provider: Callable[..., Any], start: datetime) -> dict[str, Any]:
-    """Return the arguments that are the day on which Faker was imported unless they are given."""
+    """Return the arguments that would otherwise default to the day on which Faker was imported."""
     return {
         name: start.date()
         for name, parameter in inspect.signature(provider).parameters.items()
@@ -235,14 +234,14 @@ def _defaults_of(provider: Callable[..., Any], start: datetime) -> dict[str, Any
 
 
 def _is_provider(faker: Any, name: str) -> bool:
-    """Return whether a word comes of a name: a method of one of Faker's providers."""
+    """Return whether a name is a provider that gives a word."""
     from faker.providers import BaseProvider
 
     if name.startswith("_"):
         return False
     try:
         method = getattr(faker, name, None)
-    except TypeError:  # Attributes that Faker has of its class alone.
+    except TypeError:  # An attribute that Faker has on its class only.
         return False
     return isinstance(getattr(method, "__self__", None), BaseProvider)
 

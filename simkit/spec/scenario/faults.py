@@ -1,4 +1,4 @@
-"""Planned misbehaviour: what a provider does instead of what the scenario lets a model answer."""
+"""Planned faults: how a provider fails instead of giving the scenario's reply."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _PLACED: Final = ("call", "times")
 
 
 class Fault(YamlModel):
-    """One planned misbehaviour: model calls that fail, whatever would have answered them."""
+    """One planned fault: model calls that fail, whatever would have answered them."""
 
     noun: ClassVar[str] = "key of a fault"
 
     error: ErrorValue
     """How the provider fails: a name, or `{status, type, message, retry_after}`."""
     agent: TextValue | None = None
-    """Whose model calls fail; without it, every agent's."""
+    """The agent whose model calls fail; without it, every agent."""
     call: Positive = 1
-    """Which of the agent's model calls in the turn fails, from 1; attempts count."""
+    """The agent's model call in the turn that fails, from 1; retries count."""
     times: Positive = 1
-    """How many calls in a row fail."""
+    """The number of consecutive calls that fail."""
     share: Share | None = None
-    """Instead of `call`: the share of the calls that fail, drawn from the seed."""
+    """Instead of `call`: the share of calls that fail, drawn from the seed."""
 
     def failure(self) -> m.Fails:
-        """The failure as a value."""
+        """Return the failure as a value."""
         return failure_of(self.error)
 
 

@@ -1,4 +1,4 @@
-"""Scenario and pipeline files: found, read, put together."""
+"""Scenario and pipeline files: find them, read them, join them."""
 
 from __future__ import annotations
 
@@ -34,47 +34,48 @@ from simkit.spec.scenario.needs import unmet
 from simkit.spec.scenario.turns import WHOLE, answered
 
 RUNNABLE: Final = ("router", "handoffs")
-"""The flows that this version runs; the format knows more."""
+"""The flows that this version runs; the format has more."""
 
 __all__ = ["Library", "Prepared", "ScenarioCase", "items_in", "scenario_files"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A scenario with all that belongs to it, ready to run."""
+    """A scenario with all its files, ready to run."""
 
     item: ScenarioCase
     scenario: Scenario
     document: Document
     pipeline: Subject
     pipeline_document: Document
-    """The pipeline's document; the scenario's own, where the pipeline is code."""
+    """The pipeline's document; the scenario's own if the pipeline is code."""
     shared: tuple[Shared, ...]
     """The files under ``use``; the nearest comes last."""
     source_document: Document | None = None
-    """The scenario's document before its references were filled in."""
+    """The scenario's document with unresolved references; None if there are none."""
     used: tuple[Document, ...] = ()
     """The documents of the files under ``use``; the nearest comes last."""
     used_written: tuple[Document, ...] = ()
-    """The same before their references were filled in."""
+    """The documents under ``use`` with unresolved references."""
     waiting: Mapping[int, Any] = {}
-    """By a turn's place, or WHOLE for the claims on the whole run, what is written there, where it
-    waits for the replies of earlier turns."""
+    """Turn index, or WHOLE for the claims on the whole run, to its source with references to
+    replies of earlier turns."""
     numbers: tuple[int, ...] = ()
-    """Those of its turns and of all turns, where it has only some of a conversation's."""
+    """The numbers of its turns, and of all turns, if it has only a part of a conversation; else
+    empty."""
 
     @property
     def skip(self) -> str | None:
-        """Why it is not run: its ``skip``, else what it needs and is not installed."""
+        """Return why it is skipped: its ``skip``, else missing distributions; None if it runs."""
         return self.scenario.skip if self.scenario.skip is not None else self.unmet or None
 
     @property
     def unmet(self) -> str:
-        """What it needs, or a file under ``use``, and is not installed; empty if all is."""
+        """Return the missing distributions of it and of files under ``use``; empty if none."""
         shared = (need for part in self.shared for need in part.needs)
         return unmet((*shared, *self.scenario.needs))
 
     def redactor(self, environ: Mapping[str, str]) -> Redactor:
-        """Return what takes its secrets, and the environment's, out of all that is written."""
+        """Return the redactor for its secrets and the environment's."""
         documents = [self.document, self.pipeline_document, *self.used]
         secrets = {
             each_document
@@ -86,12 +87,11 @@ class Prepared(msgspec.Struct, frozen=True):
         return self.scenario.record.redactor(environ, secrets)
 
     def refusal(self) -> SourceError:
-        """Return the error that says what is not installed, where that may not be."""
+        """Return the error about missing distributions, for runs that must not skip."""
         return self.document.error(("needs",), self.unmet)
 
     def turn_after(self, place: int, turn_values: Sequence[Mapping[str, Any]]) -> Turn:
-        """Return a turn as it is after others have the values ``turn_values``; raise
-        SourceError."""
+        """Return a turn with ``turn_values`` of earlier turns filled in; raise SourceError."""
         turn = self.scenario.turns[place]
         if place not in self.waiting:
             return turn
@@ -99,7 +99,7 @@ class Prepared(msgspec.Struct, frozen=True):
         return validated_at(Turn, data, self.document, ("turns", place))
 
     def after(self, turn_values: Sequence[Mapping[str, Any]]) -> Prepared:
-        """Return the scenario as it is after its turns have the values ``turn_values``."""
+        """Return the scenario with ``turn_values`` of its turns filled in."""
         if not self.waiting:
             return self
         places = [place for place in sorted(self.waiting) if WHOLE < place < len(turn_values)]
@@ -118,7 +118,7 @@ class Prepared(msgspec.Struct, frozen=True):
         )
 
     def with_seed(self, seed: int) -> Prepared:
-        """Return the scenario under another seed: what Faker drew is drawn anew."""
+        """Return the scenario with another seed, and with new words from Faker."""
         scenario, document = self.scenario, self.document
         shared, used, waiting = self.shared, self.used, self.waiting
         if self.source_document is not None:
@@ -137,10 +137,10 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Library:
-    """Reads files once, and puts scenarios together with what they name."""
+    """Reads files once, and joins scenarios with the files that they name."""
 
     def __init__(self, shelf: DocumentCache | None = None) -> None:
-        """``shelf`` has the documents of files that were looked at before."""
+        """``shelf`` holds documents that were read before."""
         self._shelf = DocumentCache() if shelf is None else shelf
         self._documents: dict[str, list[Document]] = {}
         self._pipelines: dict[tuple[str, int], Pipeline] = {}
@@ -148,13 +148,13 @@ class Library:
         """File and name to the pipeline's document; a file's scenarios mostly share one."""
 
     def documents(self, file: str) -> list[Document]:
-        """The documents of a file; raises SourceError."""
+        """Return the documents of a file; raise SourceError."""
         if file not in self._documents:
             self._documents[file] = self._shelf.documents(file)
         return self._documents[file]
 
     def with_document(self, document: Document) -> Library:
-        """Return a library with this document in its own place in its file; the rest is shared.
+        """Return a library with a changed document in its place in its file; the rest is shared.
 
         So a fault is planted without writing a file, and positions stay those of the file.
         """
@@ -169,16 +169,16 @@ class Library:
         return other
 
     def prepared(self, item: ScenarioCase) -> Prepared:
-        """Return a scenario ready to run; raise SourceError for what is wrong with it."""
+        """Return a scenario ready to run; raise SourceError for the first error."""
         return self.assembled(item, self.documents(item.file)[item.index])
 
     def assembled(
         self, item: ScenarioCase, document: Document, numbers: Sequence[int] = ()
     ) -> Prepared:
-        """Return a scenario whose document need not be a file's, ready to run.
+        """Return a scenario from a document that need not be in a file, ready to run.
 
-        ``numbers`` are those of the document's turns, where it holds only some of them; the last
-        is how many there are in all.
+        ``numbers`` are the numbers of the document's turns if it holds only a part of them; the
+        last one is the number of all turns.
         """
         used = tuple(self._used(document, item.row, (item.file,)))
         original, filling = document, Filling(document, item.row, used=used, numbers=numbers)
@@ -201,9 +201,9 @@ class Library:
         )  # fmt: skip
 
     def subject(self, document: Document, scenario: Scenario | None = None) -> Subject:
-        """Return what a document says a pipeline is, declared or code; raise SourceError.
+        """Return the pipeline of a document, declared or code; raise SourceError.
 
-        ``scenario`` is the one that names it, and may say more of one that is code.
+        ``scenario`` is the scenario that names it, and may add options to a pipeline that is code.
         """
         data = document.data
         if isinstance(data, dict) and "scenario" not in data:
@@ -264,7 +264,7 @@ class Library:
     def _used(
         self, document: Document, row: int | None, chain: tuple[str, ...]
     ) -> Iterator[Document]:
-        """Yield the documents under `use`, as they are written; what is wrong is told later."""
+        """Yield the documents under `use`, references unresolved; errors in them come later."""
         for name in used_files(document, row):
             file = str(Path(document.file).parent / name)
             if not Path(file).is_file() or file in chain:
@@ -309,7 +309,7 @@ class Library:
 
 
 def _nearest_name(name: str, document: Document) -> str:
-    """Describe what to write for a pipeline that no document of the file has."""
+    """Describe what to write for an unknown pipeline name."""
     folder = Path(document.file).parent
     file = folder / name
     if file.suffix == ".py":
@@ -327,7 +327,7 @@ def _nearest_name(name: str, document: Document) -> str:
 
 
 def _as_imported(name_written: str) -> str:
-    """Describe how code is named that was named by its file, or with a method."""
+    """Describe the correct name for code that was named by its file, or with a method."""
     file, _, name = name_written.rpartition(":")
     folder, _, module = file.rstrip(":").removesuffix(".py").rpartition("/")
     named, _, method = name.partition(".")
@@ -340,7 +340,7 @@ def _as_imported(name_written: str) -> str:
 
 
 def _app(scenario: Scenario, document: Document) -> App:
-    """Return the pipeline that a scenario names as code."""
+    """Return the code pipeline that a scenario names."""
     if FUNCTION_NAME.fullmatch(scenario.pipeline) is None:
         raise document.error(
             ("pipeline",),
@@ -355,7 +355,7 @@ def _app(scenario: Scenario, document: Document) -> App:
 def _in_file(
     named: CodePipeline | ProgramPipeline, document: Document, scenario: Scenario | None
 ) -> App:
-    """Return a pipeline that a file names as code, with what a scenario adds to it."""
+    """Return a code pipeline in a file, with the scenario's additions."""
     check_implements(named, document)
     app = App(
         named.pipeline,

@@ -1,4 +1,4 @@
-"""The references of a scenario filled in: column, env, fake, and who is made up under `given`."""
+"""Filling: resolve a scenario's references to columns, environment variables, Faker and `given`."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ ROOTS: Final = ("column", "env", "fake")
 _OF_TURNS: Final = ("turn", "turns")
 _PLACES: Final = (("app", "config"), ("app", "store"))
 _AT_WORK: Final = {"user": (("app", "input"),), "session": _PLACES, "project": _PLACES}
-"""References that are filled in while the pipeline is at work, and where they may stand."""
+"""References that are resolved while the pipeline runs, and the keys that may contain them."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _APART: Final = ("examples", "pipeline")
-"""Keys of a scenario in which nothing is filled in with the rest."""
+"""Keys of a scenario with references that are resolved separately."""
 _FAKES: Final = ("given", "fakes")
 _INDEX: Final = re.compile(r"\w+\[(\d+)\]")
 
 
 class Filling:
-    """What the references in a scenario's document, and in the files under `use`, lead to."""
+    """The values for references in a scenario's document and in the files under `use`."""
 
     def __init__(
         self,
@@ -55,9 +55,8 @@ class Filling:
     ) -> None:
         """``used`` are the files under `use`, the nearest last; ``seed`` replaces the scenario's.
 
-        ``numbers`` are those of the document's turns, where it holds only some of them; the last
-        is how many there are.
-        Raises SourceError for what cannot be made up.
+        ``numbers`` are the numbers of the document's turns if it holds only a part of them; the
+        last one is the number of all turns. Raise SourceError for invalid fakes.
         """
         data = document.data
         if not isinstance(data, dict):
@@ -66,13 +65,12 @@ class Filling:
         self._seed = seed_found if isinstance(seed_found, int) else 0
         self._numbers = numbers
         self.waiting: dict[int, Any] = {}
-        """By the turn's place, or WHOLE, what waits for replies of earlier turns."""
+        """Turn index, or WHOLE, to the source that waits for replies of earlier turns."""
         self._words = Words(_start_of(data))
         self._entries: tuple[str, ...] = ()
         self._heads: dict[str, Any] = {}
-        """What is said of whoever is made up, but for their values."""
-        # What a graph is given of the user's message is filled in turn by turn, and how it is
-        # called, session by session.
+        """The entries under `given.fakes` without their values."""
+        # A graph's input is resolved turn by turn, and its config session by session.
         self._root: dict[str, Any] = {
             "column": {},
             "env": _variables(data),
@@ -92,14 +90,14 @@ class Filling:
 
     @property
     def people(self) -> Mapping[str, Person]:
-        """Who is made up, by name."""
+        """Return the made-up people and things by name."""
         return {name: self._root[name] for name in self._entries}
 
     def filled(self, document: Document) -> Document:
-        """Return a document with its references filled in; raise SourceError for wrong ones.
+        """Return a document with its references resolved; raise SourceError for wrong ones.
 
-        A turn that is repeated becomes that many turns. What waits for the reply of an earlier
-        turn stays a reference, and is noted in `waiting`.
+        A repeated turn becomes several turns. A reference to the reply of an earlier turn stays,
+        and is added to `waiting`.
         """
         data = document.data
         if not isinstance(data, dict):
@@ -152,7 +150,7 @@ class Filling:
         return document.with_turns({**data, **filled}, which)
 
     def _times(self, document: Document, place: int, turn: Any) -> int:
-        """Return how often a turn is taken."""
+        """Return the number of repetitions of a turn."""
         if not isinstance(turn, dict) or "repeat" not in turn:
             return 1
         times = self._filled(document, turn["repeat"], ("turns", place, "repeat"))
@@ -178,7 +176,7 @@ class Filling:
         number: int,
         root: Mapping[str, Any],
     ) -> Any:
-        """Return a value in which references to turns before ``number`` stay; record it if so."""
+        """Return a value with references to turns before ``number`` kept, and record it."""
         root = root or self._root
         try:
             references = references_in(value)
@@ -195,14 +193,14 @@ class Filling:
         return as_written(filled)
 
     def _with_heads(self, fakes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return entries whose number and language are filled in; their values stay as written."""
+        """Return fakes with number and language resolved; their values stay as written."""
         return {
             name: {**entry, **self._heads[name]} if isinstance(entry, dict) else self._heads[name]
             for name, entry in fakes.items()
         }
 
     def _make_up(self, documents: Sequence[Document]) -> None:
-        """Make up who is asked for; of two entries of one name that in the nearest file counts."""
+        """Make up people and things; the entry in the nearest file wins."""
         entries: dict[str, tuple[Document, Any]] = {}
         for document in documents:
             fakes = follow(document.data, _FAKES)
@@ -242,7 +240,7 @@ class Filling:
         at: SourcePath = (),
         root: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return a value that stands at a path with its references filled in."""
+        """Return the value at a path with its references resolved."""
         root = self._root if root is None else root
         try:
             references = references_in(value)
@@ -261,7 +259,7 @@ class Filling:
     def _check(
         self, document: Document, path: SourcePath, reference: str, root: Mapping[str, Any]
     ) -> None:
-        """Raise SourceError for a reference that leads nowhere."""
+        """Raise SourceError for a reference without a target."""
         head = head_of(reference)
         if head in self._entries and head not in root:
             raise document.error(
@@ -291,7 +289,7 @@ class Filling:
 
 
 def used_files(document: Document, row: int | None) -> list[str]:
-    """Return the files under `use`, also those that a row of the table names."""
+    """Return the files under `use`, including those that a row of the table names."""
     data = document.data
     use = data.get("use") if isinstance(data, dict) else None
     if not isinstance(use, list):
@@ -304,7 +302,7 @@ def used_files(document: Document, row: int | None) -> list[str]:
 
 
 def _check_name(document: Document, at: SourcePath, name: str) -> None:
-    """Raise SourceError for a name by which nobody can be referred to."""
+    """Raise SourceError for a name that cannot be used in references."""
     if _NAME.fullmatch(name) is None:
         raise document.error(
             at,
@@ -322,7 +320,7 @@ def _check_name(document: Document, at: SourcePath, name: str) -> None:
 
 
 def _forms_of(head: str, root: Mapping[str, Any], names_known: Sequence[str]) -> str:
-    """Describe what to write for a reference that begins with no root: the form of what is near."""
+    """Describe the correct form of a reference that begins with no root, from the nearest names."""
     forms = {key: f"{first}.{key}" for first in ("env", "column") for key in root.get(first, ())}
     forms |= {first: f"{first}.NAME" for first in ROOTS}
     forms |= {
@@ -341,7 +339,7 @@ def _forms_of(head: str, root: Mapping[str, Any], names_known: Sequence[str]) ->
 def _absent(
     document: Document, path: SourcePath, reference: str, root: Mapping[str, Any]
 ) -> SourceError:
-    """Return the error that says that a reference leads nowhere."""
+    """Return the error that a reference has no target."""
     head = head_of(reference)
     value_there = root[head]
     if isinstance(value_there, list):
@@ -389,7 +387,7 @@ def _refused(document: Document, path: SourcePath, problem: FakeInvalid) -> Sour
 
 
 def _refers(value: Any) -> bool:
-    """Return whether a value has a reference in it, or would have if it could be read."""
+    """Return whether a value contains a reference, or an unreadable one."""
     try:
         return bool(references_in(value))
     except ReferenceInvalid:
@@ -411,7 +409,7 @@ def _variables(data: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _start_of(data: Mapping[str, Any]) -> str:
-    """Return a scenario's start before it is checked; the usual one for what is none."""
+    """Return a scenario's start before it is validated; the default for an invalid one."""
     try:
         moment = datetime.fromisoformat(data.get("start", DEFAULT_START))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What a scenario says of the people and things that it makes up: `given: {fakes: …}`."""
+"""The people and things that a scenario makes up: `given: {fakes: …}`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pydantic import BeforeValidator, Field
 from simkit.spec.fields import Positive, TextValue, YamlModel, refuse, shown_value
 
 MOST: Final = 1_000
-"""How many of one name there may be."""
+"""The largest number of one name."""
 
 
 class Fake(YamlModel):
-    """Somebody or something that is made up; `customer.email` and the like refer to it.
+    """A made-up person or thing; `customer.email` and the like refer to it.
 
-    A number alone is `count`, a text alone `locale`.
+    A plain number is `count`, a plain text `locale`.
     """
 
     count: Positive | None = None
-    """So many of them, as a list, `${customers[0].name}`; without it, it is one."""
+    """Their number, for a list `${customers[0].name}`; without it, a single one."""
     locale: TextValue = ""
     """The language and country of its words: `de_DE`."""
     values: dict[str, Any] = Field(default_factory=dict)
-    """What it is, beside what Faker says of it; `${fake.…}` in here are its own words."""
+    """Values of its own beside Faker's; `${fake.…}` in them are its own words."""
 
 
 def _fake(value: Any) -> Any:
@@ -41,7 +41,7 @@ def _fake(value: Any) -> Any:
 
 
 class _Short:
-    """Says in the JSON Schema that a number or a text may stand for the mapping."""
+    """Adds to the JSON Schema that a number or a text may replace the mapping."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:

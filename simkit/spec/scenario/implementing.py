@@ -1,4 +1,4 @@
-"""Which scenarios hold on code too: those of the declared pipelines that it implements."""
+"""Implementations: scenarios of declared pipelines that also run on code."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from simkit.trace.diff import KINDS
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What a scenario is to code that implements declared pipelines."""
+    """Whether a scenario runs on code that implements declared pipelines."""
 
     other: str = ""
-    """Why it is not asked at all: it is about a pipeline that the code does not implement."""
+    """The reason if it concerns a pipeline that the code does not implement; else empty."""
     left_out: str = ""
-    """Why it cannot hold."""
+    """The reason if the code's file leaves it out; else empty."""
 
 
 HOLDS = Standing()
 
 
 def standing(item: ScenarioCase, app: App) -> Standing:
-    """Return what a scenario is to code."""
+    """Return whether a scenario runs on code."""
     implements = app.implements
     if implements is None:
         return HOLDS
@@ -43,9 +43,9 @@ def standing(item: ScenarioCase, app: App) -> Standing:
 
 
 def scenarios_of(app: App) -> dict[str, ScenarioCase]:
-    """Return the scenarios, in the folder of a pipeline's file, of what it implements.
+    """Return the scenarios, in the folder of a code pipeline's file, of its designs.
 
-    They are found as ``file::scenario``, from that folder.
+    Their keys are ``file::scenario``, relative to that folder.
     """
     if app.implements is None:
         return {}
@@ -59,7 +59,7 @@ def scenarios_of(app: App) -> dict[str, ScenarioCase]:
 
 
 def check_left_out(document: Document, app: App) -> None:
-    """Raise SourceError for the first scenario that is left out and is not there."""
+    """Raise SourceError for the first left-out scenario that does not exist."""
     if app.implements is None or not app.implements.leaves_out:
         return
     scenarios = scenarios_of(app)
@@ -68,7 +68,7 @@ def check_left_out(document: Document, app: App) -> None:
 
 
 def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -> None:
-    """Raise SourceError for the first design that is not there, or path that can be none."""
+    """Raise SourceError for the first missing design, or for an invalid path."""
     if code.implements is None:
         return
     folder = Path(document.file).parent
@@ -95,7 +95,7 @@ def _designs(implements: Implements, folder: str) -> set[str]:
 
 
 def _holder(item: ScenarioCase) -> str:
-    """Return the file that holds the pipeline of a scenario."""
+    """Return the file with the pipeline of a scenario."""
     file = Path(item.file)
     if item.pipeline.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
         file = file.parent / item.pipeline

@@ -1,4 +1,4 @@
-"""The scenarios that files hold, found by their names alone: nothing else of them is read."""
+"""Scenarios in files, found by the heads of documents: nothing else is read."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from simkit.language.yaml import DocumentCache, Head, heads, near, text_of
 SCENARIO_SUFFIX: Final = ".scenario.yaml"
 PIPELINE_SUFFIX: Final = ".pipeline.yaml"
 _NAMING: Final = ("scenario", "pipeline")
-"""The keys that say what a document is; below these, everything is known by its model."""
+"""The keys that say what a document is."""
 _SCENARIO_KEYS: Final = ("scenario", "turns", "examples", "expect", "needs")
 _PIPELINE_KEYS: Final = ("pipeline", "agents", "channels", "contracts", "flow")
 _KINDS_ADVICE: Final = (
     "A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and `turns:`."
 )
 LABEL_MAX: Final = 60
-"""Characters of a row's values in its name."""
+"""The length of a row's values in its name."""
 Heads: TypeAlias = Callable[[str], list[Head]]
-"""Reads the heads of a file."""
+"""Function that reads the heads of a file."""
 
 
 class ScenarioCase(msgspec.Struct, frozen=True):
@@ -37,31 +37,31 @@ class ScenarioCase(msgspec.Struct, frozen=True):
 
     file: str
     name: str
-    """The scenario's name, with the row's words or values."""
+    """The scenario's name, with the row's name or values."""
     index: int
-    """The document's place in the file."""
+    """The index of the document in the file."""
     line: int
     row: int | None = None
     tags: tuple[str, ...] = ()
     skip: str | None = None
-    """Why it is not run."""
+    """Why it is not run; None if it is run."""
     needs: tuple[str, ...] = ()
-    """Distributions without which it is skipped, as they are written here and under ``use``."""
+    """Distributions that it needs, from the document and from files under ``use``."""
     pipeline: str = ""
-    """What it names as its pipeline, as it is written."""
+    """The name of its pipeline, as written."""
     outline: str = ""
-    """The name that all rows of its table share, if it has one."""
+    """The common name of all rows of its table; empty without a table."""
 
     @property
     def id(self) -> str:
-        """``file::name``."""
+        """Return ``file::name``."""
         return f"{self.file}::{self.name}"
 
 
 def scenario_files(path: str | Path) -> list[str]:
     """Return the scenario files of a folder, sorted; a file is returned as it is.
 
-    Raises SourceError if there is nothing at the path.
+    Raise SourceError if the path does not exist.
     """
     place = Path(path)
     if place.is_dir():
@@ -84,9 +84,9 @@ def scenario_files(path: str | Path) -> list[str]:
 
 
 def misnamed(path: str | Path) -> str:
-    """Return what to do with a YAML file of the folder that could be a scenario, if one is there.
+    """Return advice on a YAML file of the folder with a wrong ending; empty if there is none.
 
-    Only endings are looked at: `refund.yaml`, `refund.scenario.yml`.
+    Only endings are checked: `refund.yaml`, `refund.scenario.yml`.
     """
     for path_ in sorted(Path(path).glob("*.y*ml")):
         if not path_.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
@@ -96,9 +96,9 @@ def misnamed(path: str | Path) -> str:
 
 
 def items_in(file: str, shelf: DocumentCache | None = None) -> list[ScenarioCase]:
-    """Return the scenarios of a file; only their names are read, and what they need.
+    """Return the scenarios of a file; only their names and needs are read.
 
-    Whoever goes on to run them gives the shelf from which their documents will be taken.
+    Pass the cache from which the documents are taken later, if they are run.
     """
     read = heads if shelf is None else shelf.heads
     items: list[ScenarioCase] = []
@@ -112,9 +112,9 @@ def items_in(file: str, shelf: DocumentCache | None = None) -> list[ScenarioCase
 
 
 def _nameless(file: str, head: Head) -> SourceError:
-    """Return what is wrong with a document without the key that says what it is.
+    """Return the error about a document without the key that says what it is.
 
-    A key that nearly is that one is named at its place.
+    A misspelt key is named with its place.
     """
     has_turns = "turns" in head.keys
     problem, advice = "a document must be a pipeline or a scenario", _KINDS_ADVICE
@@ -166,7 +166,7 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[ScenarioCase]:
 
 
 def _labels(rows: Sequence[Any]) -> list[str]:
-    """Return what each row of a table is called: by its values, and its number if they repeat."""
+    """Return a name for each row of a table: its values, and its number if they repeat."""
     note_secrets(rows)
     secrets = sorted(set(secrets_written_in(rows)))
     label_rows = Redactor({}, literals=secrets).texts(rows) if secrets else rows
@@ -186,9 +186,9 @@ def _label(row: Any) -> str:
 def _needs(
     file: str, values: Mapping[str, Any], files_read: set[str], read: Heads
 ) -> Iterator[str]:
-    """Yield what a document needs, and the files under its ``use``; what is wrong is told later.
+    """Yield the needs of a document and of the files under its ``use``; errors are reported later.
 
-    ``files_read`` are the files read so far: ``use`` may go round in a circle.
+    ``files_read`` are the files read so far: ``use`` may be circular.
     """
     for name in _texts(values.get("use")):
         shared = str(Path(file).parent / name)

@@ -1,4 +1,4 @@
-"""The names that a scenario may use: those of its pipeline, or any, where that is code."""
+"""The names that a scenario may use: those of its pipeline, or any if the pipeline is code."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from simkit.spec.pipeline.recipe import KINDS, Recall, items_of
 from simkit.spec.scenario.apps import App
 
 Subject: TypeAlias = Pipeline | App
-"""What a scenario is about."""
+"""The pipeline that a scenario tests."""
 
 
 class KnownNames(msgspec.Struct, frozen=True):
-    """Names by what they name; ANYTHING where nobody can say beforehand."""
+    """Known names by kind; ANYTHING if simkit cannot know them."""
 
     agents: Sequence[str]
     channels: Sequence[str]
@@ -35,15 +35,15 @@ class KnownNames(msgspec.Struct, frozen=True):
     filters: Sequence[str]
     """The pipeline's own history filters."""
     declared_tools: Sequence[str]
-    """The tools that the pipeline has, whether an agent is offered them or not."""
+    """The pipeline's tools, whether or not an agent is offered them."""
     all_sections: frozenset[str]
-    """The sections that some recipe has, and those that any may have."""
+    """The sections of all recipes, and those that any recipe may have."""
     sections_of: Callable[[str], Sequence[str]]
     tools_of: Callable[[str], Sequence[str]]
     state: Kind
-    """What the channels hold, as far as their reducers say it."""
+    """The kind of the channels' values, as far as their reducers determine it."""
     recalled: frozenset[str] = frozenset()
-    """The channels of items that may have scores."""
+    """The channels with items that may have scores."""
     result_names: frozenset[str] = frozenset()
     """The channels that hold messages."""
     goals: Sequence[str] = ()
@@ -91,7 +91,7 @@ _KIND_BY_TYPE: Final[Mapping[str, Kind]] = {
     "merge": kinds.mapping_of(None, "a channel that is a mapping"),
     "merge_deep": kinds.mapping_of(None, "a channel that is a mapping"),
 }
-"""Reducer to what its channel holds, whatever is written."""
+"""Reducer to the kind of its channel's values."""
 
 
 def _kinds_of_channels(pipeline: Pipeline) -> Iterator[tuple[str, Kind]]:
@@ -113,7 +113,7 @@ def _recalled(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _own_filters(pipeline: Pipeline) -> tuple[str, ...]:
-    """The pipeline's filters that are the user's functions."""
+    """Return the pipeline's filters that are user functions."""
     filter_names: list[str] = []
     for name in pipeline.agents:
         for item in items_of(pipeline.recipe_of(name)):

@@ -1,4 +1,4 @@
-"""A scenario: one test, its conversation, and what must be so."""
+"""A scenario: one test, with its conversation and its claims."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from simkit.spec.scenario.turns import MOST
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
 LATER: Final = ("schedule",)
-"""Keys of the format that this version refuses instead of ignoring them."""
+"""Keys of the format that this version rejects instead of ignoring them."""
 DEFAULT_START: Final = "2026-01-05T09:00:00Z"
 
 
 class UserMessage(Choice):
-    """What the user says, where it is more than text."""
+    """A user's message that is more than text."""
 
     noun: ClassVar[str] = "form of a user message"
     text: TextValue | None = None
@@ -65,35 +65,35 @@ UserValue = Annotated[UserMessage, BeforeValidator(_user), OrText]
 
 
 class Turn(YamlModel):
-    """One user message, and what must come of it."""
+    """One user message, with replies and claims."""
 
     user: UserValue | None = None
-    """What the user says."""
+    """The user's message."""
     resume: Any = None
     """The user's answer to an interrupt, instead of a message."""
     session: TextValue = "s1"
-    """The conversation it belongs to."""
+    """The session of the turn."""
     project: TextValue = "p1"
-    """The project the conversation belongs to."""
+    """The project of the session."""
     restart: Flag = False
-    """Before this turn a new process starts that reads only the store."""
+    """Whether a new process, which reads only the store, starts before this turn."""
     repeat: Annotated[Positive, Field(le=MOST)] = 1
-    """How often it is taken, each time as a turn of its own."""
+    """The number of times that the turn is taken, each as a turn of its own."""
     replies: dict[str, Lines] = Field(default_factory=dict)
-    """What each agent's model answers, in order."""
+    """Agent to the answers of its model, in order."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
-    """What each tool answers."""
+    """Tool to its results."""
     faults: Faults = ()
-    """Planned misbehaviour in this turn."""
+    """Planned faults in this turn."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
 
 
 class Given(YamlModel):
-    """What is so before the first turn."""
+    """The given state, and made-up people and things, before the first turn."""
 
     fakes: dict[str, FakeValue] = Field(default_factory=dict)
-    """Who and what is made up, by the name that `${…}` has for them: `customers: 3`."""
+    """Made-up people and things, by their names in `${…}`: `customers: 3`."""
     state: dict[str, Any] = Field(default_factory=dict)
     """Channel to its value."""
 
@@ -102,9 +102,9 @@ class XFail(YamlModel):
     """The scenario is known to fail."""
 
     reason: TextValue
-    """Why."""
+    """Why it fails."""
     strict: Flag = True
-    """Whether it is an error when it passes."""
+    """Whether passing is an error."""
 
 
 def _xfail(value: Any) -> Any:
@@ -133,11 +133,11 @@ class ScenarioLimits(YamlModel):
     """Limits that replace the pipeline's."""
 
     agent_runs_per_turn: Positive | None = None
-    """Activations of agents in one turn."""
+    """Agent runs in one turn."""
     handoffs_per_turn: Positive | None = None
     """Handoffs requested in one turn."""
     model_calls_per_run: Positive | None = None
-    """Model calls of one activation."""
+    """Model calls of one agent run."""
     turns: Positive | None = None
     """Turns of a scenario."""
     virtual_ms: Positive | None = None
@@ -149,7 +149,7 @@ class ScenarioLimits(YamlModel):
 
 
 class Scenario(YamlModel):
-    """One test, its conversation, and what must be so."""
+    """One test, with its conversation and its claims."""
 
     version: Version = 1
     """The format's version: 1, if it is left out."""
@@ -158,52 +158,53 @@ class Scenario(YamlModel):
     pipeline: str
     """A pipeline's name in this file, a `*.pipeline.yaml` file, or `module:function`."""
     seed: StrictInt = 0
-    """The one integer all chance comes from."""
+    """The integer from which all random numbers come."""
     start: StartTime = DEFAULT_START
-    """The virtual time at which it begins, ISO 8601."""
+    """The virtual time at which the scenario begins, ISO 8601."""
     use: tuple[str, ...] = ()
     """Files with shared `given`, `tool_results` and `agents`."""
     env: tuple[str, ...] = ()
     """Environment variables that `${env.X}` may read."""
     given: Given = Field(default_factory=Given)
-    """What is so before the conversation begins."""
+    """The state before the first turn."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     """The conversation."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on the whole run."""
     examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
-    """A table; the scenario runs once for each row, which `${column.x}` reads."""
+    """A table; the scenario runs once for each row, and `${column.x}` reads the row."""
     tags: tuple[str, ...] = ()
-    """Words to select by; pytest marks."""
+    """Words for selection; they become pytest marks."""
     skip: TextValue | None = None
     """Why it is not run."""
     needs: tuple[Need, ...] = ()
-    """Distributions without which it is skipped: `langgraph`, `'langgraph>=1.2'`."""
+    """Distributions that the scenario needs; without them it is skipped: `langgraph`,
+    `'langgraph>=1.2'`."""
     xfail: Annotated[XFail | None, BeforeValidator(_xfail), OrText] = None
-    """It is known to fail."""
+    """Whether, and why, it is known to fail."""
     limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: Waivers = Field(default_factory=dict)
-    """Lints, and findings of `simkit validate`, that are turned off, each with the reason:
-    altogether (`CTX-07: why`), or by place or effect (`RUN-02: {"app.py:265": why}`)."""
+    """Lints, and findings of `simkit validate`, that are turned off, each with a reason:
+    everywhere (`CTX-07: why`), or by place or effect (`RUN-02: {"app.py:265": why}`)."""
     faults: Faults = ()
-    """Planned misbehaviour, in every turn."""
+    """Planned faults in every turn."""
     schedule: Any = None
     """The order in which ready work runs."""
     app: AppOptions = Field(default_factory=AppOptions)
     """How a pipeline that is code is built and run."""
     agents: Rules = Field(default_factory=dict)
-    """Which model calls are whose, where the pipeline is code that does not say it."""
+    """Attribution rules, for model calls that a pipeline's code does not attribute itself."""
     allow_hosts: tuple[str, ...] = ()
-    """Hosts that may be reached: exact, `*.example.com`, or with a port."""
+    """Hosts that the code may connect to: exact, `*.example.com`, or with a port."""
     cassette: CassetteValue | None = None
-    """Recorded traffic that answers what has no reply lines."""
+    """Recorded traffic that answers calls without reply lines."""
     record: RecordOptions = Field(default_factory=RecordOptions)
-    """How recorded requests are compared, and what must not be recorded."""
+    """How requests are compared with recorded ones, and what must not be recorded."""
 
     @property
     def claims_logs(self) -> bool:
-        """Whether a claim speaks of log records, so that they must be taken down."""
+        """Return whether a claim concerns log records, so that they must be kept."""
         return any(expect.has("logs") for expect in (self.expect, *(t.expect for t in self.turns)))
 
 
@@ -215,13 +216,13 @@ class Shared(YamlModel):
     use: tuple[str, ...] = ()
     """Further files."""
     given: Given = Field(default_factory=Given)
-    """What is so before the conversation begins."""
+    """The state before the first turn."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
-    """What tools answer in turns that do not say otherwise."""
+    """Results of tools, in turns that do not give any."""
     needs: tuple[Need, ...] = ()
-    """Distributions without which scenarios that use the file are skipped."""
+    """Distributions that the scenarios using this file need; without them they are skipped."""
     lints: Waivers = Field(default_factory=dict)
-    """Findings of `simkit validate` that are turned off for this file, each with the reason:
-    altogether, or by place."""
+    """Findings of `simkit validate` that are turned off for this file, each with a reason:
+    everywhere, or by place."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules for pipelines that are code."""

@@ -1,4 +1,4 @@
-"""Modules told by their files: where one is, and what it defines. Nothing is imported."""
+"""Modules by their files: their place and their definitions. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simkit.language.yaml import near
 
 NAMES_MAX: Final = 8
 _USUAL: Final = ("graph", "agent", "root_agent", "app", "run", "ask", "chat", "main")
-"""What pipelines are mostly called; these are named first."""
+"""Usual names of pipelines; these come first."""
 
 
 def meant_by(name: str, folders: Sequence[str]) -> str:
-    """Describe how code is named that was named by its module alone, or with a dot for the colon.
+    """Describe the correct name for code that was named by its module, or with a dot for the colon.
 
-    Empty where no module of that name is found. A single word is looked for in the folders alone,
-    since Python has modules of many names.
+    Empty if there is no module of that name. A single word is searched in the folders only, since
+    Python has modules of many names.
     """
     file = file_of(name, [*folders, *sys.path] if "." in name else folders)
     names = names_in(file) if file is not None else []
@@ -37,13 +37,13 @@ def meant_by(name: str, folders: Sequence[str]) -> str:
 
 
 def it_has(names: Sequence[str]) -> str:
-    """Return a sentence that names what a module has; of much the first."""
+    """Return a sentence that lists the names in a module; the first ones of many."""
     more = ", …" if len(names) > NAMES_MAX else ""
     return f" It has: {', '.join(names[:NAMES_MAX])}{more}."
 
 
 def file_of(module: str, folders: Iterable[str]) -> Path | None:
-    """Return the file of a dotted module in these folders; None where it is not there."""
+    """Return the file of a dotted module in these folders; None if there is none."""
     where = [*folders]
     path: Path | None = None
     for part in module.split("."):
@@ -91,7 +91,7 @@ def folder_with(module: str, start: Path) -> Path | None:
 
 
 def names_in(file: Path) -> list[str]:
-    """Return what a module's text defines and may be a pipeline, likely names first."""
+    """Return the names in a module's text that may be a pipeline, likely ones first."""
     try:
         body = ast.parse(file.read_text(encoding="utf-8")).body
     except (OSError, SyntaxError, ValueError):
@@ -109,7 +109,7 @@ def _called(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 def _assigned_names(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yield the objects that a call makes: a graph, an agent; a client too, so they come last."""
+    """Yield the objects made by calls: a graph, an agent; a client too, so they come last."""
     for node in body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

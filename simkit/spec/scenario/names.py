@@ -1,4 +1,4 @@
-"""Names in a scenario file: each must be one of its pipeline's."""
+"""Names in a scenario file: each must exist in its pipeline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from simkit.spec.validation_catalogue import FINDINGS, PREFIX
 
 
 def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
-    """Raise SourceError for the first message in a channel of which something would be lost."""
+    """Raise SourceError for the first message in a channel that would lose a part."""
     is_list = isinstance(messages, (list, tuple))
     if messages is None or (isinstance(messages, dict) and "$set" in messages):
         return
@@ -45,11 +45,11 @@ def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
 
 
 CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
-"""What a reply line's ``when`` sees of a context, beside its sections."""
+"""Keys of a reply line's ``when`` beside the sections."""
 
 
 def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> None:
-    """Raise SourceError for the first name that leads nowhere, or that cannot be done yet."""
+    """Raise SourceError for the first unknown name, or for a key that is not supported yet."""
     for key in LATER:
         if key in scenario.model_fields_set:
             raise _unsupported(document, (key,), f"`{key}`")
@@ -91,7 +91,7 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
 
 
 APP_KEYS: Final = ("app", "agents", "allow_hosts")
-"""What a scenario says only of a pipeline that is code."""
+"""Keys of a scenario that only apply to a pipeline that is code."""
 
 
 def _check_declared(scenario: Scenario, document: Document, pipeline: Pipeline) -> None:
@@ -113,7 +113,7 @@ def _check_declared(scenario: Scenario, document: Document, pipeline: Pipeline) 
 
 
 def _check_app(scenario: Scenario, document: Document, app: App) -> None:
-    """Reject what code that simkit did not write cannot do."""
+    """Reject keys that need a declared pipeline."""
     if app.program:
         check_program(document, scenario.app)
         if scenario.allow_hosts:
@@ -133,7 +133,7 @@ def _check_app(scenario: Scenario, document: Document, app: App) -> None:
 
 
 def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
-    """Raise SourceError for the first name in a file under ``use`` that leads nowhere."""
+    """Raise SourceError for the first unknown name in a file under ``use``."""
     known = known_in(subject)
     if "agents" in shared.model_fields_set and not isinstance(subject, App):
         raise document.error(
@@ -189,7 +189,7 @@ def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
 def _check_project(
     turn: Turn, document: Document, at: SourcePath, projects: dict[str, str]
 ) -> None:
-    """A session belongs to the project of its first turn."""
+    """Check that a session stays in the project of its first turn."""
     project = projects.setdefault(turn.session, turn.project)
     if project != turn.project:
         raise document.error(
@@ -242,8 +242,10 @@ def _check_when(
 def _check_calls(
     agent: str, document: Document, at: SourcePath, tools: Sequence[str], declared: Sequence[str]
 ) -> None:
-    """Reject tools that the pipeline does not have; one that the agent has no longer is a finding
-    of the run."""
+    """Reject tools that the pipeline does not have.
+
+    A tool that only the agent no longer has is a finding of the run.
+    """
     if tools is ANYTHING:
         return
     for path, tool in _calls_of(follow(document.data, (*at, "calls")), (*at, "calls")):

@@ -1,4 +1,4 @@
-"""What a scenario needs beside simkit: distributions, looked up and never imported."""
+"""Distributions that a scenario needs beside simkit: looked up, never imported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADVICE: Final = "Write a distribution, or one with versions: `langgraph`, `'lang
 
 
 def _requirement(value: Any) -> str:
-    """Return the requirement as pip writes it; reject what is more than name and versions."""
+    """Return the requirement in pip's syntax; reject anything beside name and versions."""
     if not isinstance(value, str):
         raise refuse(f"a need must be a text, not {shown_value(value)}", advice=ADVICE)
     try:
@@ -41,9 +41,9 @@ Need = Annotated[
 
 
 def unmet(needs: Iterable[str]) -> str:
-    """Return which needs are not met and what to do then; empty if all are.
+    """Return the missing needs with advice; empty if none is missing.
 
-    What is malformed counts as met here: it is told when the scenario is read.
+    A malformed need does not count as missing here: it is reported when the scenario is read.
     """
     lacks = dict(lack for need in needs if (lack := _lack(need)) is not None)
     if not lacks:
@@ -60,7 +60,7 @@ def unmet(needs: Iterable[str]) -> str:
 
 @lru_cache(maxsize=256)
 def _lack(need: str) -> tuple[str, str] | None:
-    """Return a need that is not met as pip writes it, and the version that is installed."""
+    """Return a missing need in pip's syntax, and the installed version; None if it is met."""
     try:
         requirement = Requirement(need)
     except InvalidRequirement:

@@ -1,4 +1,4 @@
-"""The people and things that a scenario makes up: each is itself wherever it is referred to."""
+"""People and things that a scenario makes up: each keeps its values wherever it is referred to."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ BASICS: Final = (
     "city",
     "address",
 )
-"""What somebody without values of their own is, as a whole."""
+"""The values of a person without own values, as a whole."""
 _NAMED: Final = ("name", "first_name", "last_name", "email")
 _PLAIN_NAME: Final = re.compile(r"\{\{(?:first|last)_name\w*\}\} ?\{\{(?:first|last)_name\w*\}\}")
 _TOKEN: Final = re.compile(r"\{\{(\w+)\}\}")
 _TRIES: Final = 50
-"""How often a name is drawn that nobody has yet."""
+"""The number of draws for a name that is not taken yet."""
 
 
 Fill: TypeAlias = Callable[[str, Any, Mapping[str, Any]], Any]
-"""Fills in the references of one value, given its name, itself and their root."""
+"""Resolves the references of one value, given its name, its person and the root."""
 
 
 class TakenNames:
-    """The names and words that others in the scenario have."""
+    """The names and words of others in the scenario."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -44,10 +44,10 @@ class TakenNames:
 
 
 class Persona(Fakes):
-    """One of them: a word of Faker's by its name, always the same one.
+    """One person or thing; each word of Faker's has one value.
 
-    Name and e-mail address belong together, and so do the address and its parts. As a whole it is
-    the values that it was given, or, without any, its BASICS.
+    Name and e-mail address fit together, and so do the address and its parts. As a whole it is its
+    given values or, without any, its BASICS.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Persona(Fakes):
         for name, value in values.items():
             self._own[name] = fill(name, value, {"fake": self})
         self._values_drawn.update(self._own)
-        # Whoever comes later must not be called the same.
+        # Reserve the name, so that nobody made up later gets it.
         self["email"]
         self._is_made = True
 
@@ -89,7 +89,7 @@ class Persona(Fakes):
         return len(self._own or BASICS)
 
     def known(self) -> tuple[str, ...]:
-        """Its values and the providers' names."""
+        """Return its keys and the providers' names."""
         return tuple(dict.fromkeys((*self._own, *BASICS, *self._words.known(self._locale))))
 
     def _draw_value(self, draw: Draw) -> Any:
@@ -111,7 +111,7 @@ class Persona(Fakes):
         return self._words.drawn(Draw(provider=provider, locale=self._locale), chance)
 
     def _person(self) -> dict[str, str]:
-        """Return a name that nobody has yet, its parts, and the address that is made of it."""
+        """Return an unused name, its parts, and the address made from it."""
         if isinstance(own_name := self._own.get("name"), str):
             first, _, last = own_name.partition(" ")
             return self._reachable({"name": own_name, "first_name": first, "last_name": last})
@@ -124,7 +124,7 @@ class Persona(Fakes):
         return self._reachable(named)
 
     def _named(self, chance: Chance) -> dict[str, str]:
-        """Return a name and its parts; in the order, and of the gender, that Faker has for it."""
+        """Return a name and its parts, in the order and of the gender that Faker gives it."""
         formats = getattr(self._provider("name"), "formats", ())
         plain = [
             format
@@ -144,7 +144,7 @@ class Persona(Fakes):
         return {"name": name, **parts}
 
     def _reachable(self, named: dict[str, str]) -> dict[str, str]:
-        """Return a name with its e-mail address, which is nobody else's."""
+        """Return a name with its own, unused e-mail address."""
         mailbox = base = self._mailbox(named)
         number = 1
         while mailbox in self._others.addresses:
@@ -156,7 +156,7 @@ class Persona(Fakes):
         return {**named, "email": f"{mailbox}@example.{domain}"}
 
     def _mailbox(self, named: Mapping[str, str]) -> str:
-        """Return a name as it stands before the @, in the letters that may stand there."""
+        """Return a name in the letters that are valid before the @."""
         from faker.decode import unidecode
 
         parts = []
@@ -167,7 +167,7 @@ class Persona(Fakes):
         return ".".join(filter(None, parts)) or "somebody"
 
     def _address(self) -> str:
-        """Return an address of its own street, postcode and city."""
+        """Return an address made from its own street, postcode and city."""
         formats = getattr(self._provider("address"), "address_formats", ())
         matching = [
             format
@@ -178,7 +178,7 @@ class Persona(Fakes):
         return _TOKEN.sub(lambda at: str(self[at[1]]), pattern)
 
     def _provider(self, name: str) -> Any:
-        """Return the provider of Faker's that has a method of this name."""
+        """Return Faker's provider that has a method of this name."""
         return getattr(self._words.faker(self._locale), name).__self__
 
 
@@ -188,7 +188,7 @@ Person: TypeAlias = Persona | list[Persona]
 def made_up(
     name: str, fake: Fake, words: Words, seed: int, names_taken: TakenNames, fill: Fill
 ) -> Person:
-    """Return what an entry makes up; raise FakeInvalid for a language that Faker has not."""
+    """Return the person or list for an entry; raise FakeInvalid for an unknown language."""
     locale = fake.locale.replace("-", "_")
     check_locale(locale)
     above = Chance(seed).child("fakes").child(name)
@@ -200,7 +200,7 @@ def made_up(
 
 
 def written_out(value: Any) -> Any:
-    """Return a value in which whoever was made up stands as plain data."""
+    """Return a value with made-up people and things as plain data."""
     if isinstance(value, Persona):
         return {key: value[key] for key in value}
     if isinstance(value, dict):

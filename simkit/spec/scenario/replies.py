@@ -1,4 +1,4 @@
-"""Reply lines and tool results: what models and tools answer in a scenario."""
+"""Reply lines and tool results: the answers of models and tools in a scenario."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
 
 
 class HandoffLine(YamlModel):
-    """The model passes control."""
+    """A reply that passes control."""
 
     to: str
     """The target."""
     type: str | None = None
-    """The handoff's type; may be left out if one contract exists for the pair."""
+    """The handoff's type; optional if one contract exists for the pair."""
     query: TextValue | None = None
-    """What the target is asked."""
+    """The query for the target."""
     payload: Any = None
-    """The data that travels."""
+    """The payload."""
 
 
 class ErrorLine(YamlModel):
@@ -69,11 +69,11 @@ class ErrorLine(YamlModel):
     status: Count | None = None
     """The HTTP status; without it, that of the type, or 500."""
     type: str = "server_error"
-    """The failure's type: a name of the vocabulary, or the scenario's own."""
+    """The failure's type: a name of the vocabulary, or one that the scenario defines."""
     message: TextValue | None = None
-    """The provider's words."""
+    """The provider's message."""
     retry_after: Number | None = None
-    """Seconds after which the client may try again; without it, it is told not to."""
+    """Seconds after which the client may retry; without it, a header tells the client not to."""
 
 
 def _error(value: Any) -> Any:
@@ -131,14 +131,14 @@ CallsValue = Annotated[
 
 
 class ReplyLine(BesideLine):
-    """One scripted answer of a model: exactly one kind of answer, and what stands around it."""
+    """One scripted answer of a model: exactly one kind of answer, with its extras."""
 
     noun: ClassVar[str] = "key of a reply line"
 
     text: TextValue | None = None
-    """The model says this; may join `calls` or `handoff`."""
+    """The model answers with this text; may be combined with `calls` or `handoff`."""
     json_: Any = Field(default=None, alias="json")
-    """The model says this value as JSON."""
+    """The model answers with this value as JSON."""
     calls: CallsValue = None
     """The model calls these tools, all in one message."""
     handoff: HandoffLine | None = None
@@ -148,18 +148,19 @@ class ReplyLine(BesideLine):
     error: ErrorValue | None = None
     """The provider fails: a name, or `{status, type, message, retry_after}`."""
     function: FunctionName | None = None
-    """The user's function of the messages answers."""
+    """A user's function of the messages answers."""
     when: ContextMatcher = None
-    """The line is served only if this holds for the context."""
+    """The line is used only if this holds for the context."""
     usage: UsageValue | None = None
-    """Tokens that the provider reports."""
+    """Token counts that the provider reports."""
     latency_ms: Count = 0
-    """Virtual milliseconds that the answer takes."""
+    """The duration of the answer in virtual milliseconds."""
     chunks: Positive | tuple[Positive, ...] | Literal["bytes"] | None = None
-    """How a stream is cut: into so many pieces, at these sizes in characters, or byte by byte."""
+    """How a stream is cut: into this number of pieces, at these sizes in characters, or byte by
+    byte."""
 
     def reply(self) -> m.Reply:
-        """The answer as a value."""
+        """Return the answer as a value."""
         fields_set = self.model_fields_set
         if "json_" in fields_set:
             return m.Structured(canonical(self.json_))
@@ -178,7 +179,7 @@ class ReplyLine(BesideLine):
         return m.Text(self.text or "")
 
     def answer(self) -> m.Answer:
-        """The answer with what stands around it."""
+        """Return the answer with its extras."""
         usage = self.usage and self.usage.usage()
         return m.Answer(
             self.reply(), usage or None, self.latency_ms, self.chunks, extras=self.extras()
@@ -189,7 +190,7 @@ _FAILED: Final = Failure(500, "The provider failed.")
 
 
 def failure_of(error: str | ErrorLine) -> m.Fails:
-    """Return what `error` says as a value: what it leaves out is the vocabulary's."""
+    """Return the value of `error`; missing parts come from the vocabulary."""
     if isinstance(error, str):
         known = FAILURES[error]
         return m.Fails(error, known.status, known.message)
@@ -257,7 +258,7 @@ _LINE: Final = TypeAdapter[ReplyLine](Line)
 
 
 def line_of(value: Any) -> ReplyLine | None:
-    """Read a reply line that user code made; None if it is none."""
+    """Parse a reply line that user code made; None for any other value."""
     try:
         return _LINE.validate_python(value)
     except ValidationError:
@@ -265,7 +266,7 @@ def line_of(value: Any) -> ReplyLine | None:
 
 
 def lines_of(value: tuple[ReplyLine, ...] | ReplyLine) -> tuple[ReplyLine, ...]:
-    """An agent's lines, also where only one is written."""
+    """Return an agent's lines as a tuple, also for a single one."""
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -276,34 +277,34 @@ class ToolAnswer(msgspec.Struct, frozen=True):
     error: str | None = None
     latency_ms: int = 0
     when: Any = None
-    """Matched against the arguments; None holds of all."""
+    """Matcher of the arguments; None fits all."""
 
 
 class ToolAnswers(msgspec.Struct, frozen=True):
-    """What a scenario says a tool answers."""
+    """A tool's scripted results."""
 
     answers: tuple[ToolAnswer, ...]
     successive: bool
-    """Each answer is used once; otherwise the first that fits answers every call."""
+    """Whether each result is used once; otherwise the first that fits answers every call."""
     may_wait: bool = False
-    """Whether it holds for every turn: a turn that calls the tool less leaves nothing over."""
+    """Whether it applies to every turn, so that unused results are no finding."""
 
 
 class ToolLine(YamlModel):
-    """One scripted answer of a tool, where it is more than the value that it returns.
+    """One scripted answer of a tool that is more than its result.
 
-    A mapping with any other key is itself that value, unless the key is a misspelt one of these
+    A mapping with any other key is the result itself, unless the key is a misspelt one of these
     beside `returns` or `error`; a list answers one call after the other.
     """
 
     returns: Any = None
-    """What the tool returns."""
+    """The result of the tool."""
     error: TextValue | None = None
-    """The tool fails with these words, instead."""
+    """The message with which the tool fails instead."""
     latency_ms: Count = 0
-    """Virtual milliseconds that the answer takes."""
+    """The duration of the answer in virtual milliseconds."""
     when: ArgumentsMatcher = None
-    """The answer is given only if this holds of the arguments."""
+    """The answer is used only if this holds for the arguments."""
 
 
 _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
@@ -314,7 +315,7 @@ def _is_long(value: Any) -> bool:
 
 
 def _refuse_misspelt(value: Any) -> None:
-    """Refuse what says `returns` or `error`, and beside it only keys of ours or almost so."""
+    """Reject a mapping with `returns` or `error` and a misspelt key beside it."""
     if not isinstance(value, dict):
         return
     if "returns" not in value and not isinstance(value.get("error"), str):

@@ -1,4 +1,4 @@
-"""Scores of given items: a number, or rules whose ``when`` is held against the query."""
+"""Scores of given items: a number, or rules with a ``when`` that is matched with the query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ADVICE = "Write a number, or a list of `{when: {$contains: …}, score: 0.9}`."
 
 
 def check_scores(items: Any, document: Document, at: SourcePath) -> None:
-    """Raise SourceError for the first score in a channel of items that is none."""
+    """Raise SourceError for the first invalid score in a channel of items."""
     if not isinstance(items, (list, tuple)):
         return
     for place, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""Turns that are taken more than once, and what in a turn waits for the reply of an earlier one."""
+"""Repeated turns, and references of a turn to replies of earlier turns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simkit.language.paths import as_text, lookup
 from simkit.language.yaml import Document, SourcePath
 
 WHOLE: Final = -1
-"""The place of the claims on the whole run."""
+"""The index that stands for the claims on the whole run."""
 FIELDS: Final = ("reply",)
-"""What of an earlier turn can be referred to."""
+"""The fields of an earlier turn that can be referred to."""
 MOST: Final = 10_000
-"""How often a turn may be repeated."""
+"""The largest number of repetitions."""
 _EARLIER: Final = re.compile(r"turns\[(-?\d+)\]\.(\w+)(.*)", re.DOTALL)
 _OPENS, _CLOSES = "\ufdd0", "\ufdd1"
-"""What stands around a reference that waits: characters that Unicode keeps for a program's own."""
+"""The marks around an unresolved reference: characters from Unicode's private area."""
 _WAITING: Final = re.compile(f"{_OPENS}([^{_CLOSES}]*){_CLOSES}")
 EQUALS: Final = "$eq"
 PLACES: Final = {
@@ -29,31 +29,31 @@ PLACES: Final = {
     "tool_results": "returns:of",
     "expect": EQUALS,
 }
-"""For each key of a turn, how a value is written there that is not to be read as a word of it."""
+"""Key of a turn to the wrapper that keeps a value from being read as keywords there."""
 _OF_VALUES: Final = ("$eq", "$ne", "$exact", "$in", "$contains", "$keys", "$schema")
 """Operators below which everything is a value."""
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """A turn of a conversation, and where the file says it."""
+    """A turn of a conversation, and its place in the file."""
 
     number: int
-    """From 1, over the whole conversation."""
+    """The number of the turn, from 1, over the whole conversation."""
     place: int
-    """The place among the turns that are written, from 0."""
+    """The index among the written turns."""
     repetition: int = 1
     times: int = 1
 
     @property
     def root(self) -> dict[str, Any]:
-        """What `${turn.…}` leads to."""
+        """Return the target of `${turn.…}`."""
         return {"number": self.number, "repetition": self.repetition}
 
 
 def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
-    """Yield the turns of a conversation, given how often each that is written is taken.
+    """Yield the turns of a conversation, given the number of repetitions of each written turn.
 
-    ``numbers`` are theirs where only some of the conversation's turns are looked at.
+    ``numbers`` are their numbers if only a part of the conversation is used.
     """
     number = 0
     for place, often in enumerate(times):
@@ -63,7 +63,7 @@ def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
 
 
 def waits(value: Any) -> bool:
-    """Return whether anything in a value waits for an earlier turn."""
+    """Return whether a value contains a reference to an earlier turn."""
     if isinstance(value, str):
         return _OPENS in value
     if isinstance(value, Mapping):
@@ -72,12 +72,12 @@ def waits(value: Any) -> bool:
 
 
 def waiting(reference: str) -> str:
-    """Return what stands for a reference until what it leads to was said."""
+    """Return the mark for a reference that cannot be resolved yet."""
     return f"{_OPENS}{reference}{_CLOSES}"
 
 
 def as_written(value: Any) -> Any:
-    """Return a value in which what waits is a reference again, as a file writes it."""
+    """Return a value with marks turned back into references, as in the file."""
     return _with(value, lambda reference: f"${{{reference}}}")
 
 
@@ -86,13 +86,13 @@ def answered(
     turn_values: Sequence[Mapping[str, Any]],
     places: Mapping[str, str] = PLACES,
 ) -> dict[str, Any]:
-    """Return a turn in which what waits is what earlier turns have said.
+    """Return a turn with references to earlier turns filled in.
 
-    What was not said, as a turn ended with a question or an error, is null. A reply that is JSON
-    stays a value: what a model says is never read as words of a scenario, so that a reply
+    A missing reply, as in a turn that ended with a question or an error, is null. A JSON reply
+    stays a value: a model's answer is never read as keywords of a scenario, so that a reply
     ``{"$any": true}`` is no matcher, and ``{"error": "bad"}`` no error of a tool.
 
-    ``places`` says for each key of the value how a value is written below it.
+    ``places`` gives the wrapper of a value for each key.
     """
 
     def value_at(reference: str) -> Any:
@@ -106,7 +106,7 @@ def answered(
 
 
 def _with_values(value: Any, value_at: Callable[[str], Any], wrapper: str) -> Any:
-    """Fill in references; one that stands alone where scenario words may stand is a value."""
+    """Resolve references; a value at a place for keywords is wrapped."""
     if isinstance(value, str):
         filled = _with(value, value_at)
         stands_alone = wrapper and _WAITING.fullmatch(value) is not None
@@ -126,10 +126,10 @@ def _with_values(value: Any, value_at: Callable[[str], Any], wrapper: str) -> An
 
 
 def _below(key: str, wrapper: str) -> str:
-    """Return how a value is written below a key; empty where everything is a value already."""
+    """Return the wrapper below a key; empty if everything there is a value."""
     if wrapper == EQUALS:
         return "" if key in _OF_VALUES else EQUALS
-    # `replies: {agent: LINE}` and `tool_results: {tool: RESULT}`: below these, all is a value.
+    # In `replies: {agent: LINE}` and `tool_results: {tool: RESULT}`, everything below is a value.
     return {"json:of": "json", "returns:of": "returns"}.get(wrapper, "")
 
 
@@ -149,9 +149,10 @@ def _with(value: Any, value_there: Any) -> Any:
 
 
 def check_earlier(document: Document, path: SourcePath, reference: str, number: int) -> None:
-    """Raise SourceError for a reference that leads to no earlier turn.
+    """Raise SourceError for a reference to a turn that is not earlier.
 
-    ``number`` is that of the turn in which it stands, from 1; of the whole run one more than all.
+    ``number`` is the number of the turn with the reference, from 1; for the whole run, one more
+    than all turns.
     """
     match = _EARLIER.fullmatch(reference)
     if match is None:

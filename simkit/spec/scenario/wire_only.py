@@ -1,4 +1,4 @@
-"""What only a wire can show: a pipeline in YAML reads no bytes, so it is refused there."""
+"""Keys that only HTTP traffic can show; a pipeline in YAML reads no bytes, so they are rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_RESPONSES: Final = ("logprobs", "citations", "raw")
 
 
 def check_shown(scenario: Scenario, document: Document) -> None:
-    """Raise SourceError for the first thing in a declarative scenario that only a wire shows."""
+    """Raise SourceError for the first key in a declared scenario that needs HTTP traffic."""
     for path, field in _shown_by_a_wire(scenario):
         about = "a provider's response" if field in _OF_RESPONSES else "the bytes of a reply"
         raise document.error(

@@ -1,6 +1,6 @@
-"""Plain values as YAML that stands in a file: on one line where that reads well, else in blocks.
+"""Plain values as YAML text: on one line if that reads well, else in blocks.
 
-A text stands without quotes only if simkit and readers of YAML 1.1 both read it back unchanged.
+A text is written without quotes only if simkit and readers of YAML 1.1 both read it back unchanged.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from simkit.language.yaml import load_text
 
 WIDTH: Final = 100
 STEP: Final = 2
-"""Columns by which a block is deeper than what it belongs to."""
+"""The indentation of a block in columns."""
 _FOLDED_LEAST: Final = 40
-"""Columns that a folded text gets, however deep it stands."""
+"""The least width of a folded text in columns."""
 
 Plain: TypeAlias = Any
 """A text, a number, a boolean, None, or lists and mappings of them."""
@@ -37,9 +37,9 @@ def flow(value: Plain) -> str:
 
 
 def scalar(value: Plain, style: str = "", *, in_block: bool = False) -> str:
-    """Return a scalar on one line; a text in the quotes of ``style``, where these can hold it.
+    """Return a scalar on one line; a text in the quotes of ``style``, if these can hold it.
 
-    As a value in a block, a text needs fewer quotes than inside brackets or as a key.
+    A text needs fewer quotes as a value in a block than inside brackets or as a key.
     """
     if isinstance(value, str):
         if style == "'" and value.isprintable():
@@ -50,12 +50,12 @@ def scalar(value: Plain, style: str = "", *, in_block: bool = False) -> str:
     if isinstance(value, int):
         return str(int(value))
     number = repr(float(value))
-    # To YAML 1.1, `1e+16` is a text.
+    # YAML 1.1 reads `1e+16` as a text.
     return number.replace("e", ".0e") if "e" in number and "." not in number else number
 
 
 def quoted(text: str) -> str:
-    """Return a text in double quotes, what cannot be seen as escapes."""
+    """Return a text in double quotes, with invisible characters as escapes."""
     characters = json.dumps(text, ensure_ascii=False)
     return "".join(
         character if character.isprintable() else _escaped(character) for character in characters
@@ -63,18 +63,18 @@ def quoted(text: str) -> str:
 
 
 def entry(key: str, value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
-    """Return the lines of ``key: value``, whose key stands in a column."""
+    """Return the lines of ``key: value``, with the key in a column."""
     name = key if _is_plain_key(key) else quoted(key)
     return _laid(f"{' ' * column}{name}:", value, column, dash_indent)
 
 
 def element(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
-    """Return the lines of ``- value``, whose dash stands in a column."""
+    """Return the lines of ``- value``, with the dash in a column."""
     return _laid(f"{' ' * column}-", value, column, dash_indent)
 
 
 def block(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
-    """Return the lines of a list or mapping that is not empty; its first item is in a column."""
+    """Return the lines of a non-empty list or mapping, with its first item in a column."""
     if isinstance(value, Mapping):
         entries = (entry(key, inner, column, dash_indent) for key, inner in value.items())
         return [line for lines in entries for line in lines]
@@ -82,7 +82,7 @@ def block(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
 
 
 def on_one_line(value: Plain, used: int) -> str | None:
-    """Return a value on one line behind ``used`` columns; None if it reads better in a block."""
+    """Return a value on one line after ``used`` columns; None if it reads better in a block."""
     if not isinstance(value, Mapping | list | tuple):
         text = scalar(value, in_block=True)
         is_long = isinstance(value, str) and used + len(text) > WIDTH
@@ -94,9 +94,9 @@ def on_one_line(value: Plain, used: int) -> str | None:
 
 
 def text_block(text: str, column: int, style: str = "") -> list[str] | None:
-    """Return a text as ``|`` or ``>`` and lines in a column, or None if that cannot hold it.
+    """Return a text as ``|`` or ``>`` with lines in a column, or None if that cannot hold it.
 
-    Without a style, a text of several lines is literal and a long one folded.
+    Without a style, a text of several lines is literal, and a long one folded.
     """
     if style != ">" and ("\n" in text or style == "|"):
         return _literal(text, column)
@@ -104,7 +104,7 @@ def text_block(text: str, column: int, style: str = "") -> list[str] | None:
 
 
 def _laid(start: str, value: Plain, column: int, dash_indent: int) -> list[str]:
-    """Return what stands at the start of a line, and a value behind it or below it."""
+    """Return the start of a line with a value after it or below it."""
     is_element = start.endswith("-")
     deeper = column + STEP
     if is_element and isinstance(value, Mapping) and len(value) == 1:
@@ -128,8 +128,7 @@ def _below_dash(start: str, lines: Sequence[str]) -> list[str]:
 
 
 def _is_flat(value: Plain) -> bool:
-    """Return whether people write it on one line: scalars, lists of scalars, one mapping inside
-    one."""
+    """Return whether a value is usually on one line: scalars, lists of them, one mapping."""
     if isinstance(value, Mapping):
         return all(_is_flat_part(part) for part in value.values())
     return all(_is_leaf(part) or _is_list_of_leaves(part) for part in value)
@@ -159,7 +158,7 @@ def _literal(text: str, column: int) -> list[str] | None:
 
 
 def _folded(text: str, column: int) -> list[str] | None:
-    """A blank line stands for each line end; lines are cut at single spaces only."""
+    """Return a folded text: a blank line is a line end, lines break at single spaces."""
     paragraphs = text.removesuffix("\n").split("\n")
     if any("  " in part or part != part.strip() for part in paragraphs):
         return None
@@ -201,7 +200,7 @@ def _reads_as(document: str, value: Plain) -> bool:
             [document_.data for document_ in load_text(document, "")] == [value]
             and yaml.load(document, Loader=yaml.CSafeLoader) == value
         )
-    # YAML 1.1 takes `2026-13-45` for a date, and there is no such one.
+    # YAML 1.1 reads `2026-13-45` as a date, and there is no such date.
     except (SourceError, yaml.YAMLError, ValueError):
         return False
 

@@ -1,1 +1,1 @@
-"""What is odd about files that could run: pure checks of documents, each a generator of flaws."""
+"""Validation: flaws of files that could run. Pure checks of documents, each a generator."""

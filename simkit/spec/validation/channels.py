@@ -1,4 +1,4 @@
-"""What the parts of a pipeline read and write of its channels, and where they say so."""
+"""The channels that each part of a pipeline reads and writes, with the places in the file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from simkit.spec.pipeline.recipe import Item, Recipe
 from simkit.spec.pipeline.root_names import keys_in, leads_to
 
 INHERITED: Final = ("context", "writes", "before", "after")
-"""What agents have from ``defaults`` that may read channels."""
+"""Keys that agents inherit from ``defaults`` and that may read channels."""
 BUILT_IN: Final = "simkit."
-"""Functions below this module are known not to look into the state."""
+"""Functions below this module do not read the state."""
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -29,24 +29,24 @@ class Read(msgspec.Struct, frozen=True):
     channel: str
     path: SourcePath
     agents: tuple[str, ...] = ()
-    """The definitions of the agents that read it there; empty, it is the flow."""
+    """The definitions of the agents that read it there; empty for the flow."""
     key: bool = False
 
 
 class ChannelUse(msgspec.Struct, frozen=True):
-    """What a pipeline does with its channels."""
+    """The reads and writes of a pipeline's channels."""
 
     reads: tuple[Read, ...]
     read: frozenset[str]
     writes: frozenset[str]
     sees_all: bool
-    """Something gets the whole state: a function, or ``${state}``."""
+    """Whether something gets the whole state: a function, or ``${state}``."""
     writes_any: bool
-    """The name of a channel that is written is a reference."""
+    """Whether the name of a written channel is a reference."""
 
 
 def channel_use(pipeline: Pipeline, document: Document) -> ChannelUse:
-    """Return what a pipeline does with its channels, found once."""
+    """Return the reads and writes of a pipeline's channels, computed once."""
 
     def use_of() -> ChannelUse:
         finder = _Finder(pipeline, document)
@@ -94,7 +94,7 @@ class _Finder:
         yield from self._in_texts(("flow",), ())
 
     def _sources(self, contract: Contract) -> tuple[str, ...]:
-        """Return the definitions of the agents whose runs resolve a contract's writes."""
+        """Return the definitions of the agents with runs that resolve a contract's writes."""
         members = members_of(self.pipeline)
         names = members if "*" in contract.from_ else contract.from_
         return tuple(dict.fromkeys(members[name] for name in names if name in members))
@@ -102,9 +102,9 @@ class _Finder:
     def _of_owner(
         self, owner: Agent | Defaults, at: SourcePath, key: str, agents: tuple[str, ...]
     ) -> Iterator[Read]:
-        """Yield what one key of an agent, or of the defaults, reads."""
+        """Yield the reads in one key of an agent, or of the defaults."""
         if key == "context":
-            # A function is sent no context.
+            # A function gets no context.
             agents = tuple(
                 agent for agent in agents if self.pipeline.agents[agent].function is None
             )
@@ -122,7 +122,7 @@ class _Finder:
                     yield Read(channel, (*inside, "from"), agents)
 
     def _in_texts(self, at: SourcePath, agents: tuple[str, ...]) -> Iterator[Read]:
-        """Yield what references and ``when`` below a place read."""
+        """Yield the reads in references and ``when`` below a place."""
         for path, reference, key in self._paths(follow(self.document.data, at), at):
             channel = self._channel(reference)
             if channel is not None:
@@ -151,7 +151,7 @@ class _Finder:
                 yield path, key, True
 
     def _channel(self, reference: str) -> str | None:
-        """Return the channel that a path over the root leads into; None if into none."""
+        """Return the channel of a path over the root; None if it leads into none."""
         try:
             head, *tail = parse(reference)
         except ReferenceInvalid:
@@ -195,7 +195,7 @@ def _channels_written(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _has_functions(pipeline: Pipeline) -> bool:
-    """Report whether user code gets the state: an agent or a section that is a function."""
+    """Return whether user code gets the state: an agent or a section that is a function."""
     agents = pipeline.agents.values()
     if any(
         agent.function is not None and not agent.function.startswith(BUILT_IN) for agent in agents

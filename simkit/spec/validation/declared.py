@@ -1,4 +1,4 @@
-"""What a pipeline declares: read by those it is meant for, and used at all."""
+"""Declarations of a pipeline: private channels that others read, and unused declarations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simkit.spec.validation.problems import Flaw
 
 
 def private_reads(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
-    """VAL-13: a channel that is private to an agent is read by another."""
+    """Yield VAL-13: a channel that is private to an agent is read by another."""
     owners: dict[str, list[str]] = {}
     for name, agent in pipeline.agents.items():
         for channel in agent.private:
@@ -34,7 +34,7 @@ def private_reads(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
 
 
 def unused(pipeline: Pipeline) -> Iterator[Flaw]:
-    """VAL-14: tools that no agent has, schemas that nothing refers to."""
+    """Yield VAL-14: tools that no agent has, schemas without a reference."""
     offered = {tool for name in pipeline.agents for tool in tools_of(pipeline, name)}
     for name in pipeline.tools:
         if name not in offered:
@@ -49,7 +49,7 @@ def unused(pipeline: Pipeline) -> Iterator[Flaw]:
 def unused_channels(
     pipeline: Pipeline, document: Document, mentioned: Collection[str]
 ) -> Iterator[Flaw]:
-    """VAL-14: channels that nothing in the pipeline reads or writes, and no scenario mentions."""
+    """Yield VAL-14: channels that neither the pipeline nor a scenario uses."""
     use = channel_use(pipeline, document)
     if use.sees_all or use.writes_any:
         return
@@ -82,7 +82,7 @@ def _schemas_referred_to(pipeline: Pipeline) -> set[str]:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    """Yield the names that ``$ref`` leads to inside a schema."""
+    """Yield the names in ``$ref`` inside a schema."""
     if isinstance(schema, Mapping):
         for key, inner in schema.items():
             if key == "$ref" and isinstance(inner, str):

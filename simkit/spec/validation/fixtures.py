@@ -1,4 +1,4 @@
-"""VAL-25: what a scenario, or a file under ``use``, gives and nothing reads."""
+"""VAL-25: values that a scenario, or a file under ``use``, gives and nothing reads."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from simkit.spec.validation.channels import channel_use
 from simkit.spec.validation.problems import Flaw
 
 WORDS_MIN: Final = 4
-"""Shorter words stand in any text by chance."""
+"""Shorter words occur in any text by chance."""
 PUNCTUATION: Final = ".,;:!?()[]{}\"'"
 
 
 class Claimed:
-    """What the claims of a scenario mention."""
+    """The words that the claims of a scenario mention."""
 
     def __init__(self, scenario: Scenario, document: Document) -> None:
         self.by_code = any(scope.has("satisfies") for scope in _scopes(scenario))
-        """A predicate of the user's may look at anything."""
+        """Whether a user's predicate may read anything."""
         words: set[str] = set()
         for turn in range(len(scenario.turns)):
             words.update(_words(follow(document.data, ("turns", turn, "expect"))))
         words.update(_words(document.data.get("expect", ABSENT)))
         self.words = words
-        """Every key and text, and what a key that is a path begins with."""
+        """Every key and text, and the first names of keys that are paths."""
         self._turns: Any = document.data.get("turns")
         self._texts_said: set[str] = set()
 
     def has_text_of(self, value: Any) -> bool:
-        """Report whether the turns seem to repeat a text of a value, or a claim to deny it.
+        """Return whether the turns seem to repeat a text of a value, or a claim to deny it.
 
-        A text is looked for by its longest word, so that this is linear.
+        A text is searched by its longest word, so that this is linear.
         """
         if not self._texts_said:
             self._texts_said = {part for text in _words(self._turns) for part in _parts(text)}
@@ -52,10 +52,11 @@ class Claimed:
 def unread_state(
     state: Mapping[str, Any], pipeline: Pipeline, document: Document, claimed: Claimed
 ) -> Iterator[str]:
-    """Yield the channels that are given a value which nothing reads.
+    """Yield the channels with a given value that nothing reads.
 
-    Read is also what a claim mentions, what the pipeline keeps private, and what the turns repeat
-    or a claim denies: lints hold contexts and queries against what is given.
+    Also counted as read: channels that a claim mentions or that the pipeline keeps private, and
+    values that the turns repeat or a claim denies, because lints compare contexts and queries with
+    given values.
     """
     use = channel_use(pipeline, document)
     if use.sees_all or claimed.by_code:
@@ -69,17 +70,16 @@ def unread_state(
 
 
 def state_flaws(names: Iterable[str]) -> Iterator[Flaw]:
-    """Describe of channels that what they are given is read by nothing."""
+    """Yield the flaw that nothing reads a channel's given value."""
     for name in names:
         problem = f"nothing reads channel `{name}`, and no claim mentions it"
         yield Flaw("VAL-25", ("given", "state", name), problem, key=True)
 
 
 def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
-    """Yield the columns of a table, the variables under ``env``, and who is made up, that nothing
-    refers to.
+    """Yield the columns of a table, variables under ``env``, and fakes that nothing refers to.
 
-    The document is the one before its references are filled in.
+    The document is the one with unresolved references.
     """
     if not scenario.examples and not scenario.env and not scenario.given.fakes:
         return
@@ -111,7 +111,7 @@ def _leads_to(name: str, references: Iterable[str]) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield the words of a text that do not stand in any other by chance."""
+    """Yield the words of a text that do not occur in others by chance."""
     for part in text.split():
         word = part.strip(PUNCTUATION)
         if len(word) >= WORDS_MIN:
@@ -130,7 +130,7 @@ def _scopes(scenario: Scenario) -> Iterator[Expect]:
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Yield all keys and texts of a value, and the beginnings of keys that are paths."""
+    """Yield all keys and texts of a value, and the first names of keys that are paths."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Files of a folder that nobody uses, or that are named so that nobody looks at them."""
+"""Files of a folder that nothing uses, or with names that simkit does not look for."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _PIPELINE: Final = frozenset(("pipeline", "agents", "flow"))
 _FIXTURES: Final = frozenset(("given", "tool_results"))
 _SHARED: Final = _FIXTURES | {"version", "use", "agents", "lints"}
 _CODE: Final = ("*.py", "*.feature")
-"""Files that may name a pipeline, too."""
+"""Endings of files that may name a pipeline, too."""
 
 
 def named_files(documents: Iterable[Document], library: Library) -> Iterator[str]:
-    """Yield the pipeline and the files under ``use`` that scenarios name, normalised.
+    """Yield the pipeline and the files under ``use`` that scenarios name, normalized.
 
-    Read from what is written, so that a scenario which is wrong elsewhere counts as well.
+    They are read from the source, so that a scenario with an error elsewhere counts as well.
     """
     for document in documents:
         data = document.data
@@ -37,14 +37,14 @@ def named_files(documents: Iterable[Document], library: Library) -> Iterator[str
             try:
                 yield from (file for file, _ in used_files(document, library))
             except (SourceError, TypeError, IndexError):
-                # What is wrong there has been told.
+                # That error is already reported.
                 continue
 
 
 def check_folder(
     folder: str, files: Iterable[str], named: Collection[str], library: Library, problems: Problems
 ) -> None:
-    """Add what is odd about a folder; ``named`` are the files that its scenarios name."""
+    """Add the flaws of a folder; ``named`` are the files that its scenarios name."""
     code: str | None = None
     for file in files:
         if file.endswith(SCENARIO_SUFFIX) or normpath(file) in named:
@@ -58,7 +58,7 @@ def check_folder(
 
 
 def yaml_files(folder: str) -> list[str]:
-    """Return the YAML files below a folder, sorted, without those in hidden ones."""
+    """Return the YAML files below a folder, sorted, without hidden folders."""
     return sorted(str(path) for path in _visible(folder, "*.y*ml"))
 
 
@@ -86,7 +86,7 @@ def _check_other(file: str, library: Library, problems: Problems) -> None:
 
 
 def _top_keys(file: str) -> frozenset[str]:
-    """Return what looks like a top-level key; a file that cannot be ours has none."""
+    """Return the likely top-level keys of a file; a foreign file has none."""
     path = Path(file)
     try:
         if path.stat().st_size > FILE_BYTES_MAX:

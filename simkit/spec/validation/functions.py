@@ -1,7 +1,7 @@
-"""Functions that files name and that are not there, told without running any module.
+"""Missing functions that files name, found without running any module.
 
-A module is looked for where a run looks for it, and its file is read. Where that does not say which
-names the module has, nothing is said.
+A module is searched where a run would search it, and its file is parsed. If the file does not show
+which names the module has, nothing is reported.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from simkit.spec.scenario.replies import ReplyLine, lines_of
 from simkit.spec.validation.problems import Flaw
 
 Named = tuple[SourcePath, str]
-"""A function's name, and where it stands."""
+"""A function's name, and its path."""
 
 _ANY: Final = frozenset("*")
-"""The names of a module of which nobody can tell them without running it."""
+"""The names of a module that cannot be known without running it."""
 _DYNAMIC: Final = ("globals(", "exec(", "sys.modules", "__path__")
 
 
 def missing_functions(pipeline: Pipeline) -> Iterator[Flaw]:
-    """VAL-26: an agent, a tool or a reducer names a function that is not there."""
+    """Yield VAL-26: an agent, a tool or a reducer names a missing function."""
     agents, tools = pipeline.agents.items(), pipeline.tools.items()
     yield from _flaws(
         (("agents", name, "function"), agent.function or "") for name, agent in agents
@@ -40,7 +40,7 @@ def missing_functions(pipeline: Pipeline) -> Iterator[Flaw]:
 
 
 def missing_in_scenario(scenario: Scenario) -> Iterator[Flaw]:
-    """VAL-26: a reply line or a `satisfies` names a function that is not there."""
+    """Yield VAL-26: a reply line or a `satisfies` names a missing function."""
     yield from _flaws(_satisfies(("expect", "satisfies"), scenario.expect.satisfies))
     for place, turn in enumerate(scenario.turns):
         at: SourcePath = ("turns", place)
@@ -70,7 +70,7 @@ def _flaws(named: Iterable[Named]) -> Iterator[Flaw]:
 
 @lru_cache(maxsize=1024)
 def _lack(name: str, folder: str) -> str:
-    """Return why a function is not there; empty if it is, or if nobody can tell."""
+    """Return why a function is missing; empty if it exists, or if that cannot be known."""
     module, _, function = name.partition(":")
     file = _file(module, folder)
     if file is None:
@@ -102,7 +102,7 @@ def _file(module: str, search_folder: str) -> Path | None:
                 return file
         if place.is_dir() or any(place.parent.glob(f"{place.name}.*")):
             return place
-    # A package can look for its modules elsewhere.
+    # A package can load its modules from elsewhere.
     is_plain = spec.origin is None or _names(Path(spec.origin)) != _ANY
     return None if is_plain else Path(search_folder)
 
@@ -111,12 +111,12 @@ def _spec(head: str, folder: str) -> ModuleSpec | None:
     try:
         return PathFinder.find_spec(head, [folder]) or find_spec(head)
     except ValueError:
-        # It is imported, and does not say from where.
+        # It is imported, and does not show from where.
         return ModuleSpec(head, None)
 
 
 def _names(file: Path) -> frozenset[str] | SyntaxError:
-    """Return the names that a module binds when it is run; what it says where it is no Python."""
+    """Return the names that a module binds when it is run, or its syntax error."""
     try:
         text = file.read_text(encoding="utf-8")
         body = ast.parse(text).body

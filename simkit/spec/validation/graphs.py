@@ -1,4 +1,4 @@
-"""Graphs that can run, and what their turns may come to: loops without a way out, labels."""
+"""Graphs that can run, but have loops without a way out, or overlapping labels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from simkit.spec.pipeline.model import Edge, GraphFlow, Pipeline
 from simkit.spec.validation.problems import Flaw
 
 NODES_MAX: Final = 8
-"""How many nodes a message names."""
+"""The number of nodes that a message names."""
 
 
 def graph_flaws(pipeline: Pipeline) -> Iterator[Flaw]:
-    """VAL-11: loops without a way out. VAL-12: labels that fit the same words."""
+    """Yield VAL-11, loops without a way out, and VAL-12, labels that fit the same words."""
     graph = pipeline.flow.graph
     if graph is None:
         return
@@ -34,13 +34,13 @@ def graph_flaws(pipeline: Pipeline) -> Iterator[Flaw]:
 
 
 def _trapped(graph: GraphFlow) -> list[str]:
-    """Return the nodes that no way leads on from to an end, in the order of the file."""
+    """Return the nodes from which no path leads to an end, in the order of the file."""
     before: dict[str, list[str]] = defaultdict(list)
     edges: dict[str, list[Edge]] = defaultdict(list)
     for edge in graph.edges:
         before[edge.to].append(edge.from_)
         edges[edge.from_].append(edge)
-    # Where an edge can always be taken, it is: then `exit: true` ends nothing.
+    # An edge that can always be taken is taken; `exit: true` then has no effect.
     waiting = [
         name
         for name, node in graph.nodes.items()
@@ -86,7 +86,7 @@ def _label_flaws(node: str, edges: list[tuple[int, str]], contains: bool) -> Ite
 
 
 def _nested(labels: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each label with the first that stands in it; linear where lengths are few."""
+    """Yield each label with the first one that it contains; linear if lengths are few."""
     lengths = sorted({len(label) for label in labels})
     for label in labels:
         inner = next(

@@ -1,4 +1,4 @@
-"""Reply lines and tool results of a scenario, as far as they are known before it runs."""
+"""Reply lines and tool results of a scenario, as far as they are known before a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from simkit.spec.validation.reach import started
 from simkit.trace.store import canonical
 
 Read: TypeAlias = Callable[[str, str, str], tuple[Any, str]]
-"""How a reply's text becomes an output: of text, the agent's ``parse`` and its name."""
+"""Returns the output for a reply's text, the agent's ``parse`` and its name."""
 UNREGISTERED = "HND-11"
-"""The lint that says of a run what VAL-22 says of a file."""
+"""The lint that reports in a run the same as VAL-22 in a file."""
 
 
 def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[Flaw]:
-    """VAL-20 to VAL-23: what can be said of lines and results without running them."""
+    """Yield VAL-20 to VAL-23: flaws of lines and results that are known without a run."""
     lines = _Lines(pipeline, read)
     speaks = is_off(scenario.lints, UNREGISTERED) or _speaks_of_refusals(scenario.expect)
     for place, turn in enumerate(scenario.turns):
@@ -51,9 +51,9 @@ class _Lines:
         at: SourcePath,
         speaks: bool,
     ) -> Iterator[Flaw]:
-        """Yield what is wrong with an agent's lines.
+        """Yield the flaws of an agent's lines.
 
-        ``speaks`` says that the scenario tells of handoffs that are refused.
+        ``speaks`` is true if the scenario mentions refused handoffs.
         """
         definition = self._members[agent]
         if self._pipeline.agents[definition].function is not None:
@@ -73,7 +73,7 @@ class _Lines:
                 yield from self._of_line(definition, line.reply(), path)
 
     def _of_line(self, agent: str, reply: m.Reply, at: SourcePath) -> Iterator[Flaw]:
-        # A summary is a text of its own, whatever the agent puts out otherwise.
+        # A summary is a text, whatever the agent's output otherwise is.
         if isinstance(reply, m.Calls):
             yield from self._of_calls(agent, reply, at)
         elif isinstance(reply, (m.Text, m.Structured)) and agent not in summarisers_of(
@@ -107,7 +107,7 @@ class _Lines:
                 yield Flaw("VAL-21", (*at, "calls"), problem_text, advice)
 
     def _errors(self, schema: Any, value: Any) -> Iterable[tuple[SourcePath, str]]:
-        """Return what a schema refuses; what only user code, or the run, can tell is passed."""
+        """Return a schema's errors; parts that only user code, or a run, decides are skipped."""
         named = self._pipeline.schemas
         if isinstance(schema, Mapping) and set(schema) == {"$ref"}:
             schema = named.get(schema["$ref"], schema)
@@ -148,7 +148,7 @@ def _speaks_in(turn: Turn) -> bool:
 
 
 def _speaks_of_refusals(expect: Expect) -> bool:
-    """Report whether claims tell of an unregistered type, or of a handoff that is rejected."""
+    """Return whether claims mention an unregistered type, or a rejected handoff."""
     if any(
         isinstance(finding, Mapping) and finding.get("id") == UNREGISTERED
         for finding in expect.findings or ()
@@ -173,9 +173,9 @@ def _holds_pair(matcher: Any, key: str, word: str) -> bool:
 
 
 def calls_in(turn: Turn, scenario: Scenario) -> Counter[str] | None:
-    """Return how often the lines of a turn call each tool.
+    """Return the number of calls of each tool in the lines of a turn.
 
-    None where a function decides, or a recording answers agents that have no lines.
+    None if a function decides, or a recording answers agents without lines.
     """
     if scenario.cassette is not None:
         return None
@@ -189,7 +189,7 @@ def calls_in(turn: Turn, scenario: Scenario) -> Counter[str] | None:
 
 
 def _result_flaws(turn: Turn, scenario: Scenario, at: SourcePath) -> Iterator[Flaw]:
-    """VAL-23: every model call of a turn takes one of its lines, so no others call a tool."""
+    """Yield VAL-23: every model call takes one of the turn's lines, so no others call a tool."""
     calls = calls_in(turn, scenario) if turn.tool_results else None
     if calls is None:
         return

@@ -1,4 +1,4 @@
-"""What checks find: a flaw at a path of its document, and a problem at a place of a file."""
+"""Findings of validation: a flaw at a path of its document, and a problem at a place of a file."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from simkit.spec.pipeline.waivers import WHOLE, names_place, places_off
 from simkit.spec.validation_catalogue import CODES, PREFIX
 
 _OF_FOLDERS: Final = ("VAL-14", "VAL-25", "VAL-30", "VAL-31", "VAL-32")
-"""Findings that are only told of a folder that is checked whole."""
+"""Findings that are only reported for a folder that is checked as a whole."""
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """One thing that is odd about a document."""
+    """One flaw of a document."""
 
     code: str
     path: SourcePath
     what: str
     advice: str = ""
-    """What to do now, where the catalogue cannot say it as well."""
+    """What to do now; empty if the catalogue's text is enough."""
     key: bool = False
-    """Whether the key at the path is odd, not its value."""
+    """Whether the key at the path is wrong, not its value."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong with a file."""
+    """One problem of a file."""
 
     code: str
     where: str
@@ -43,50 +43,50 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def severity(self) -> str:
-        """``E`` or ``W``."""
+        """Return ``E`` or ``W``."""
         return CODES[self.code].severity
 
     @property
     def text(self) -> str:
-        """All of it, as every error of a file reads."""
+        """Return the whole text, in the form of every error of a file."""
         lead = "warning " if self.severity == "W" else ""
         problem = f"{lead}{self.code}: {self.what}"
         return str(SourceError(self.where, problem, self.at, self.near, self.known, self.advice))
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was checked, and what is wrong."""
+    """The number of checked files, and their problems."""
 
     files: int
     scenarios: int
-    """Rows of tables count one by one."""
+    """The number of scenarios; rows of tables count one by one."""
     problems: tuple[Problem, ...]
-    """In the order of files and lines."""
+    """The problems in the order of files and lines."""
     turned_off: int = 0
-    """How many findings the files turn off."""
+    """The number of findings that the files turn off."""
 
     def count(self, severity: str) -> int:
-        """Return how many problems are of a severity."""
+        """Return the number of problems of a severity."""
         return sum(problem.severity == severity for problem in self.problems)
 
 
 class Problems:
-    """Collects problems, each once, without those that their document turns off."""
+    """A collection of problems, each once, without those that their document turns off."""
 
     def __init__(self) -> None:
         self._problems_found: dict[Problem, None] = {}
         self._off: set[tuple[str, int, str, SourcePath]] = set()
         self._documents: dict[tuple[str, int], Document] = {}
         self._used: set[tuple[str, int, str, str]] = set()
-        """Document, code and place of each entry under ``lints`` that turned something off."""
+        """Document, code and place of each entry under ``lints`` that turned a finding off."""
 
     def refuse(self, code: str, problem: SourceError) -> None:
-        """Add what keeps a file from running."""
+        """Add the error that keeps a file from running."""
         p = problem
         self._problems_found[Problem(code, p.where, p.what, p.at, p.near, p.known, p.advice)] = None
 
     def add(self, document: Document, flaws: Iterable[Flaw]) -> None:
-        """Add what is odd about a document."""
+        """Add the flaws of a document."""
         waivers = waivers_of(document)
         key = document.file, document.index
         self._documents[key] = document
@@ -105,13 +105,13 @@ class Problems:
 
     def _tell(self, document: Document, flaw: Flaw) -> None:
         where = document.position(flaw.path, flaw.key)
-        # What is odd in a turn that is repeated is told once.
+        # A flaw in a repeated turn is reported once.
         at = path_text(document.written_at(flaw.path))
         advice = flaw.advice or CODES[flaw.code].fix
         self._problems_found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
 
     def report(self, files: Iterable[str], scenarios: int) -> Report:
-        """Return what was found, in the order of the files; other files come last."""
+        """Return the report, in the order of the files; other files come last."""
         order = {file: place for place, file in enumerate(files)}
         for key, document in self._documents.items():
             for code, named in places_off(waivers_of(document)):
@@ -130,7 +130,7 @@ class Problems:
 
 
 def waivers_of(document: Document) -> dict[str, dict[str, str]]:
-    """Return what a document turns off, by code and place."""
+    """Return a document's waivers, by code and place."""
     lints = document.data.get("lints") if isinstance(document.data, Mapping) else None
     if not isinstance(lints, Mapping):
         return {}
@@ -141,7 +141,7 @@ def waivers_of(document: Document) -> dict[str, dict[str, str]]:
 
 
 def place_of(where: str) -> tuple[str, int, int]:
-    """Return file, line and column of `file:line:column`; 0 for what is not there."""
+    """Return file, line and column of `file:line:column`; 0 for a missing number."""
     file, *numbers = where.rsplit(":", 2)
     if len(numbers) == 2 and all(number.isdigit() for number in numbers):
         return file, int(numbers[0]), int(numbers[1])

@@ -1,4 +1,4 @@
-"""Which agents a pipeline can start, whatever its flow."""
+"""Reachability: the agents that a pipeline can start, whatever its flow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from simkit.spec.validation.problems import Flaw
 
 
 def started(pipeline: Pipeline) -> frozenset[str]:
-    """Return the participants that the flow can start, directly or through handoffs.
+    """Return the agents that the flow can start, directly or through handoffs.
 
-    Where the file does not say whom a turn starts with, that is all of them.
+    If the file does not say which agents start a turn, return all of them.
     """
     return pipeline.remembered(("started",), lambda: _started(pipeline))
 
@@ -45,7 +45,7 @@ def _started(pipeline: Pipeline) -> frozenset[str]:
 
 
 def unreachable(pipeline: Pipeline) -> Iterator[Flaw]:
-    """VAL-10: agents that nothing can start. VAL-14: contracts that only they could use."""
+    """Yield VAL-10, agents that nothing can start, and VAL-14, contracts only for these."""
     reached, members = started(pipeline), members_of(pipeline)
     running = {members[name] for name in reached}
     for name in pipeline.agents:

@@ -1,4 +1,4 @@
-"""The code of what keeps a file from running: told from where and when it was refused."""
+"""The code of an error that keeps a file from running, by its place and its kind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from simkit.spec.scenario.model import Scenario, Shared
 from simkit.spec.validation.problems import place_of
 
 _NAMES: Final = ("there is no ", "has no tool ", "leads nowhere", "in this file")
-"""Words of errors about names that list no known ones."""
+"""Beginnings of errors about names that list no known ones."""
 
 
 def code_of(problem: SourceError, library: Library) -> str:
-    """Return the code of an error; only asked of files that are wrong."""
+    """Return the code of an error; only used for files with errors."""
     file, _, _ = place_of(problem.where)
     try:
         documents = library.documents(file)

@@ -1,4 +1,4 @@
-"""What scenarios use of pipelines and of files under ``use``: known when all are read."""
+"""Usage of pipelines and of files under ``use`` by scenarios; complete when all are read."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ class _PipelineUse(msgspec.Struct):
     pipeline: Pipeline
     document: Document
     words: set[str] = msgspec.field(default_factory=set)
-    """What its scenarios give and claim."""
+    """The words in its scenarios' given values and claims."""
     scenarios: int = 0
     by_code: bool = False
-    """A scenario has a predicate that may look at anything."""
+    """Whether a scenario has a predicate that may read anything."""
 
 
 class _SharedUse(msgspec.Struct):
     document: Document
     shared: Shared
     unread: set[str]
-    """Channels that are given a value which no scenario has read yet."""
+    """Channels with a given value that no scenario has read yet."""
     uncalled: set[str]
-    """Tools that have a result which no scenario's line has called for yet."""
+    """Tools with a result that no scenario's line has called yet."""
 
 
 class Usage:
-    """Collects what the scenarios of a call use, and says at the end what is left."""
+    """Collects what the scenarios of one check use, and reports the rest at the end."""
 
     def __init__(self, library: Library, problems: Problems, read: Read) -> None:
-        """``read`` is how a reply's text becomes an output."""
+        """``read`` returns the output for a reply's text."""
         self._library, self._problems, self._read = library, problems, read
         self._pipelines: dict[tuple[str, int], _PipelineUse] = {}
         self._shared: dict[str, _SharedUse] = {}
 
     def pipeline(self, pipeline: Pipeline, document: Document) -> _PipelineUse:
-        """Add a pipeline; what can be said without its scenarios is said when it is new."""
+        """Add a pipeline; report the flaws that need no scenario once."""
         key = normpath(document.file), document.index
         if key not in self._pipelines:
             self._pipelines[key] = _PipelineUse(pipeline, document)
@@ -64,7 +64,7 @@ class Usage:
         """Add a scenario, or a row of its table."""
         scenario, document, pipeline = prepared.scenario, prepared.document, prepared.pipeline
         if isinstance(pipeline, App):
-            # What its code does is not known: only what the file itself contradicts is.
+            # Its code is unknown: only contradictions within the file are reported.
             names = unread_names(scenario, prepared.source_document or document)
             self._problems.add(document, names)
             return
@@ -100,7 +100,7 @@ class Usage:
         use: _PipelineUse,
         claimed: Claimed,
     ) -> None:
-        """Take off what this scenario reads of a file under ``use``."""
+        """Remove what this scenario reads of a file under ``use``."""
         known = self._shared.get(file)
         if known is None:
             known = self._shared[file] = _SharedUse(
@@ -113,7 +113,7 @@ class Usage:
             known.uncalled -= _called(scenario, known.uncalled)
 
     def finish(self, complete: set[str]) -> None:
-        """Describe what no scenario uses of the files of which all scenarios were read."""
+        """Report what no scenario uses, for files whose scenarios were all read."""
         for (file, _), use in self._pipelines.items():
             if file in complete and use.scenarios and not use.by_code:
                 flaws = unused_channels(use.pipeline, use.document, use.words)
@@ -129,9 +129,9 @@ class Usage:
 def used_files(
     document: Document, library: Library, chain: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, Document]]:
-    """Yield the files under ``use``, those that they use first; raise SourceError.
+    """Yield the files under ``use``, inner ones first; raise SourceError.
 
-    What goes round in a circle is refused elsewhere, and only left here.
+    A circle is rejected elsewhere, and only ends here.
     """
     names: Any = document.data.get("use") if isinstance(document.data, Mapping) else None
     for name in names or ():
@@ -151,7 +151,7 @@ def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
 
 
 def _called(scenario: Scenario, tools: set[str]) -> set[str]:
-    """Return those of some tools that a scenario's lines may call, in turns that say no result."""
+    """Return the tools that a scenario's lines may call, in turns without a result for them."""
     tools_called: set[str] = set()
     for turn in scenario.turns:
         calls = calls_in(turn, scenario)

@@ -1,4 +1,4 @@
-"""VAL-24: claims that hold of whatever the run does. The list is short and certain."""
+"""VAL-24: claims that always hold. The list is short and certain."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from simkit.spec.scenario.model import Scenario
 from simkit.spec.validation.problems import Flaw
 
 Domain: TypeAlias = Literal["absent", "value", "claim", "list", "count"]
-"""What a claim is held against: nothing, any value, one that is absent where it is null, a list
-that is absent where it is empty, a number from 0."""
+"""The values that a claim can meet: none, any, absent if null, absent if an empty list, a number
+from 0."""
 
 _CLAIMS: Final[Mapping[str, Domain]] = {
     "agents": "list",
@@ -24,7 +24,7 @@ _CLAIMS: Final[Mapping[str, Domain]] = {
     "logs": "list",
     "state": "value",
 }
-"""What there always is to claim of a turn."""
+"""Claims that are always possible in a turn."""
 _IN_CONTEXT: Final[Mapping[str, Domain]] = {
     "sections": "list",
     "messages": "list",
@@ -34,12 +34,12 @@ _IN_CONTEXT: Final[Mapping[str, Domain]] = {
     "tokens": "count",
 }
 _NEGATIONS: Final = ("$not", "$ne", "$eq", "$schema", "$keys")
-"""Operators in which nothing is looked for: operands are values, or hold the other way round."""
+"""Operators that are not searched: their operands are values, or hold the other way round."""
 _BETTER: Final = "Claim the value itself, or a bound that could be missed."
 
 
 def vacuous_claims(scenario: Scenario, pipeline: Pipeline) -> Iterator[Flaw]:
-    """Yield every claim that could not fail."""
+    """Yield every claim that cannot fail."""
     for place, turn in enumerate(scenario.turns):
         yield from _of(turn.expect, ("turns", place, "expect"), pipeline)
     yield from _of(scenario.expect, ("expect",), pipeline)
@@ -87,7 +87,7 @@ def _of_contexts(expect: Expect, at: SourcePath) -> Iterator[Flaw]:
 
 
 def _of_channels(state: Any, at: SourcePath, pipeline: Pipeline) -> Iterator[Flaw]:
-    """Yield claims that a declared channel is there: it always is."""
+    """Yield claims that a declared channel is present: it always is."""
     if not isinstance(state, Mapping):
         return
     for name, matcher in state.items():
@@ -107,7 +107,7 @@ def _certain(matcher: Any, at: SourcePath, domain: Domain) -> Iterator[Flaw]:
 
 
 def _inside(matcher: Any, at: SourcePath) -> Iterator[Flaw]:
-    """Yield the matchers inside one that hold of everything, and of nothing at all."""
+    """Yield the inner matchers that always hold, or never hold."""
     if isinstance(matcher, Mapping):
         if matcher and _always(matcher, "value") and _always(matcher, "absent"):
             yield Flaw("VAL-24", at, "this holds whether anything is there or not", _BETTER)
@@ -121,7 +121,7 @@ def _inside(matcher: Any, at: SourcePath) -> Iterator[Flaw]:
 
 
 def _always(matcher: Any, domain: Domain) -> bool:
-    """Report whether a matcher certainly holds of everything in a domain."""
+    """Return whether a matcher certainly holds for every value of a domain."""
     return (
         isinstance(matcher, Mapping)
         and bool(matcher)
@@ -155,7 +155,7 @@ def _operator_always(key: str, operand: Any, domain: Domain) -> bool:
 
 
 def _never(matcher: Any, domain: Domain) -> bool:
-    """Report whether a matcher certainly holds of nothing in a domain."""
+    """Return whether a matcher certainly holds for no value of a domain."""
     if not isinstance(matcher, Mapping):
         return domain == "absent"
     return any(_operator_never(key, operand, domain) for key, operand in matcher.items())
