@@ -1,1 +1,1 @@
-"""What is sent over HTTP, intercepted, recorded and replayed."""
+"""HTTP traffic: interception, recording and replay."""

@@ -1,10 +1,10 @@
-"""Cassettes: provider traffic, recorded once and replayed for ever, in vcrpy's own file layout.
+"""Cassettes: provider traffic, recorded once and replayed, in vcrpy's file layout.
 
-From the ground up: ``values``, ``encodings`` and ``vcrpy``; ``reading``, ``dialects`` and
-``loading`` from a file to values; ``format`` back; ``pieces``, ``redacting``, ``normalising`` and
-``keys`` for which requests are the same; ``capturing``, ``reasons``, ``nearest``, ``missing``,
-``telling`` and ``lookup`` for replay; ``recording`` and ``saving``; ``shapes``, ``tool_calls`` and
-``traffic`` for one scenario's file at work; ``scanning`` and ``hygiene`` for files that exist.
+From the bottom up: ``values``, ``encodings`` and ``vcrpy``; ``reading`` and ``dialects`` from a
+file to values; ``format`` back; ``redacting``, ``normalising`` and ``keys`` for which requests are
+the same; ``capturing``, ``reasons``, ``nearest``, ``missing``, ``error_messages`` and ``lookup``
+for replay; ``recording`` and ``saving``; ``shapes``, ``tool_calls`` and ``traffic`` for one
+scenario's file during a run; ``scanning`` and ``hygiene`` for existing files.
 """
 
 from simkit.capture.cassettes.error_messages import miss_text

@@ -1,9 +1,4 @@
-"""Values that are others each time: what was recorded is served as what is true now.
-
-A rule finds an order number, a date or a folder in what is asked. In a key it counts only as the
-first, the second, … of its kind. So when a recording answers, its values and those of the request
-that is asked stand side by side, and the response says the latter from then on.
-"""
+"""Captured values: values that differ each time; a replayed response gets the current ones."""
 
 from __future__ import annotations
 
@@ -17,33 +12,34 @@ from simkit.providers.http import HttpResponse
 
 
 class Rewriting:
-    """What recorded values are now, as far as a session has asked."""
+    """The current values for recorded ones, as far as a session has sent them."""
 
     def __init__(self) -> None:
         self._now: dict[str, str] = {}
 
     def learn(self, recorded: Question, question: Question) -> None:
-        """Take in two requests that ask the same."""
+        """Pair the values of two requests that ask the same."""
         for name, values in recorded.captured.items():
             now = question.captured.get(name, ())
             self._now.update(zip(values, now, strict=False))
 
     def rewritten(self, response: HttpResponse) -> HttpResponse:
-        """Return the response with recorded values replaced; a stream's, event by event."""
+        """Return the response with recorded values replaced; a stream, event by event."""
         forms = dict(_forms(self._now))
         if not forms:
             return response
-        # The longest first: a folder before the folder around it.
+        # The longest first: a folder before its parent folder.
         known = sorted(forms, key=lambda form: (-len(form), form))
         pattern = re.compile(b"|".join(re.escape(form) for form in known))
         return with_body(response, pattern.sub(lambda match: forms[match[0]], response.body))
 
 
 def _forms(now: Mapping[str, str]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield values as they stand in a text, in JSON, and in JSON inside JSON."""
+    """Yield pairs of values as they appear in text, in JSON, and in JSON inside JSON."""
     for recorded, live in now.items():
         if recorded == live:
-            # It still stands between its neighbours: a shorter value must not be found in it.
+            # A value without a pair is kept as it is, so that a shorter value does not match inside
+            # it.
             yield recorded.encode(), live.encode()
             continue
         for _ in range(3):

@@ -1,10 +1,10 @@
-"""The layouts in which recorders write interactions: from plain data to values.
+"""Dialects: the layouts of recorders, from plain data to values.
 
-vcrpy's own (also with ``parsed_body``, a JSON value instead of a text, as pydantic-ai writes it,
-and with the ``status_code`` and ``content`` of its older httpx recordings), the lists ``requests``
-and ``responses`` of langchain-tests, and go-vcr's; vcrpy's lists from before 1.0 are read through
-its own migration. What simkit adds stands in ``interactions[].simkit``, where all of them look
-away.
+They are vcrpy's own (also with ``parsed_body``, a JSON value instead of a text, as pydantic-ai
+writes it, and with the ``status_code`` and ``content`` of its older httpx recordings), the lists
+``requests`` and ``responses`` of langchain-tests, and go-vcr's; vcrpy's lists from before 1.0 go
+through its own migration. Additions of simkit are under ``interactions[].simkit``, which all of
+them ignore.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _At: TypeAlias = tuple[str | int, ...]
 VERSIONS: Final = (1, 2)
 """vcrpy writes 1, go-vcr 1 or 2."""
 FRAMING: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
-"""Headers that say how a body was sent: it is kept as it is read."""
+"""Headers about the transmission of a body; simkit stores the decoded body."""
 
 
 class Misfit(Exception):
-    """The data at a path is not what a recorder writes: ``args`` are the path and the sentence."""
+    """The data at a path is in no recorder's layout: ``args`` are the path and the sentence."""
 
     def __init__(self, at: _At, problem: str) -> None:
         super().__init__(at, problem)
@@ -37,7 +37,7 @@ class Misfit(Exception):
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What stands under ``simkit``, in this order; words that are not known are passed over."""
+    """The fields under ``simkit``, in this order; unknown ones are ignored."""
 
     agent: str = ""
     turn: int = 0
@@ -46,19 +46,18 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scenario: str = ""
     protocol: str = ""
     key: str = ""
-    """For readers and for `git diff`: it is computed anew from what was asked."""
+    """The key, for readers and for `git diff`; simkit computes it again from the request."""
     recorded_at: str = ""
     chunks: tuple[int, ...] = ()
-    """The sizes in bytes of the pieces in which the response came; of one piece they are left
-    out."""
+    """The sizes in bytes of the response's pieces; empty for one piece."""
     offsets_ms: tuple[int, ...] = ()
-    """When each piece came, counted from the request."""
+    """When each piece came, in milliseconds from the request."""
     ends: str = ""
-    """How the response ended, as `HttpResponse.ends`."""
+    """The end of the response, as in `HttpResponse.ends`."""
 
 
 def interactions_of(tree: Any) -> Iterator[Interaction]:
-    """Yield what a file's data holds; raise Misfit for what no recorder writes."""
+    """Yield the interactions in a file's data; raise Misfit for an unknown layout."""
     if is_old(tree):
         try:
             tree = migrated(tree)
@@ -102,7 +101,7 @@ def interactions_of(tree: Any) -> Iterator[Interaction]:
 
 
 def _is_versionless(data: Any) -> bool:
-    """Return whether these are pydantic-ai's interactions, of which some files have no version."""
+    """Return whether these are pydantic-ai's interactions, which may lack a version."""
     items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
     parts = (item.get(part) for item in items for part in ("request", "response"))
     is_theirs = any(isinstance(part, dict) and "parsed_body" in part for part in parts)
@@ -116,7 +115,7 @@ def _extra(data: Any, at: _At) -> Extra:
         extra = msgspec.convert(data, Extra)
     except msgspec.ValidationError as error:
         raise Misfit(at, f"this is not what simkit writes: {error}") from None
-    except UnicodeEncodeError:  # As a key, or a value of another type, msgspec refuses it so.
+    except UnicodeEncodeError:  # In a key, or in another type, msgspec rejects it.
         raise Misfit(at, "half a surrogate is no character") from None
     if extra.ends not in ("", "cut", "timeout"):
         raise Misfit((*at, "ends"), f"{extra.ends!r} is not known; known: cut, timeout")
@@ -182,9 +181,9 @@ def _status(data: dict[str, Any], at: _At) -> int:
 
 
 def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
-    """Return the body in the pieces in which it came, and what each let wait.
+    """Return the pieces of the body, and the delay before each.
 
-    A body that was edited by hand is no longer what the sizes are of: it comes in one piece.
+    A body that was edited by hand does not fit the sizes: it comes in one piece.
     """
     sizes = extra.chunks or (len(body),)
     waits: tuple[int, ...] = ()
@@ -201,7 +200,7 @@ def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]
 
 
 def _body(data: dict[str, Any], at: _At) -> str | bytes:
-    """Return a text or bytes as they stand in the file; of a JSON value its text."""
+    """Return a text or bytes as in the file, or a JSON value as its text."""
     if "parsed_body" in data:
         return _json(data["parsed_body"], (*at, "parsed_body"))
     key = "content" if "content" in data and "body" not in data else "body"
@@ -225,10 +224,10 @@ def _json(value: Any, at: _At) -> str:
 
 
 def _plain_body(body: str | bytes, headers: Headers, at: _At) -> bytes:
-    """Return a body's bytes, not compressed."""
+    """Return a body's uncompressed bytes."""
     encoding = header(headers, "content-encoding")
     if isinstance(body, str):
-        # Recorders that decompress keep the header at times; what is a text is not compressed.
+        # Recorders that decompress sometimes keep the header; a text is not compressed.
         try:
             return body.encode()
         except UnicodeEncodeError:
@@ -242,7 +241,7 @@ def _plain_body(body: str | bytes, headers: Headers, at: _At) -> bytes:
 
 
 def _is_plain(body: bytes, encoding: str) -> bool:
-    """Return whether bytes are text although a header calls them compressed."""
+    """Return whether bytes are text although a header says that they are compressed."""
     if encoding.strip().lower() in ("gzip", "x-gzip"):
         return not body.startswith(b"\x1f\x8b") and _is_text(body)
     return body[:1] in (b"{", b"[", b"<", b'"') and _is_text(body)
@@ -261,7 +260,7 @@ def _unframed(headers: Headers) -> Headers:
 
 
 def _headers(data: Any, at: _At) -> Headers:
-    """Return headers written as a mapping, to a value or to several, or as pairs."""
+    """Return headers from a mapping, with one or several values each, or from pairs."""
     if data is None:
         return ()
     if isinstance(data, list):

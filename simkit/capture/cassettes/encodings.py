@@ -1,6 +1,6 @@
-"""Bodies as they were before they were compressed: recorded text must be readable, and scannable.
+"""Content encodings: bodies are stored uncompressed, so that recordings can be read and scanned.
 
-A compressor's output differs from version to version, and what is compressed hides secrets.
+A compressor's output differs between versions, and compressed text hides secrets.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import msgspec
 from simkit.providers.http import HttpResponse
 
 BODY_BYTES_MAX: Final = 256_000_000
-"""What one body or file may grow to: a few compressed bytes can stand for any number."""
+"""The largest size of one body or file: a few compressed bytes can expand to any number."""
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 Step: TypeAlias = Callable[[bytes], bytes]
-"""Takes the next compressed bytes, and returns what they add."""
+"""Takes the next compressed bytes, and returns the bytes that they add."""
 
 
 class NotDecodable(Exception):
-    """The bytes are not what their encoding promises, or nothing here reads it."""
+    """The bytes do not fit their encoding, or no decoder is installed."""
 
 
 def decoded(
     chunks: Iterable[bytes], encodings: str, *, is_whole: bool = False
 ) -> tuple[bytes, ...]:
-    """Return the chunks without their ``content-encoding``, as many as there were.
+    """Return the chunks without their ``content-encoding``, as many as before.
 
-    A chunk that adds nothing by itself is empty; what a cut stream lacks is missing, unless it
-    ``is_whole``. Raises NotDecodable.
+    A chunk that adds nothing by itself is empty. The end of a cut stream is missing, unless
+    ``is_whole`` requires it. Raise NotDecodable.
     """
     names = [name.strip().lower() for name in encodings.split(",")]
     for name in reversed([name for name in names if name not in ("", "identity")]):
@@ -63,15 +63,15 @@ def _without(name: str, chunks: Iterable[bytes], is_whole: bool) -> list[bytes]:
 
 
 class _Refused(Exception):
-    """An optional library does not read these bytes."""
+    """An optional library cannot decode these bytes."""
 
 
 def _ways(name: str) -> Sequence[Step]:
-    """Return what could read the encoding, likeliest first."""
+    """Return the decoders for an encoding, likeliest first."""
     if name in ("gzip", "x-gzip"):
         return [_Inflating(_GZIP)]
     if name == "deflate":
-        # Some servers send what the name says, some what RFC 9110 says.
+        # Some servers send raw deflate, others what RFC 9110 requires.
         return [_Inflating(zlib.MAX_WBITS), _Inflating(-zlib.MAX_WBITS)]
     if name == "br":
         library = _library(name, "brotli", "brotlicffi")
@@ -83,7 +83,7 @@ def _ways(name: str) -> Sequence[Step]:
 
 
 class _Inflating:
-    """Reads what zlib reads; gzip may have several members one behind the other."""
+    """A zlib decoder; gzip may have several members one after the other."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -91,7 +91,7 @@ class _Inflating:
 
     @property
     def is_over(self) -> bool:
-        """Whether the end of the stream was read."""
+        """Return whether the end of the stream was read."""
         return self._stream.eof
 
     def __call__(self, chunk: bytes) -> bytes:
@@ -129,9 +129,9 @@ def _library(encoding: str, *names: str) -> Any:
 
 
 def with_body(response: HttpResponse, body: bytes) -> HttpResponse:
-    """Return the response with another body, cut where its lines were cut before.
+    """Return the response with another body, cut in the same lines as before.
 
-    A body with another number of lines comes in one piece, after all the waiting.
+    A body with another number of lines comes in one piece, after all the delays.
     """
     before, chunks, waits = response.body, response.chunks, response.waits_ms
     if body == before:

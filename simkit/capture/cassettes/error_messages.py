@@ -1,4 +1,4 @@
-"""The text of a miss: where, why, what is nearest, what to do."""
+"""Text of a miss: where, why, what was near, what to do."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from simkit.language.paths import as_text
 from simkit.trace.diff import Changed, Edit, MessageEdit, Removed, Same, aligned
 
 WIDTH: Final = 96
-"""Characters that a line shows of a text."""
+"""The length of a text in one line."""
 LINES_MAX: Final = 12
-"""Lines that are shown of one message."""
+"""The number of lines shown of one message."""
 CHANGES_MAX: Final = 20
-"""Messages, and settings, of which the differences are shown."""
+"""The number of messages, and of settings, whose differences are shown."""
 _BEFORE: Final = 24
-"""Characters shown before the place at which two long lines part."""
+"""Characters shown before the first difference of two long lines."""
 
 
 def miss_text(miss: Miss, again: str) -> str:
-    """Return what a miss says; ``again`` is the command that records the cassette again."""
+    """Return the text of a miss; ``again`` is the command that records the cassette again."""
     owner = f"agent {miss.agent!r}" if miss.agent else "a call of no agent"
     request_line = f"{miss.method} {miss.address}"
     lines = [
@@ -70,7 +70,7 @@ def _near(miss: Miss) -> Iterator[str]:
 
 
 def difference_lines(messages: Iterable[MessageEdit], rest: Sequence[Edit]) -> Iterator[str]:
-    """Yield how one request differs from another: ``-`` is the one's, ``+`` the other's."""
+    """Yield the differences of two requests: ``-`` is the first one's, ``+`` the second's."""
     lines_shown = 0
     for edit in messages:
         lines_shown += not isinstance(edit, Same)
@@ -114,7 +114,7 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _words_of_message(message: Message) -> list[str]:
-    """Return what a message says, line by line; its values where the text alone is not all."""
+    """Return the content of a message, line by line; its values if the text is not all."""
     lines = message.content.split("\n") if message.content else []
     lines += [f"calls {call.name}({as_text(call.args)})" for call in message.calls]
     if message.data is not None and as_text(message.data) != message.content:
@@ -123,7 +123,7 @@ def _words_of_message(message: Message) -> list[str]:
 
 
 def _changed_lines(left: list[str], right: list[str]) -> list[str]:
-    """Return the lines that went and came; of those that stay, how many."""
+    """Return the removed and added lines, and the number of unchanged ones."""
     changed: list[str] = []
     for span in aligned(left, right):
         if span.is_equal:
@@ -151,7 +151,7 @@ def _clipped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(line: str, start: int) -> str:
-    """Return a line, of a long one the part around ``start``."""
+    """Return a line; of a long one, the part around ``start``."""
     if len(line) > WIDTH and start > _BEFORE * 2:
         line = "…" + line[start - _BEFORE :]
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

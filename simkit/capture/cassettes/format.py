@@ -1,8 +1,8 @@
-"""The file that simkit writes: vcrpy's layout, as vcrpy itself lays it out, in YAML or JSON.
+"""Writing: vcrpy's layout, as vcrpy itself writes it, in YAML or JSON.
 
 Every text is quoted, or a literal block: vcrpy reads YAML 1.1, in which a plain ``no`` is false and
 a plain ``12:30`` is 750. Sizes and turns are numbers. The order of keys is fixed, one line or block
-each, so that two recordings differ in `git diff` only where what was said does.
+each, so that two recordings differ in `git diff` only in their contents.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _WORDS: Final = frozenset(
     ("request", "response", "simkit", "method", "uri", "body", "headers", "status", "code",
      "message", "string", *Extra.__struct_fields__)
 )  # fmt: skip
-"""Keys of the layout; every other key is a text of somebody else's, and quoted."""
-# Line ends to YAML 1.1 that are none to others, the byte order mark, what cannot be printed.
+"""Keys of the layout; every other key is foreign text, and quoted."""
+# Line ends in YAML 1.1 only, the byte order mark, unprintable characters.
 _ESCAPED: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -40,10 +40,10 @@ _NO_BLOCK: Final = re.compile(r"\A[ \n]|[ ]$", re.MULTILINE)
 
 
 def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
-    """Return the bytes of a cassette's file; ``keys`` are those of its interactions, by number.
+    """Return the bytes of a cassette's file; ``keys`` are its interactions' keys, by number.
 
-    Raises CassetteInvalid for an extension that is not written, and where JSON cannot say what
-    YAML can: a body that is no text.
+    Raise CassetteInvalid for an unknown extension, and if JSON cannot express the content: a body
+    that is no text.
     """
     path = cassette.path
     if path.suffix not in SUFFIXES:
@@ -69,7 +69,7 @@ def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
 
 
 def _response(interaction: Interaction) -> dict[str, Any]:
-    """Return a response as vcrpy's recorders of clients hand it to vcrpy."""
+    """Return a response as vcrpy's recorders of clients pass it to vcrpy."""
     answered = interaction.response
     return {
         "status": {"code": answered.status, "message": _phrase(answered.status)},
@@ -79,10 +79,10 @@ def _response(interaction: Interaction) -> dict[str, Any]:
 
 
 def _whole(tree: dict[str, Any], interaction: Interaction, key: str) -> dict[str, Any]:
-    """Return vcrpy's layout of an interaction, with what simkit adds."""
+    """Return an interaction in vcrpy's layout, with simkit's additions."""
     headers = interaction.request.headers
     if len({name.lower() for name, _ in headers}) < len(headers):
-        # vcrpy reads the first value of a request's header, and its layout has room for all.
+        # vcrpy reads only the first value of a request header; its layout has room for all.
         tree["request"]["headers"] = _headers(headers)
     extra = msgspec.to_builtins(_extra(interaction, key))
     return {**tree, "simkit": extra} if extra else tree
@@ -150,7 +150,7 @@ def _scalar(value: Any, indent: str) -> Iterator[str]:
         if isinstance(value, kind):
             yield from write(value, indent)
             return
-    # Numbers, lists of numbers, an empty mapping and null: JSON is YAML here.
+    # Numbers, lists of numbers, an empty mapping and null: JSON is valid YAML here.
     yield json.dumps(value)
 
 
@@ -182,7 +182,7 @@ def _quoted(text: str) -> str:
     """Return a text on one line, in the quotes that need the fewest escapes."""
     if "\n" not in text and not _ESCAPED.search(text):
         return "'" + text.replace("'", "''") + "'"
-    # JSON's escapes are YAML's, but for those that are no JSON and must be escaped in YAML.
+    # JSON's escapes are valid in YAML; some characters must be escaped in YAML only.
     return _ESCAPED.sub(
         lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False)
     )

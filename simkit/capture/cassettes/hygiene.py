@@ -1,4 +1,4 @@
-"""Cassettes that nobody needs any more, and those that are too old to trust."""
+"""Hygiene: cassettes that nothing uses, and those that are too old."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _ENDINGS: Final = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
 
 
 class OverAge(msgspec.Struct, frozen=True, gc=False):
-    """A cassette of which something was recorded too long ago."""
+    """A cassette with an interaction that was recorded too long ago."""
 
     path: Path
     recorded_at: str
-    """When the oldest of its interactions was recorded."""
+    """The date of its oldest interaction."""
     days: int
-    """How many days ago that is."""
+    """The age of that interaction in days."""
 
 
 def cassettes_in(folder: str | Path) -> list[Path]:
-    """Return the files below a folder that are cassettes by their names, sorted."""
+    """Return the cassettes below a folder, by their names, sorted."""
     paths = Path(folder).rglob("*")
     return sorted(
         path
@@ -43,7 +43,7 @@ def orphans(files: Iterable[Path], named: Iterable[Path]) -> list[Path]:
 def over_age(cassettes: Iterable[Cassette], today: date, days_max: int) -> Iterator[OverAge]:
     """Yield the cassettes that are older than ``days_max`` days.
 
-    What does not say when it was recorded, as in files of other recorders, has no age.
+    A cassette without dates, as other recorders write them, has no age.
     """
     for cassette in cassettes:
         known = [

@@ -1,7 +1,7 @@
-"""The key of a request: equal for requests that ask the same.
+"""Keys: equal for requests that ask the same.
 
-It is the hash of the canonical JSON of agent, method, path and body, after redaction and without
-what the scenario calls volatile or captures.
+A key is the hash of the canonical JSON of agent, method, path and body, after redaction and without
+the parts that the scenario declares as volatile or captured.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 
 BLANK: Final = "…"
-"""What stands in the place of what is volatile."""
+"""The replacement for a volatile part."""
 EVERY: Final = "*"
-"""In a volatile path: each key, or each place in a list."""
+"""In a volatile path: every key, or every index of a list."""
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
-    """What one request asks, and what was captured in it."""
+    """One request in canonical form, and its captured values."""
 
     method: str
     address: str
     body: bytes
-    """Canonical JSON, or the body as it is where it is none."""
+    """Canonical JSON, or the body as it is if it is no JSON."""
     captured: Mapping[str, tuple[str, ...]] = {}
-    """The values that each rule found, in order of appearance, each once."""
+    """The values that each rule found, in order, each once."""
 
     def key(self, agent: str) -> str:
-        """Return the key under which an agent asks this."""
+        """Return the key of this request from an agent."""
         head = canonical([agent, self.method, self.address])
         return hashlib.blake2b(head + b"\n" + self.body, digest_size=16).hexdigest()
 
     def is_like(self, other: Question) -> bool:
-        """Return whether both ask the same, whoever asks and whatever was captured."""
+        """Return whether both ask the same, whatever their agents and captured values."""
         return (self.method, self.address, self.body) == (other.method, other.address, other.body)
 
 
 class Keying:
-    """Knows which requests are the same: the one normalising function of recorder and replay."""
+    """The function from requests to keys, shared by recording and replay."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class Keying:
     ) -> None:
         """``volatile`` are paths into the body (``messages.*.name``) or ``/patterns/`` of text.
 
-        ``capture`` are patterns of values that are others each time but mean the same, by name; a
-        pattern's first group is the value, or all of it. Raises ReferenceInvalid for a path or a
-        pattern that is none.
+        ``capture`` are patterns, by name, of values that differ each time but mean the same; the
+        value is a pattern's first group, or its whole match. Raise ReferenceInvalid for an invalid
+        path or pattern.
         """
         self.redactor = redactor
-        # A run asks at few addresses, often.
+        # A run sends many requests to few addresses.
         self._address = lru_cache(maxsize=256)(lambda url: address(redactor.url(url)))
         words = tuple(volatile)
         self._paths = [paths.parse(word) for word in words if not _is_pattern(word)]
@@ -73,7 +73,7 @@ class Keying:
         self._capture = {name: _compiled(word) for name, word in (capture or {}).items()}
 
     def question(self, request: HttpRequest) -> Question:
-        """Return what a request asks."""
+        """Return a request in canonical form."""
         captured: dict[str, dict[str, str]] = {name: {} for name in self._capture}
         plain = partial(self._plain, captured=captured)
         url = self._address(request.url)
@@ -113,7 +113,7 @@ class Keying:
 
 
 def _token(match: re.Match[str], name: str, known: dict[str, str]) -> str:
-    """Return the match with the value in it replaced by the value's number."""
+    """Return the match with the value replaced by its number."""
     group = 1 if match.re.groups else 0
     value = match[group]
     if not value:
@@ -124,7 +124,7 @@ def _token(match: re.Match[str], name: str, known: dict[str, str]) -> str:
 
 
 def _blank(value: Any, path: Sequence[str | int]) -> None:
-    """Replace what stands at a path; where nothing stands, nothing happens."""
+    """Replace the value at a path, if there is one."""
     step, *rest = path
     steps: Iterable[Any] = (step,)
     if step == EVERY:

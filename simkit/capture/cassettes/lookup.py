@@ -1,7 +1,7 @@
-"""Replaying a cassette: which recording answers a request.
+"""Lookup: find the recording that answers a request.
 
-Keys are computed once, when the player is made; to answer is then one look into a dictionary and
-one step in a queue, however many interactions there are. Each interaction answers once.
+Keys are computed once, when the player is made; an answer then takes one dictionary lookup and one
+step in a queue, however many interactions there are. Each interaction answers once.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from simkit.providers.http import HttpRequest, HttpResponse
 
 
 class Drift(msgspec.Struct, frozen=True, gc=False):
-    """A recording answered a request that is not the recorded one."""
+    """A recording that answered a request different from the recorded one."""
 
     agent: str
     turn: int
     number: int
-    """The interaction's place in the cassette."""
+    """The interaction's index in the cassette."""
     request: HttpRequest
-    """What was asked now, redacted."""
+    """The current request, redacted."""
 
 
 class Player:
-    """Answers requests from one cassette; any number of threads may ask."""
+    """Answers requests from one cassette; any number of threads may call it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Player:
     ) -> None:
         """``again`` is the command that records the cassette again, for messages.
 
-        ``name`` is what they call the file; its path, where there is none.
+        ``name`` is the file's name in messages; if empty, its path.
         """
         if policy not in POLICIES:
             raise ValueError(f"{policy!r} is no policy; known: {', '.join(POLICIES)}")
@@ -71,10 +71,10 @@ class Player:
         self._played = bytearray(len(cassette.interactions))
         self._drifts: list[Drift] = []
         self._rewriting: dict[str, Rewriting] = {}
-        self._lock = threading.RLock()  # Finalizers may come back here.
+        self._lock = threading.RLock()  # Finalizers may call this again.
 
     def take(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> HttpResponse:
-        """Return the recorded response; raise CassetteMissed where none answers."""
+        """Return the recorded response; raise CassetteMissed if there is none."""
         question = self._keying.question(request)
         with self._lock:
             number = self._number(agent, turn, session, question)
@@ -90,16 +90,16 @@ class Player:
         raise CassetteMissed(miss_text(miss, self._again), miss)
 
     def unplayed(self) -> tuple[tuple[int, Interaction], ...]:
-        """Return the interactions that answered nothing, with their places in the cassette."""
+        """Return the interactions that answered nothing, with their indices in the cassette."""
         items = enumerate(self.cassette.interactions)
         return tuple((number, item) for number, item in items if not self._played[number])
 
     def drifts(self) -> tuple[Drift, ...]:
-        """Return where recordings answered other requests than theirs, in order."""
+        """Return the recordings that answered different requests, in order."""
         return tuple(self._drifts)
 
     def _number(self, agent: str, turn: int, session: str, question: Question) -> int | None:
-        """Take an interaction out of its queue; the policy says which."""
+        """Take an interaction out of its queue, as the policy says."""
         if self._policy == "content":
             return self._by_content(agent, session, question)
         queue = self._by_lane.get((session, turn, agent))
@@ -112,10 +112,10 @@ class Player:
         return queue.popleft()
 
     def _by_content(self, agent: str, session: str, question: Question) -> int | None:
-        """Take what was recorded in the same session, else what was in any.
+        """Take an interaction from the same session, or else from any session.
 
-        So sessions that ask the same are answered as they were, in whichever order they come, and
-        each of them alone.
+        So sessions with equal requests get their own answers, in whichever order they come, and
+        also alone.
         """
         for name in (agent, "") if self._has_nobody else (agent,):
             key = question.key(name)

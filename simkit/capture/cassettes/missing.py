@@ -1,4 +1,4 @@
-"""A request that no recording answers: why, what is nearest, and in what they differ."""
+"""Misses: why no recording answers a request, what is near, and the differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simkit.trace.diff.values import edits, key_of, message_fields
 
 
 class Miss(msgspec.Struct, frozen=True, gc=False):
-    """Why nothing answers a request, and how it differs from what is nearest to it."""
+    """The reason of a miss, and the differences to the nearest recording."""
 
     reason: Reason
     cassette: str
@@ -31,20 +31,21 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
     method: str
     address: str
     number: int | None = None
-    """The place of the recording that is nearest."""
+    """The index of the nearest recording; None if there is none."""
     near: Interaction | None = None
     is_played: bool = False
-    """Whether the nearest has answered already."""
+    """Whether the nearest recording was used already."""
     same: int = 0
-    """How many recordings ask the same, or are the agent's in this turn where all are used up."""
+    """The number of recordings that ask the same or, if all are used up, of the agent's in this
+    turn."""
     messages: tuple[MessageEdit, ...] = ()
-    """How the recorded messages become those of the request."""
+    """The edits from the recorded messages to those of the request."""
     edits: tuple[Edit, ...] = ()
-    """Where all else differs: settings, tools, model, or the body where it is no model call."""
+    """All other differences: settings, tools, model, or the body if it is no model call."""
 
 
 def missed(call: Asking, state: PlayState, policy: Policy) -> Miss:
-    """Return why a request is not answered, and what is nearest to it."""
+    """Return why a request is not answered, and the nearest recording."""
     why = why_missed(call, state, policy)
     number, reason = why.number, why.reason
     if reason == "differs" and number is None:
@@ -78,7 +79,7 @@ def missed(call: Asking, state: PlayState, policy: Policy) -> Miss:
 def differences(
     left: tuple[HttpRequest, Question], right: tuple[HttpRequest, Question]
 ) -> tuple[tuple[MessageEdit, ...], tuple[Edit, ...]]:
-    """Return how the messages of one request become those of the other, and what else differs."""
+    """Return the edits between the messages of two requests, and their other differences."""
     around = tuple(edits(_around(left[1]), _around(right[1])))
     mine, its = _parsed_request(*left), _parsed_request(*right)
     if mine is not None and its is not None:
@@ -94,7 +95,7 @@ def _around(question: Question) -> dict[str, Any]:
 
 
 def _parsed_request(request: HttpRequest, question: Question) -> ParsedRequest | None:
-    """Return what a request asks without what its key leaves out; None if it is no model call."""
+    """Return the parsed request without the parts that keys ignore; None if it is no model call."""
     protocol = protocol_of(request)
     if protocol is None:
         return None
@@ -105,7 +106,7 @@ def _parsed_request(request: HttpRequest, question: Question) -> ParsedRequest |
 
 
 def _settings(model_request: ParsedRequest) -> dict[str, Any]:
-    """Return what is asked beside the messages; the names of tools stand for their order."""
+    """Return the settings of a request; tools are compared by name."""
     return {
         "model": model_request.model,
         "tools": {
@@ -128,13 +129,13 @@ def _value(body: bytes) -> Any:
 
 
 def _message_edits(left: Sequence[Message], right: Sequence[Message]) -> Iterator[MessageEdit]:
-    """Yield how one list of messages becomes the other; their ids do not count."""
+    """Yield the edits from one list of messages to the other; ids are ignored."""
     for span in aligned([_print(message) for message in left], [_print(m) for m in right]):
         if span.is_equal:
             yield Same(span.hi - span.lo)
             continue
         mine, its = left[span.lo : span.hi], right[span.other_lo : span.other_hi]
-        # Against each other stand messages of one role.
+        # Messages are paired with messages of the same role.
         for part in aligned([message.role for message in mine], [m.role for m in its]):
             places = range(span.other_lo + part.other_lo, span.other_lo + part.other_hi)
             if part.is_equal:

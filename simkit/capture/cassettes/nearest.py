@@ -1,4 +1,4 @@
-"""The recording nearest to a request that none answers: searched only then, and among few."""
+"""The recording nearest to a missed request: searched only then, and among few."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from simkit.capture.cassettes.reasons import Asking, PlayState
 from simkit.providers.http import path_of
 
 COMPARED_MAX: Final = 1_000
-"""Recordings that are compared with a request, those that have not answered yet first."""
+"""The number of recordings compared with a request, unused ones first."""
 
 
 def nearest(call: Asking, state: PlayState) -> int | None:
-    """Return the place of the recording that is most like the request; None if nothing is.
+    """Return the index of the most similar recording; None if none is similar.
 
-    One of the same agent at the same address comes first, then one at the same address. What was
-    asked elsewhere is similar only where the body is equal, or the path but for its query.
+    A recording of the same agent at the same address comes first, then one at the same address. A
+    request to another address is similar only if the body is equal, or the path without its query.
     """
     items = state.cassette.interactions
     its_own = [number for number, item in enumerate(items) if item.agent == call.agent]
@@ -31,9 +31,9 @@ def nearest_of(
     played: bytes = b"",
     preferred: frozenset[int] = frozenset(),
 ) -> int | None:
-    """Return the place of the question that is most like another one; None if nothing is.
+    """Return the index of the most similar question; None if none is similar.
 
-    Those that are ``preferred`` come first, then those that have not been ``played``.
+    Those in ``preferred`` come first, then those not ``played``.
     """
     played = played or bytes(len(questions))
     same_address = [n for n, other in enumerate(questions) if other.address == question.address]
@@ -56,7 +56,7 @@ def nearest_of(
 
 
 def _is_moved(left: Question, right: Question) -> bool:
-    """Return whether two questions are the same but for the path or the query."""
+    """Return whether two questions are equal except for the path or the query."""
     if left.method != right.method:
         return False
     paths = (path_of(left.address), path_of(right.address))
@@ -64,7 +64,7 @@ def _is_moved(left: Question, right: Question) -> bool:
 
 
 def _parts(body: bytes) -> set[bytes]:
-    """Return what a body consists of: its messages and its other entries, one by one."""
+    """Return the parts of a body: its messages and its other entries, one by one."""
     try:
         value = json_of(body)
     except ValueError:
@@ -81,7 +81,7 @@ def _parts(body: bytes) -> set[bytes]:
 
 
 def _shared_ends(left: bytes, right: bytes) -> int:
-    """Return how many bytes two bodies have in common at their beginning and their end."""
+    """Return the number of equal bytes at the beginning and at the end of two bodies."""
     most = min(len(left), len(right))
     head = _shared_head(left[:most], right[:most])
     rest = most - head
@@ -89,7 +89,7 @@ def _shared_ends(left: bytes, right: bytes) -> int:
 
 
 def _shared_head(left: bytes, right: bytes) -> int:
-    """Return how many bytes two texts of one length have in common at their beginning."""
+    """Return the number of equal bytes at the beginning of two texts of equal length."""
     low, high = 0, len(left)
     while low < high:
         middle = (low + high + 1) // 2

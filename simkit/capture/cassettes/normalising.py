@@ -1,8 +1,7 @@
-"""What a request asks, without what is different each time it is asked.
+"""Normalization: the request without the parts that differ each time.
 
-One function for everybody: what is recorded is keyed by it, what is asked is looked up by it, and
-differences are those that it leaves. Where the recorder's idea of a request was not the matcher's,
-recorders of other projects did not find their own recordings.
+One function serves recording, lookup and differences. If the recorder's function differed from the
+matcher's, recordings would not be found again.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ DROPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "anthropic": ("cache_control", "metadata", "service_tier"),
     "gemini": ("labels",),
 }
-"""What bodies carry beside the question, by how a protocol's name begins: who asks, what to keep
-and to count. Model, tools and parameters are the question."""
+"""Body fields that are no part of the question, by prefix of the protocol's name: users,
+storage, metadata. Model, tools and parameters are part of it."""
 
 _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 
 Slot: TypeAlias = tuple[dict[str, Any], str]
-"""A mapping, and its key under which an id stands."""
+"""A mapping, and its key that holds an id."""
 
 
 def address(url: str) -> str:
-    """Return the path and the parameters of a URL, in an order of their own.
+    """Return the path and the sorted parameters of a URL.
 
-    The host is no part of the question, so that what was recorded from one is found at another;
-    nor is the project that a cloud's paths name.
+    The host is not part of it, so that a recording from one host is found for another; nor is the
+    project in a cloud's paths.
     """
     try:
         parts = urlsplit(url)
@@ -51,9 +50,9 @@ def address(url: str) -> str:
 
 
 def json_of(body: bytes) -> Any:
-    """Return the JSON value of a body; raise ValueError for what is none.
+    """Return the JSON value of a body; raise ValueError for invalid JSON.
 
-    A whole number is one, however it is written: ``0`` and ``0.0`` ask the same.
+    Whole numbers are equal however they are written: ``0`` and ``0.0`` ask the same.
     """
     try:
         return _DECODE(body)
@@ -66,7 +65,7 @@ def json_of(body: bytes) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """Return the bytes of a JSON value, equal for equal values whatever the order of keys."""
+    """Return the bytes of a JSON value; they ignore the order of keys."""
     try:
         return _ENCODE(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -74,9 +73,9 @@ def canonical(value: Any) -> bytes:
 
 
 def without_circumstance(body: Any, protocol: str) -> Any:
-    """Return what a body asks; ids of tool calls become numbers in order of appearance.
+    """Return the question in a body; ids of tool calls become numbers in order of appearance.
 
-    ``body`` is a value of the caller's own, and is changed.
+    ``body`` belongs to the caller, and is changed.
     """
     if not isinstance(body, dict):
         return body
@@ -99,13 +98,16 @@ def _ordinals(slots: Iterable[Slot]) -> None:
 
 
 def _openai_slots(body: dict[str, Any]) -> Iterator[Slot]:
-    """Chat's messages, and Responses' items, whose own ids are not the call's."""
+    """Yield the id fields of chat's messages and of Responses' items.
+
+    An item's own id is not the call's.
+    """
     for message in _mappings(body.get("messages")):
         yield message, "tool_call_id"
         for call in _mappings(message.get("tool_calls")):
             yield call, "id"
     for item in _mappings(body.get("input")):
-        # A reference is asked by its id alone: another id is another question.
+        # A reference consists of its id: another id is another question.
         if item.get("type") != "item_reference":
             yield item, "id"
             yield item, "call_id"
@@ -134,7 +136,7 @@ _SLOTS: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[Slot]]]] = {
 
 
 def _uncached(body: dict[str, Any]) -> None:
-    """Take the marks away that say which blocks the provider should keep."""
+    """Remove the marks of blocks that the provider should cache."""
     blocks = [*_mappings(body.get("system")), *_mappings(body.get("tools"))]
     for message in _mappings(body.get("messages")):
         blocks += _mappings(message.get("content"))

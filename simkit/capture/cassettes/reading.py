@@ -1,8 +1,8 @@
-"""From a file to plain data: YAML 1.1 as recorders write it, or JSON; every problem has its line.
+"""From a file to plain data: YAML 1.1 as recorders write it, or JSON; every error has its line.
 
-`simkit.language.yaml` reads a narrower YAML, of which people keep to: no tags, no line ends but
-``\\n``, few megabytes. What programs recorded has all of that. libyaml composes; plain scalars are
-typed as PyYAML's safe loader types them, except dates, which stay texts. Only data is built.
+`simkit.language.yaml` reads a narrower YAML, for files that people write: no tags, no line ends but
+``\\n``, few megabytes. Recorded files have all of that. libyaml composes; plain scalars are typed
+as PyYAML's safe loader types them, except dates, which stay texts. Only plain data is built.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from simkit.language.yaml.syntax import rephrased
 
 FILE_BYTES_MAX: Final = 256_000_000
 NESTING_MAX: Final = 200
-"""How many lists and mappings may lie around a value."""
+"""The largest depth of lists and mappings."""
 NODES_MAX: Final = 10_000_000
-"""How many values a file may have once its aliases are expanded."""
+"""The largest number of values in a file, with aliases expanded."""
 
 ADVICE: Final = "restore the file, or delete it and record again; it is never overwritten"
 
@@ -44,7 +44,7 @@ _PREFIX: Final = "tag:yaml.org,2002:"
 _TEXTS: Final = frozenset(
     ("", "!", f"{_PREFIX}str", f"{_PREFIX}python/str", f"{_PREFIX}python/unicode")
 )
-# Before vcrpy 1.0 a request was written as an object, and its headers as a set.
+# Before 1.0, vcrpy wrote a request as an object, and its headers as a set.
 _SEQUENCES: Final = frozenset(
     (
         "",
@@ -55,8 +55,8 @@ _SEQUENCES: Final = frozenset(
         f"{_PREFIX}python/object/apply:builtins.frozenset",
     )
 )
-# vcrpy writes the body of a request that was a file or an iterator so. It stands in a mapping,
-# under the key that is named here, as the first of a list.
+# vcrpy writes the body of a request that was a file or an iterator like this: a mapping with this
+# key, and the body as the first element of its list.
 _FILE: Final = f"{_PREFIX}python/object/new:_io.BytesIO"
 _ITERATOR: Final = f"{_PREFIX}python/object/apply:builtins.iter"
 _BODIES: Final[Mapping[str, str]] = {_FILE: "state", _ITERATOR: "args"}
@@ -64,54 +64,54 @@ _MAPPINGS: Final = frozenset(
     ("", "!", f"{_PREFIX}map", f"{_PREFIX}python/object:vcr.request.Request", *_BODIES)
 )
 _WRONG: Final = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
-"""What PyYAML's constructors let escape for a scalar that is not what its tag says."""
+"""Exceptions of PyYAML's constructors for a scalar that does not fit its tag."""
 _IS_DATE: Final = f"{_PREFIX}timestamp"
-# Untyped, like the stubs' own words for what nodes hold.
+# Untyped, like the stubs' own types of nodes.
 _RESOLVER: Final[Any] = Resolver()
 _CONSTRUCTOR: Final = SafeConstructor()
 
 
 def invalid(path: Path | str, line: int, problem: str, at: str = "") -> CassetteInvalid:
-    """Return the error that says what is wrong with a cassette; a line of 0 is not known."""
+    """Return an error about a cassette; line 0 means unknown."""
     where = f"{path}:{line}" if line else str(path)
     place = f"\n  at {at}" if at else ""
     return CassetteInvalid(f"{where}: {problem}{place}\n  {ADVICE}")
 
 
 class Text:
-    """A cassette's text, the data it stands for, and the line of everything in it."""
+    """A cassette's text, its data, and the line of everything in it."""
 
     def __init__(self, path: Path, content: bytes) -> None:
-        """``content`` may be compressed; raises CassetteInvalid for what is no text."""
+        """``content`` may be compressed; raise CassetteInvalid if it is no text."""
         self.path = path
         self.text = _text(path, content)
 
     def tree(self) -> Any:
-        """Return mappings, lists, texts, bytes, numbers, booleans and None."""
+        """Return the data: mappings, lists, texts, bytes, numbers, booleans and None."""
         if not self.text.strip():
             raise invalid(self.path, 0, "the file is empty")
         name = self.path.name.removesuffix(".gz")
         return self._json() if name.endswith(".json") else self._yaml()
 
     def lines(self, at: Iterable[tuple[str | int, ...]]) -> list[int]:
-        """Return the lines, from 1, of what stands at paths, or of the nearest around each.
+        """Return the lines, from 1, of the values at paths, or of the nearest outer values.
 
-        They are 0 for a text of which no reader knows the places.
+        They are 0 for a text whose places are not known.
         """
         return [first for first, _ in self.extents(at)]
 
     def extents(self, at: Iterable[tuple[str | int, ...]]) -> list[tuple[int, int]]:
-        """Return the first and the last line of each, as `lines` finds them."""
+        """Return the first and the last line of each value, as `lines` finds them."""
         paths = list(at)
         try:
-            # What JSON says, YAML says too: positions of both come from one reader.
+            # JSON is valid YAML: one reader gives the positions of both.
             root = _Composer(self).root()
         except CassetteInvalid:
             return [(0, 0)] * len(paths)
         return [_extent(root, path) for path in paths]
 
     def invalid(self, path: tuple[str | int, ...], problem: str) -> CassetteInvalid:
-        """Return the error that says what is wrong at a path of the data."""
+        """Return the error about a path of the data."""
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
         return invalid(self.path, self.lines([path])[0], problem, "".join(steps).removeprefix("."))
 
@@ -121,7 +121,7 @@ class Text:
         except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
             pass
         try:
-            # Takes what msgspec refuses and recorders write: half surrogates and NaN.
+            # json accepts what msgspec rejects and recorders write: half surrogates and NaN.
             return json.loads(self.text)
         except RecursionError:
             raise invalid(self.path, 0, "its values are nested too deeply") from None
@@ -142,13 +142,13 @@ def _extent(node: Node, path: Iterable[str | int]) -> tuple[int, int]:
         if child_node is None:
             break
         node = child_node[1]
-    # The end of a block is the start of what comes after it.
+    # The end of a block is the start of the next thing.
     is_block = node.end_mark.column == 0 and node.end_mark.line > node.start_mark.line
     return int(node.start_mark.line) + 1, int(node.end_mark.line) + (not is_block)
 
 
 class _Composer(CParser):
-    """libyaml's composer, told not to guess types, and stopped before it can fill the C stack."""
+    """libyaml's composer without guessing of types, stopped before it can overflow the C stack."""
 
     def __init__(self, text: Text) -> None:
         self._of = text
@@ -177,23 +177,23 @@ class _Composer(CParser):
         return node
 
     def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
-        """Return an empty tag, so that every other tag is one that stands in the file."""
+        """Return an empty tag, so that every other tag is one in the file."""
         return ""
 
     def descend_resolver(self, parent: Node | None, index: Any) -> None:
-        """Is called before each node; the composer is recursive and has no limit of its own."""
+        """Check the depth before each node; the composer is recursive and has no limit."""
         self._depth += 1
         if self._depth > NESTING_MAX and parent is not None:
             line = str(parent.start_mark.line + 1)
             raise SourceError(line, f"values are nested deeper than {NESTING_MAX} levels")
 
     def ascend_resolver(self) -> None:
-        """Is called after each node."""
+        """Count down after each node."""
         self._depth -= 1
 
 
 class _Builder:
-    """Makes data of nodes; what an alias names is built once, and shared."""
+    """Builds data from nodes; the target of aliases is built once, and shared."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -232,7 +232,7 @@ class _Builder:
         return [self.built(item) for item in node.value]
 
     def _mapped(self, node: Node) -> Any:
-        """Return a mapping, or the bytes for which one of vcrpy's stands."""
+        """Return a mapping, or the bytes that one of vcrpy's mappings stands for."""
         mapping = self._mapping(node)
         key = _BODIES.get(node.tag)
         if key is None:
@@ -295,7 +295,7 @@ def _bytes(part: Any) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> Any:
-    """Return what YAML 1.1 reads in an unquoted scalar; a date is a text."""
+    """Return the value of an unquoted scalar in YAML 1.1; a date stays a text."""
     tag = _RESOLVER.resolve(ScalarNode, text, (True, False))
     return text if tag == _IS_DATE or tag == f"{_PREFIX}str" else _typed(tag, text)
 
@@ -315,7 +315,7 @@ _CONSTRUCTORS: Final[Mapping[str, Any]] = {
 
 
 def read(path: Path) -> bytes:
-    """Return a file's bytes; raise CassetteInvalid if it is none, or too long."""
+    """Return a file's bytes; raise CassetteInvalid if it is no file, or too long."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -353,15 +353,15 @@ def _unzipped(content: bytes) -> bytes:
 
 
 def load(path: str | Path) -> Cassette:
-    """Return the cassette at ``path``; raise CassetteInvalid for whatever is wrong with it.
+    """Return the cassette at ``path``; raise CassetteInvalid for any error in it.
 
-    YAML, or JSON by the file's extension; either may be compressed (``.yaml.gz``).
+    The file is YAML, or JSON by its extension; either may be compressed (``.yaml.gz``).
     """
     return loads(read(Path(path)), path)
 
 
 def loads(content: bytes, path: str | Path) -> Cassette:
-    """Return the cassette that a file's bytes stand for; ``path`` tells how to read them."""
+    """Return the cassette in a file's bytes; ``path`` gives the format."""
     text = Text(Path(path), content)
     try:
         return Cassette(text.path, tuple(interactions_of(text.tree())))
@@ -370,5 +370,5 @@ def loads(content: bytes, path: str | Path) -> Cassette:
 
 
 def absent(path: str | Path) -> Cassette:
-    """Return the cassette of a file that is not there yet: nothing is recorded in it."""
+    """Return the empty cassette of a file that does not exist yet."""
     return Cassette(Path(path), (), is_there=False)

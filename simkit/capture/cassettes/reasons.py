@@ -1,4 +1,4 @@
-"""Why no recording answers a request."""
+"""Reasons: why no recording answers a request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from simkit.capture.cassettes.values import Cassette, Lane, lane_of
 from simkit.providers.http import HttpRequest
 
 Policy: TypeAlias = Literal["content", "per-agent", "strict"]
-"""``content``: whatever was asked the same, first in, first out. ``per-agent``: an agent's next
-recording in the turn, even if it was asked something else, which is a drift. ``strict``: an agent's
-next recording in the turn, if it was asked the same."""
+"""``content``: the next recording of the same request. ``per-agent``: the agent's next recording
+in the turn, even of another request, which is a drift. ``strict``: the agent's next recording in
+the turn, if it is of the same request."""
 
 POLICIES: Final[tuple[str, ...]] = get_args(Policy)
 
@@ -31,38 +31,38 @@ Reason: TypeAlias = Literal[
 
 
 class Asking(msgspec.Struct, frozen=True, gc=False):
-    """A request that is looked up, and whose it is."""
+    """A request that is looked up, and its agent."""
 
     agent: str
     turn: int
     session: str
     request: HttpRequest
-    """Redacted."""
+    """The redacted request."""
     question: Question
 
 
 class PlayState(msgspec.Struct, frozen=True):
-    """A cassette, what its interactions ask, and which have answered."""
+    """A cassette during replay: the questions of its interactions, and which were used."""
 
     cassette: Cassette
     name: str
-    """How messages name its file."""
+    """The file's name in messages."""
     questions: Sequence[Question]
     played: bytes
 
 
 class Why(msgspec.Struct, frozen=True, gc=False):
-    """Why nothing answers."""
+    """The reason why no recording answers."""
 
     reason: Reason
     number: int | None = None
-    """The place of the recording that it is about."""
+    """The index of the recording that it concerns; None if none."""
     same: int = 0
-    """How many recordings ask the same; of those used up, how many there were."""
+    """The number of recordings of the same request; if used up, how many there were."""
 
 
 def why_missed(call: Asking, state: PlayState, policy: Policy) -> Why:
-    """Return why nothing answers; ``differs`` without a place where nothing asks the same."""
+    """Return why no recording answers; ``differs`` without a number if none asks the same."""
     if not state.cassette.is_there:
         return Why("no cassette")
     if policy == "content":
@@ -75,7 +75,7 @@ def why_missed(call: Asking, state: PlayState, policy: Policy) -> Why:
     if not left:
         return _why_not_found(call, state)
     same = _same(call, state)
-    # What comes next is what the agent should have asked.
+    # The agent's next recording is the request that it should have sent.
     is_later = any(number in same for number in left)
     return Why("out of order" if is_later else "differs", left[0], len(same))
 
@@ -98,5 +98,5 @@ def _places_in(lane: Lane, state: PlayState) -> list[int]:
 
 
 def _same(call: Asking, state: PlayState) -> list[int]:
-    """Return the places of recordings that ask the same, whoever asked."""
+    """Return the indices of recordings that ask the same, of any agent."""
     return [number for number, other in enumerate(state.questions) if call.question.is_like(other)]

@@ -1,4 +1,4 @@
-"""What is recorded while requests pass, in the order in which they were asked."""
+"""Recording of requests, in the order in which they were sent."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from simkit.providers.protocols import protocol_of
 class Recorder:
     """Collects interactions; any number of threads may record.
 
-    A call gets its place when it begins, so calls that run side by side are recorded in the order
-    in which they were asked, whichever is answered first. What is kept holds no secret.
+    A call gets its number when it begins, so that parallel calls are recorded in the order in which
+    they were sent, whichever is answered first. The stored data contains no secret.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -28,10 +28,10 @@ class Recorder:
         self._started: list[Interaction] = []
         self._ended: dict[int, Interaction] = {}
         self._calls: Counter[Lane] = Counter()
-        self._lock = threading.RLock()  # Finalizers may come back here.
+        self._lock = threading.RLock()  # Finalizers may call this again.
 
     def begin(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> int:
-        """Take in a request that is about to be sent, and return its number."""
+        """Add a request that is about to be sent, and return its number."""
         protocol = protocol_of(request)
         name = protocol.name if protocol else ""
         with self._lock:
@@ -51,13 +51,13 @@ class Recorder:
             return len(self._started) - 1
 
     def restate(self, number: int, request: HttpRequest) -> None:
-        """Take in a request as it was really sent."""
+        """Replace a request by the one that was really sent."""
         self._started[number] = msgspec.structs.replace(self._started[number], request=request)
 
     def end(self, number: int, response: HttpResponse, recorded_at: str = "") -> None:
-        """Take in a request's response, with the headers and chunks as they came.
+        """Add a request's response, with the headers and chunks as they came.
 
-        Raises CassetteInvalid for a body that is not what its headers say.
+        Raise CassetteInvalid for a body that does not fit its headers.
         """
         whole = msgspec.structs.replace(
             self._started[number], response=_plain(response), recorded_at=recorded_at
@@ -73,11 +73,11 @@ class Recorder:
         session: str = "",
         recorded_at: str = "",
     ) -> None:
-        """Take in a request with its response."""
+        """Add a request with its response."""
         self.end(self.begin(agent, turn, request, session), response, recorded_at)
 
     def interactions(self) -> tuple[Interaction, ...]:
-        """Return what was recorded; request that were never answered are not."""
+        """Return the recorded interactions, without unanswered requests."""
         with self._lock:
             return tuple(self._ended[number] for number in sorted(self._ended))
 
@@ -86,7 +86,7 @@ _NOTHING = HttpResponse(200, (), ())
 
 
 def _plain(response: HttpResponse) -> HttpResponse:
-    """Return the response with its body as it is read, without pieces that are empty."""
+    """Return the response with its decoded body, without empty pieces."""
     encodings = header(response.headers, "content-encoding")
     try:
         chunks = decoded(response.chunks, encodings)

@@ -1,7 +1,7 @@
-"""Interactions without secrets: what is kept of headers, and bodies with every secret replaced.
+"""Redaction of interactions: which headers are kept, and bodies with every secret replaced.
 
-The same functions are applied to what is recorded, before it is keyed and before it is written,
-and to what is asked in replay before it is looked up, so that both sides know the same request.
+The same functions run on a recording, before its key is computed and before it is written, and on a
+request in replay before its lookup, so that both get the same key.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ REQUEST_HEADERS: Final = frozenset(
     ("accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta",
      "x-goog-api-client", "x-stainless-lang", "x-stainless-package-version")
 )  # fmt: skip
-"""Headers of requests that are recorded; every other one stays where it was sent."""
+"""Headers of requests that are recorded; all others are dropped."""
 ADDRESSES: Final = frozenset(("content-location", "link", "location", "referer"))
-"""Headers that hold URLs, in which parameters may be secret by their names."""
+"""Headers that hold URLs, with parameters that may be secret."""
 RESPONSE_HEADERS: Final = frozenset(
-    # What clients act on: they follow redirects and pages, name files, ask for the rest of a file.
+    # Headers that clients act on: redirects, pages, file names, ranges.
     ("content-disposition", "content-location", "content-range", "etag", "last-modified", "link",
      "location", "www-authenticate",
      "content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id",
@@ -49,7 +49,7 @@ def redacted(interaction: Interaction, redactor: Redactor) -> Interaction:
 
 
 def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
-    """Return the request with the headers that are recorded and without secrets."""
+    """Return the request with the recorded headers and without secrets."""
     return HttpRequest(
         request.method,
         redactor.url(request.url),
@@ -59,20 +59,20 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
 
 
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
-    """Return the response with the headers that are recorded and without secrets."""
+    """Return the response with the recorded headers and without secrets."""
     headers = _visible_headers(response.headers, RESPONSE_HEADERS, redactor)
     redacted = msgspec.structs.replace(response, headers=headers)
     return with_body(redacted, redacted_answer(response, redactor))
 
 
 def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
-    """Return a response's body with every secret replaced, those that a stream says in pieces."""
+    """Return a response's body with every secret replaced, also one that is split over events."""
     redact = redacted_events if is_stream(response) else redacted_lines
     return redact(response.body, redactor)
 
 
 def redacted_body(body: bytes, redactor: Redactor) -> bytes:
-    """Return a body with every secret replaced; one without secrets as it is."""
+    """Return a body with every secret replaced; without secrets, the same bytes."""
     return redactor.line(body)
 
 

@@ -1,4 +1,4 @@
-"""Writing a cassette: all of it or nothing, without secrets, and never over what cannot be read."""
+"""Saving a cassette: completely or not at all, without secrets, never over an unreadable file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simkit.core.locks import exclusive
 from simkit.core.redact import Redactor
 
 Placed: TypeAlias = Callable[[Cassette], Sequence[Interaction]]
-"""Returns all that a file is to hold, given what it holds."""
+"""Returns the new content of a file, given its current content."""
 
 
 def save(
@@ -31,13 +31,13 @@ def save(
     replace: bool = False,
     placed: Placed | None = None,
 ) -> Cassette:
-    """Write interactions behind those of the file, or in their place, and return the cassette.
+    """Append interactions to a file, or replace its own, and return the cassette.
 
-    ``placed`` says where they stand among those that the file holds now. Processes that write to
-    one folder wait for each other, so that each adds to what the one before has written.
+    ``placed`` arranges them among those that the file has now. Processes that write to one folder
+    wait for each other, so that none loses what another wrote.
 
-    Raises CassetteInvalid, and leaves the file as it is, if it cannot be read, if what would be
-    written holds a secret, or if it cannot be written.
+    Raise CassetteInvalid, and leave the file as it is, if it cannot be read or written, or if the
+    result would contain a secret.
     """
     path = Path(path)
     if not interactions and not replace:
@@ -75,7 +75,7 @@ def _saved(path: Path, interactions: Sequence[Interaction], keying: Keying) -> C
 
 
 def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
-    """Raise CassetteInvalid if the bytes hold a secret, or are not read as what was meant."""
+    """Raise CassetteInvalid if the bytes contain a secret, or are not read back as written."""
     for where, rule in _secrets(content, cassette, redactor):
         raise CassetteInvalid(
             f"{cassette.path}: not written: it would hold a secret, known by the rule `{rule}`\n"
@@ -97,7 +97,7 @@ def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
 
 
 def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator[tuple[str, str]]:
-    """Yield where a secret would stand, and the rule that knows it; never the secret."""
+    """Yield the place of each secret, and the rule that found it; never the secret."""
     text = content.decode()
     for offset, rule in redactor.spans_in(text, by_name=False):
         yield f"line {text.count(chr(10), 0, offset) + 1}", rule
@@ -107,8 +107,8 @@ def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, and a machine that fails, has all of it or what was there."""
-    # A link stays a link: the file that it names is replaced.
+    """Write a file atomically, so that a reader, or a crash, meets the old or the new content."""
+    # A symbolic link stays a link: the file that it names is replaced.
     file = Path(os.path.realpath(path))
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
@@ -129,7 +129,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Make the new name of a file durable where folders can be opened: not on Windows."""
+    """Make the new name of a file durable, where folders can be opened: not on Windows."""
     with suppress(PermissionError):
         opened = os.open(folder, os.O_RDONLY)
         try:

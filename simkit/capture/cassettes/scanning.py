@@ -1,4 +1,4 @@
-"""Secrets in cassettes that exist, whoever recorded them."""
+"""Scan for secrets in existing cassettes, of any recorder."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ _SAYS_CASSETTE: Final = re.compile(r"^\W*(?:interactions|requests)[\"']?\s*:", r
 _MASKED: Final = re.compile(
     r"\W*(?:redacted|filtered|removed|masked|dummy|fake|x{3,}|)\W*", re.IGNORECASE
 )
-"""What other recorders put in the place of a secret header."""
+"""Placeholders of other recorders for a secret header."""
 
 
 class Leak(msgspec.Struct, frozen=True, gc=False):
-    """A secret that stands in a file; it is not shown."""
+    """A secret in a file; the secret itself is not shown."""
 
     file: str
     line: int
-    """0 where it is not known."""
+    """The line; 0 if it is not known."""
     at: str
-    """``interactions[3].request.headers.authorization``; empty for a place in the text alone."""
+    """``interactions[3].request.headers.authorization``; empty for a place in the text only."""
     rule: str
-    """What knows it: a name, a shape, or ``env`` for the value of a variable."""
+    """The rule that found it: a name, a pattern, or ``env`` for the value of a variable."""
 
 
 class Scanned(msgspec.Struct, frozen=True):
-    """What came of looking through one file."""
+    """The result of scanning one file."""
 
     leaks: tuple[Leak, ...]
     problem: str = ""
-    """Why the file could not be read as a cassette; it was looked through as a text."""
+    """Why the file could not be read as a cassette and was scanned as text; else empty."""
     is_cassette: bool = True
-    """Whether it is one, or says that it is: other files may lie beside cassettes."""
+    """Whether it is a cassette, or claims to be one: other files may be beside cassettes."""
 
 
 def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
-    """Yield the secrets in files, each once; raise CassetteInvalid for what is no file."""
+    """Yield the secrets in files, each once; raise CassetteInvalid if a file cannot be read."""
     for path in paths:
         yield from scan_file(path, redactor).leaks
 
 
 def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
-    """Look through a file, whatever it holds; raise CassetteInvalid for what is no file."""
+    """Scan a file with any content; raise CassetteInvalid if it cannot be read."""
     file = Path(path)
     content = read(file)
     try:
@@ -81,7 +81,7 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
         for number, item in enumerate(interactions)
         for where, steps, rule in _leaks(item, redactor)
     ]
-    # In a cassette's text, names stand where there are none: quotes are another format's.
+    # In a cassette's text, names match by chance, because quotes belong to another format.
     by_name = set(NAMES) if interactions else set[str]()
     leaks = _placed(str(path), text, known, _matches_in(text.text, redactor), by_name)
     sorted_leaks = tuple(sorted(leaks, key=lambda leak: leak.line))
@@ -97,7 +97,7 @@ def _says_cassette(text: str) -> bool:
 
 
 class _KnownSecret(msgspec.Struct, frozen=True, gc=False):
-    """A secret of an interaction's field."""
+    """A secret in an interaction's field."""
 
     steps: tuple[str | int, ...]
     at: str
@@ -113,7 +113,8 @@ def _placed(
 ) -> Iterator[Leak]:
     """Yield each secret at the line that shows it, or at the line of its field.
 
-    What stands in a field of which a secret is known is that secret, whatever the text calls it.
+    If a secret of a field is known, a match in that field is the same secret, whatever rule found
+    it.
     """
     left, covered = list(matches), set[int]()
     for leak, (first, last) in zip(known, text.extents(k.steps for k in known), strict=True):
@@ -129,7 +130,7 @@ def _placed(
 
 
 _Place: TypeAlias = tuple[str, tuple[str, ...], str]
-"""How a field is called, the keys that lead to it, and the rule."""
+"""A field's name, the keys that lead to it, and the rule."""
 
 
 def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:

@@ -1,4 +1,4 @@
-"""The shape of a response: which fields it has, and of which kinds; not what a model said. Pure."""
+"""Shapes of responses: their fields and types, without the model's text. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from simkit.providers import sse
 from simkit.providers.http import HttpResponse, header
 
 Shape: TypeAlias = Mapping[str, frozenset[str]]
-"""A path, in which a list's place is ``[]``, to the kinds of value that stand there."""
+"""A path, with ``[]`` for list indices, to the types of value there."""
 
 OPAQUE: Final = frozenset(("args", "input", "parameters", "schema"))
-"""Keys under which stands what a model made up, or what was sent."""
+"""Keys with values that a model made up, or that were sent."""
 DIFFERENCES_MAX: Final = 20
 _KINDS: Final[Mapping[type, str]] = {
     dict: "mapping",
@@ -27,7 +27,7 @@ _KINDS: Final[Mapping[type, str]] = {
 
 
 def shape_of(response: HttpResponse) -> Shape:
-    """Return the shape of a response; of a stream, that of all its events together."""
+    """Return the shape of a response; of a stream, the shape of all its events together."""
     shape: dict[str, set[str]] = {"status": {str(response.status)}}
     media = header(response.headers, "content-type").partition(";")[0].strip().lower()
     shape["content-type"] = {media or "none"}
@@ -58,7 +58,7 @@ def _entries(value: Any, at: str) -> Iterator[tuple[str, str]]:
 
 
 def shape_differences(recorded: Shape, now: Shape) -> list[str]:
-    """Return how the shapes part, a line for each outermost place."""
+    """Return the differences of two shapes, a line for each outermost path."""
     lines: list[str] = []
     difference_lines: list[str] = []
     for path in [*recorded, *(path for path in now if path not in recorded)]:

@@ -1,9 +1,9 @@
-"""Secrets that a stream says in several events: every field of its events is read as one text.
+"""Secrets that are split over a stream's events: each field of the events is read as one text.
 
-No protocol is asked which fields are deltas: the texts that stand at one place in the events of one
-stream follow each other, whatever they are (text, reasoning, arguments of a tool in partial JSON).
-A place is its path in the event, with what numbers or names the parts that are streamed side by
-side: ``index``, ``item_id``, ``type`` and their like.
+This works for every protocol: texts at the same place in the events of one stream continue each
+other, whatever they are (text, reasoning, arguments of a tool in partial JSON). A place is the path
+in the event, with the fields that distinguish parallel parts: ``index``, ``item_id``, ``type`` and
+the like.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMING: Final = (
     "item_id",
     "type",
 )
-"""Keys that say of which part of the answer an event is."""
+"""Keys that say to which part of the answer an event belongs."""
 _OPENING: Final = (b"{", b"[")
 
 _Place: TypeAlias = tuple[Any, ...]
@@ -34,9 +34,9 @@ _Holder: TypeAlias = dict[str, Any] | list[Any]
 
 
 def redacted_events(body: bytes, redactor: Redactor) -> bytes:
-    """Return server-sent events with every secret replaced, those said in pieces too.
+    """Return server-sent events with every secret replaced, also split ones.
 
-    There are as many lines as before. A line without secrets stays as it is.
+    The number of lines stays. A line without secrets is unchanged.
     """
     lines = [_Line(line) for line in body.split(b"\n")]
     _join(lines, redactor)
@@ -44,7 +44,7 @@ def redacted_events(body: bytes, redactor: Redactor) -> bytes:
 
 
 def redacted_lines(body: bytes, redactor: Redactor) -> bytes:
-    """Return a body with every secret replaced, one JSON object a line or a list of objects too."""
+    """Return a body with every secret replaced, for JSON lines or a list of objects."""
     if body.lstrip()[:1] == b"[" and (items := _decoded(body)) is not None:
         if isinstance(items, list) and _join_values(items, redactor):
             body = msgspec.json.encode(items)
@@ -57,7 +57,7 @@ def redacted_lines(body: bytes, redactor: Redactor) -> bytes:
 
 
 class _Line:
-    """One line of a stream: a field's name, and what it carries."""
+    """One line of a stream: a field's name, and its value."""
 
     def __init__(self, line: bytes) -> None:
         self._line = line
@@ -73,18 +73,18 @@ class _Line:
         self.is_changed = False
 
     def redacted(self, redactor: Redactor) -> bytes:
-        """Return the line without the secrets that it holds alone."""
+        """Return the line without the secrets that it contains alone."""
         value = _encoded(self.json) if self.is_changed and self.is_json else self.value
         text = redactor.line(value)
         return self._line if text == self._value else self._lead + text + self._end
 
 
 def _join(lines: list[_Line], redactor: Redactor) -> None:
-    """Replace the secrets that the events of lines hold together."""
+    """Replace the secrets that continue over several events."""
     events = [line for line in lines if line.is_data and line.is_json]
     for number in _join_values([line.json for line in events], redactor):
         events[number].is_changed = True
-    # What lines of text hold together, a key in PEM for one.
+    # Lines of text may contain a secret together, for example a key in PEM.
     plain = [line for line in lines if line.is_data and line.value and not line.is_json]
     texts = [line.value.decode("utf-8", "surrogateescape") for line in plain]
     for line, text in zip(plain, redactor.pieces(texts), strict=True):
@@ -92,10 +92,10 @@ def _join(lines: list[_Line], redactor: Redactor) -> None:
 
 
 def _join_values(events: list[Any], redactor: Redactor) -> set[int]:
-    """Replace, in place, the secrets that events hold together; return the changed ones."""
+    """Replace, in place, the secrets that continue over events; return the changed ones."""
     places: dict[_Place, list[tuple[int, _Holder, Any]]] = {}
     for number, event in enumerate(events):
-        # What is nested too deeply to be walked through is looked at as a line alone.
+        # An event that is nested too deeply is redacted as one line.
         with suppress(RecursionError):
             for place, holder, key in _texts(event, ()):
                 places.setdefault(place, []).append((number, holder, key))
@@ -103,7 +103,7 @@ def _join_values(events: list[Any], redactor: Redactor) -> set[int]:
     for each_place in places.values():
         before = [holder[key] for _, holder, key in each_place]
         if len(set(before)) < 2:
-            # What every event repeats, such as the model's name, is no text in pieces.
+            # A value that every event repeats, such as the model's name, is no split text.
             continue
         for (number, holder, key), old, new in zip(
             each_place, before, _redacted(before, redactor), strict=True
@@ -119,7 +119,7 @@ def _redacted(pieces: list[str], redactor: Redactor) -> list[str]:
     whole = "".join(parts_redacted)
     if whole[:1] not in ("{", "["):
         return parts_redacted
-    # Arguments of a tool: JSON may say a secret in ways that its text does not show.
+    # JSON in arguments of a tool may escape a secret, so that its text does not show it.
     line = whole.encode("utf-8", "surrogatepass")
     redacted = redactor.line(line)
     if redacted == line:
@@ -128,7 +128,7 @@ def _redacted(pieces: list[str], redactor: Redactor) -> list[str]:
 
 
 def _texts(value: Any, place: _Place) -> Iterator[tuple[_Place, _Holder, Any]]:
-    """Yield each text of an event: its place, and where it is held."""
+    """Yield each text of an event: its place, and its container."""
     if isinstance(value, dict):
         named = tuple(value[key] for key in _NAMING if isinstance(value.get(key), int | str))
         items: Iterator[tuple[Any, Any]] = iter(value.items())

@@ -1,4 +1,4 @@
-"""A call of a pipeline's own tool as an interaction: method CALL, address ``tool:NAME``."""
+"""Calls of a pipeline's own tools as interactions: method CALL, address ``tool:NAME``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class ToolFailed(Exception):
-    """What a tool is said to have failed with when that was recorded."""
+    """The recorded failure of a tool."""
 
 
 def tool_request(tool: str, args: JsonValue) -> HttpRequest:
@@ -29,9 +29,9 @@ def tool_request(tool: str, args: JsonValue) -> HttpRequest:
 
 
 def result_of(recorded: HttpResponse) -> Any:
-    """Return the recorded result; raise what the call failed with.
+    """Return the recorded result; raise the recorded exception.
 
-    An exception of Python's own is that; one of another kind is a ToolFailed under its name.
+    A built-in exception is raised as itself; any other one as a ToolFailed with its name.
     """
     answer = msgspec.json.decode(recorded.body)
     if recorded.status == _FAILED:
@@ -49,9 +49,9 @@ def _exception(name: str, text: str) -> Exception:
 
 
 def real_result(tool: str, real: Callable[[], Any], record: Callable[[HttpResponse], None]) -> Any:
-    """Call a tool, and return its result or an awaitable of it; ``record`` takes what came of it.
+    """Call a tool, and return its result or an awaitable; ``record`` gets the outcome.
 
-    Raises what the tool raises, and CassetteInvalid for a result that is no plain data.
+    Raise what the tool raises, and CassetteInvalid for a result that is no plain data.
     """
     try:
         result = real()
@@ -94,7 +94,7 @@ def _failed(problem: Exception) -> HttpResponse:
 
 
 def foreign_type(value: Any) -> str:
-    """Return the name of the first type that is no plain data; empty if all is."""
+    """Return the name of the first type that is no plain data; empty if there is none."""
     if value is None or type(value) in (bool, int, float, str):
         return ""
     if type(value) in (list, tuple):

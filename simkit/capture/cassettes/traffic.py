@@ -1,4 +1,4 @@
-"""One scenario's cassette at work: it answers what is asked, or takes in what really came."""
+"""One scenario's cassette during a run: it answers requests, or records real traffic."""
 
 from __future__ import annotations
 
@@ -24,47 +24,47 @@ MODES: Final[tuple[Mode, ...]] = ("none", "once", "new_episodes", "all", "verify
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """How a scenario's traffic is answered and recorded."""
+    """The options of a scenario's traffic."""
 
     scenario: str = ""
     policy: Policy = "content"
     mode: Mode = "none"
     now: str = ""
-    """When something is recorded, ISO 8601."""
+    """The time of recording, ISO 8601."""
     again: str = "simkit record"
-    """The command that records it again."""
+    """The command that records the scenario again."""
     cassette: str = ""
-    """How messages name the file; its path, where nothing is said."""
+    """The file's name in messages; if empty, its path."""
     tools: frozenset[str] = frozenset()
     """The pipeline's own tools whose calls are recorded."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """One request that was asked of a cassette, and what it answers."""
+    """One request to a cassette, and its answer."""
 
     number: int
-    """Its place among all that was asked."""
+    """Its index among all requests."""
     agent: str
     turn: int
     request: HttpRequest
     recorded: HttpResponse | None
-    """What was recorded, if that is to count."""
+    """The recorded response, if it is to be used; else None."""
     answer: HttpResponse | None
-    """What answers it; None where it is really to be sent."""
+    """The answer; None if the request must really be sent."""
 
 
 class Traffic:
-    """What a file holds of one scenario, and what is to become of it.
+    """One scenario's part of a file, and what is recorded.
 
-    ``none`` only replays. ``once`` records where the file holds nothing of the scenario, and else
-    replays; ``new_episodes`` records what the file does not answer; ``all`` records everything
-    anew; ``verify`` sends everything, and holds it against the file.
+    Mode ``none`` only replays. ``once`` records if the file has nothing of the scenario, and
+    otherwise replays; ``new_episodes`` records requests that the file does not answer; ``all``
+    records everything again; ``verify`` sends everything, and compares it with the file.
     """
 
     def __init__(self, cassette: Cassette, keying: Keying, terms: Terms) -> None:
         self.mode = terms.mode
         self.cassette = heard_by(cassette, terms.scenario, terms.mode in ("none", "verify"))
-        """What the file holds of this scenario."""
+        """The interactions of this scenario in the file."""
         self._terms, self._keying = terms, keying
         self._player = Player(
             self.cassette, keying, terms.policy, again=terms.again, name=terms.cassette
@@ -72,19 +72,19 @@ class Traffic:
         self._recorder = Recorder(keying.redactor)
         self._waiting: dict[int, HttpRequest] = {}
         self._problem: CassetteInvalid | None = None
-        """Why what came cannot be recorded."""
+        """Why the traffic cannot be recorded; None if it can."""
         self.is_live = terms.mode in ("all", "verify", "new_episodes") or (
             terms.mode == "once" and not self.cassette.interactions
         )
-        """Whether real traffic may flow."""
+        """Whether real traffic is allowed."""
         self.turns: Sequence[int] = ()
-        """The numbers that the turns of this run had when they were recorded; else the same."""
+        """The numbers of this run's turns at recording time."""
         self.differences: list[str] = []
-        """What ``verify`` found: where what is sent or answered now is not what was recorded."""
+        """The differences that ``verify`` found between current and recorded traffic."""
 
     @property
     def knows_others(self) -> bool:
-        """Whether requests that are no model calls have a part in it."""
+        """Return whether requests that are no model calls are part of it."""
         return self.is_live or any(map(_is_other, self.cassette.interactions))
 
     def records(self, tool: str) -> bool:
@@ -92,9 +92,9 @@ class Traffic:
         return tool in self._terms.tools
 
     def ask(self, agent: str, turn: int, session: str, request: HttpRequest) -> Exchange:
-        """Return what answers a request; raise CassetteMissed where nothing may."""
+        """Return the answer to a request; raise CassetteMissed if there is none."""
         turn = self.turns[turn - 1] if self.turns else turn
-        # What is answered has its place too: so calls are numbered as the agent makes them.
+        # An answered request has a number too, so that calls are numbered as the agent makes them.
         number = self._recorder.begin(agent, turn, request, session)
         recorded = None
         if not self.is_live or self.mode not in ("all", "once"):
@@ -109,16 +109,16 @@ class Traffic:
         return Exchange(number, agent, turn, request, recorded, answer)
 
     def wait_for(self, exchange: Exchange) -> None:
-        """Record that a request is sent: it has no answer before one `came`."""
+        """Record that a request is sent: it has no answer yet."""
         self._waiting[exchange.number] = exchange.request
 
     def answered(
         self, exchange: Exchange, answer: HttpAnswer, forwarded: HttpRequest | None = None
     ) -> None:
-        """Take in what was really answered; ``forwarded`` is the request as a client sent it.
+        """Record a real answer; ``forwarded`` is the request as a client sent it.
 
-        One that asks something else than was asked here, as clients of other versions may write
-        it, is recorded as it was asked: so replay finds it.
+        If that differs from the question here, because another version of a client writes it
+        differently, it is recorded as it was asked, so that replay finds it.
         """
         if isinstance(answer, HttpResponse):
             self._waiting.pop(exchange.number, None)
@@ -162,12 +162,12 @@ class Traffic:
             )
 
     def unanswered(self) -> list[str]:
-        """Return the requests that were sent and had no whole answer, a line for each."""
+        """Return the requests that were sent and got no complete answer, a line for each."""
         url = self._keying.redactor.url
         return [f"{request.method} {url(request.url)}" for request in self._waiting.values()]
 
     def unplayed(self) -> list[str]:
-        """Return what answered nothing, a line for each: agent, turn and address."""
+        """Return the unused interactions, a line for each: agent, turn and address."""
         if self.mode == "all" or (self.mode == "once" and self.is_live):
             return []
         return [
@@ -178,7 +178,7 @@ class Traffic:
         ]
 
     def drifted(self) -> list[str]:
-        """Return where another request was answered than was recorded, a line for each."""
+        """Return the requests that differ from their recordings, a line for each."""
         place_of = self.cassette.place_of
         return [
             f"agent {drift.agent!r} in turn {drift.turn}: interactions[{place_of(drift.number)}]"
@@ -186,7 +186,7 @@ class Traffic:
         ]
 
     def save(self, path: Path) -> int:
-        """Write what was recorded; return how many interactions. Raises CassetteInvalid."""
+        """Write the recorded interactions; return their number. Raise CassetteInvalid."""
         if self.mode in ("none", "verify"):
             return 0
         if self._problem is not None:
@@ -197,7 +197,7 @@ class Traffic:
         ]
         if not waiting:
             return 0
-        # `once` records where nothing was there; what is there now, another process recorded.
+        # `once` found an empty file; anything in it now was recorded by another process.
         is_whole = self.mode in ("all", "once")
         save(
             path,
@@ -209,10 +209,10 @@ class Traffic:
 
 
 def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
-    """Return of a cassette what belongs to a scenario: its own, and what is nobody's.
+    """Return the interactions of a cassette that belong to a scenario, or to none.
 
-    Where there is neither, a scenario that ``takes_all`` gets everything: it was renamed, or is a
-    variant of the one that was recorded.
+    If there are neither, a scenario with ``takes_all`` gets everything: it was renamed, or is a
+    variant of the recorded one.
     """
     items = cassette.interactions
     places = [n for n, item in enumerate(items) if item.scenario in ("", scenario)]
@@ -226,7 +226,7 @@ def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
 def _in_place(
     cassette: Cassette, scenario: str, interactions: list[Interaction]
 ) -> tuple[Interaction, ...]:
-    """Return what a file is to hold: a scenario's interactions stand where they stood."""
+    """Return the new content of a file: a scenario's interactions keep their places."""
     items = cassette.interactions
     is_own = [item.scenario in ("", scenario) for item in items]
     first = is_own.index(True) if True in is_own else len(items)
@@ -239,6 +239,6 @@ def _is_other(item: Interaction) -> bool:
 
 
 def decoded_response(response: HttpResponse) -> HttpResponse:
-    """Return a response as it was before it was compressed; raise NotDecodable."""
+    """Return an uncompressed response; raise NotDecodable."""
     encodings = header(response.headers, "content-encoding")
     return msgspec.structs.replace(response, chunks=decoded(response.chunks, encodings))

@@ -1,4 +1,4 @@
-"""What a cassette holds: interactions, one request with its response each."""
+"""Values of cassettes: interactions, one request with its response each."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ import msgspec
 from simkit.providers.http import HttpRequest, HttpResponse
 
 Lane: TypeAlias = tuple[str, int, str]
-"""Session, turn, agent: within a lane calls come one after the other."""
+"""Session, turn and agent; the calls of a lane come one after the other."""
 NOBODY: Final[Lane] = ("", 0, "")
-"""The lane of interactions that do not say who asked."""
+"""The lane of interactions without an agent."""
 
 
 class Interaction(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One request that was sent once, and what it was answered."""
+    """One request, with its response."""
 
     request: HttpRequest
     response: HttpResponse
     agent: str = ""
-    """Who asked; empty where the file does not say, as in those of other recorders."""
+    """The agent; empty if the file does not say, as with other recorders."""
     turn: int = 0
-    """The turn in which it was asked, from 1; 0 where the file does not say."""
+    """The turn, from 1; 0 if the file does not say."""
     call: int = 0
-    """The agent's call in the turn, from 1."""
+    """The number of the agent's call in the turn, from 1."""
     session: str = ""
     scenario: str = ""
-    """Whose it is, where several scenarios share a file; empty where the file does not say."""
+    """The scenario, if several share a file; empty if the file does not say."""
     protocol: str = ""
     """The protocol's name; empty for requests that are no model calls."""
     recorded_at: str = ""
-    """ISO 8601; empty where the file does not say."""
+    """The time of recording, ISO 8601; empty if the file does not say."""
 
 
 class Cassette(msgspec.Struct, frozen=True, gc=False):
-    """The interactions of one file, in the order in which they were asked."""
+    """The interactions of one file, in the order in which they were sent."""
 
     path: Path
     interactions: tuple[Interaction, ...] = ()
     is_there: bool = True
-    """Whether there is such a file."""
+    """Whether the file exists."""
     places: tuple[int, ...] = ()
-    """Where each interaction stands in the file, if these are only some of its."""
+    """The index of each interaction in the file, if these are only a part of it."""
 
     def place_of(self, number: int) -> int:
-        """Return where an interaction stands in the file."""
+        """Return the index of an interaction in the file."""
         return self.places[number] if self.places else number
 
 
@@ -58,5 +58,5 @@ def lane_of(interaction: Interaction) -> Lane:
 
 
 def place(number: int) -> str:
-    """Return how messages name one interaction of a cassette, as its file is indexed."""
+    """Return the name of an interaction in messages, by its index in the file."""
     return f"interactions[{number}]"

@@ -1,4 +1,4 @@
-"""What vcrpy itself says of its layout, whichever version is installed.
+"""vcrpy's own layout, whichever version is installed.
 
 It is imported where a file is written, or where one is older than its layout of today: importing
 it imports every HTTP client that is installed, which takes longer than reading most cassettes.
@@ -17,15 +17,15 @@ from simkit.core.compat import Library
 from simkit.providers.http import HttpRequest
 
 Parts: TypeAlias = tuple[str, str, bytes, bytes]
-"""What vcrpy plays of an interaction: method, URL and both bodies."""
+"""An interaction as vcrpy replays it: method, URL and both bodies."""
 
 _VCR: Final = Library("vcrpy")
 _OLD: Final = ("protocol", "host", "port", "path")
-"""What a request of vcrpy's before 1.0 has in the place of a URL."""
+"""The key that vcrpy used for a URL before 1.0."""
 
 
 class _AsData:
-    """One of vcrpy's serializers, of the kind that `register_serializer` takes: data stay data."""
+    """A serializer for `register_serializer` of vcrpy that leaves data as data."""
 
     @staticmethod
     def serialize(data: Any) -> Any:
@@ -37,9 +37,9 @@ class _AsData:
 
 
 def require() -> None:
-    """Raise ModuleNotFoundError if there is no vcrpy: before anything is sent and lost, not after.
+    """Raise ModuleNotFoundError if vcrpy is missing, before anything is sent and lost.
 
-    It is looked up and not imported, because a call that sends nothing has no use for it.
+    It is looked up and not imported, because a call that sends nothing does not need it.
     """
     if find_spec("vcr") is None:
         raise ModuleNotFoundError("No module named 'vcr'", name="vcr")
@@ -48,10 +48,10 @@ def require() -> None:
 def layout(
     exchanges: Iterable[tuple[HttpRequest, dict[str, Any]]],
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return interactions as vcrpy lays them out, and the version that it calls this layout.
+    """Return interactions in vcrpy's layout, and vcrpy's version number of it.
 
-    A response is what vcrpy's recorders hand over: ``status``, ``headers``, ``body: {string}``.
-    Bodies are texts where they can be. Raises ValueError for a request that vcrpy cannot hold.
+    A response is in the form of vcrpy's recorders: ``status``, ``headers``, ``body: {string}``.
+    Bodies are texts if possible. Raise ValueError for a request that vcrpy cannot express.
     """
     request_class = _VCR.find("vcr.request:Request")
     requests, responses = [], []
@@ -94,7 +94,7 @@ def migrated(tree: Sequence[Any]) -> Any:
 
 
 def _without_sets(item: Any) -> Any:
-    """Return an interaction whose request has a mapping for headers: YAML had a set of pairs."""
+    """Return an interaction with request headers as a mapping: the YAML had a set of pairs."""
     headers = item["request"].get("headers")
     if not isinstance(headers, list):
         return item

@@ -1,1 +1,1 @@
-"""Between the pipeline's code and the world: what is answered, and what is refused."""
+"""Interception: requests of the pipeline's code are answered, forwarded or refused."""

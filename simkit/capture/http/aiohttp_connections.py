@@ -1,8 +1,8 @@
-"""What `aiohttp` sends, taken at its connector: its own writer and parser run over memory.
+"""Interception of `aiohttp` at its connector: its own writer and parser work in memory.
 
-The client gets a connection whose transport keeps the request until it is whole; then the gate
-decides, and the client's protocol is fed either the answer or, over a real connection that is
-opened only now, what the server sends.
+The client gets a connection that collects the request; then the router decides, and the client's
+protocol gets either the answer or, over a real connection that is opened only now, the bytes that
+the server sends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, header
 
 
 def rows(library: ModuleType) -> list[Row]:
-    """Return what is replaced of `aiohttp.connector`."""
+    """Return the replacements for `aiohttp.connector`."""
     patch = _Patch(library)
     return [(*compat.connector(), patch.connect)]
 
@@ -64,17 +64,17 @@ class _Patch:
 
 
 class _OutgoingRequest:
-    """One request's way out."""
+    """One request on its way out."""
 
     def __init__(
         self, gate: RequestRouter, url: str, dial: Replacement, refused: Replacement
     ) -> None:
-        """``dial`` connects really; ``refused`` makes the client's error where nobody answers."""
+        """``dial`` opens a real connection; ``refused`` makes the client's connection error."""
         self.gate, self.url, self.dial, self.refused = gate, url, dial, refused
 
 
 class _Transport(asyncio.Transport):
-    """Stands in for a client's socket."""
+    """The transport in place of a client's socket."""
 
     def __init__(
         self, protocol: Any, call: _OutgoingRequest, loop: asyncio.AbstractEventLoop
@@ -91,7 +91,7 @@ class _Transport(asyncio.Transport):
         self._dialing: asyncio.Task[None] | None = None
         self._listening: Listening | None = None
 
-    # What the client's writer does.
+    # Calls of the client's writer.
 
     def write(self, data: Any) -> None:
         if self._real is not None:
@@ -121,7 +121,7 @@ class _Transport(asyncio.Transport):
         try:
             decision = self._call.gate.take(request)
         except BaseException as problem:
-            # Raised where the client waits; a callback's own exception would reach the loop only.
+            # Raised where the client waits; an exception in a callback would only reach the loop.
             self._protocol.set_exception(problem)
             return
         if isinstance(decision, Later):
@@ -153,7 +153,7 @@ class _Transport(asyncio.Transport):
             refused = ConnectionRefusedError(ECONNREFUSED, decision.message)
             self._protocol.set_exception(self._call.refused(refused))
 
-    # An answer out of memory.
+    # An answer from memory.
 
     def _answer(self, answer: HttpResponse, method: str) -> None:
         self._pieces, self._ends = response_bytes(answer, method), answer.ends
@@ -228,7 +228,7 @@ class _Transport(asyncio.Transport):
         else:
             self._loop.call_soon(self._next)
 
-    # The rest of what a transport is asked for.
+    # The other methods of a transport.
 
     def is_reading(self) -> bool:
         return not self._is_paused
@@ -255,7 +255,7 @@ class _Transport(asyncio.Transport):
         self.close()
 
     def _give_back(self, listening: Listening) -> None:
-        """Return the real connection to its pool if it can serve again, else closes it."""
+        """Return the real connection to its pool if it can be used again, else close it."""
         real, self._real = self._real, None
         if real.transport is None:
             return  # the server has closed it
@@ -268,7 +268,7 @@ class _Transport(asyncio.Transport):
 
 
 class _Relay(asyncio.Protocol):
-    """Passes what a server sends on to the client's protocol, and listens."""
+    """Passes a server's bytes on to the client's protocol, and observes them."""
 
     def __init__(self, protocol: Any, real: Any, listening: Listening) -> None:
         self._protocol, self._real, self._listening = protocol, real, listening

@@ -1,10 +1,9 @@
-"""Which scenario a piece of code belongs to, from the scenario's start to its end.
+"""The scenario that a piece of code belongs to, from the scenario's start to its end.
 
-Code without a context of its own (a worker of a pool that is older than the run) is taken to belong
-to the only scenario that works. Code of a scenario that has not ended is never: between its turns,
-while it is built or closed, it has nothing to do with what another one does at that time. Of one
-that has ended, threads that waited for work then serve whoever gives them some; those that were in
-the midst of something belong to nobody.
+Code without its own context (a worker of a pool that is older than the run) counts as code of the
+only running scenario. Code of a scenario that has not ended never counts as another's, neither
+between its turns nor while it is built or closed. After a scenario has ended, its threads that wait
+for work serve any scenario; its threads that were busy belong to none.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Owner:
     def __init__(self) -> None:
         self.is_over = False
         self.unfinished: Collection[int] = ()
-        """Threads, by their identifiers, that were in the midst of something when it ended."""
+        """The identifiers of threads that were busy when it ended."""
 
 
 _owner: Final = contextvars.ContextVar[Owner | None]("simkit_owner", default=None)
@@ -32,7 +31,7 @@ _owner: Final = contextvars.ContextVar[Owner | None]("simkit_owner", default=Non
 
 @contextmanager
 def owned_by(owner: Owner) -> Iterator[None]:
-    """Let what is done in here, and what that starts, belong to a scenario."""
+    """Let code in here, and code that it starts, belong to a scenario."""
     before = _owner.set(owner)
     try:
         yield
@@ -41,12 +40,12 @@ def owned_by(owner: Owner) -> Iterator[None]:
 
 
 def current_owner() -> Owner | None:
-    """Return the scenario to which this code belongs, if any."""
+    """Return the scenario of this code; None if there is none."""
     return _owner.get()
 
 
 def may_belong_to(owner: Owner | None) -> bool:
-    """Return whether this code may be that of a scenario, which is not known to be another."""
+    """Return whether this code may belong to a scenario: it is not known to be another's."""
     mine = _owner.get()
     if mine is None or owner is None or mine is owner:
         return True

@@ -1,10 +1,10 @@
-"""Connections that no gate has decided about: refused, unless their host is allowed.
+"""Connections outside all routers: refused, unless their host is allowed.
 
-They are refused inside a guarded function (`simkit.capture.http.guards`) with NetworkRefused, and
-while a gate is open with RunHalted around it, which no ``except Exception`` of the pipeline's takes
-for an outage. Loopback is no exception.
+A connection inside a guarded function (`simkit.capture.http.guards`) raises NetworkRefused; during
+a run it raises NetworkRefused in a RunHalted, which no ``except Exception`` of the pipeline catches
+as an outage. Loopback is refused, too.
 
-*Not seen*: connections that exist already, and those of C extensions (grpc, uvloop, curl).
+*Not seen*: existing connections, and those of C extensions (grpc, uvloop, curl).
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from simkit.core.errors import NetworkRefused, RunHalted
 
 
 class Watcher(Protocol):
-    """Watches what a user's function does."""
+    """An object that watches a user's function."""
 
     @property
     def network(self) -> bool:
-        """Whether connections are refused."""
+        """Return whether connections are refused."""
 
     @property
     def allowed(self) -> AllowedHosts:
-        """What may be reached all the same."""
+        """Return the hosts that are allowed all the same."""
 
     def caused(self, effect: str) -> None:
-        """Observe of an effect of whoever is running now."""
+        """Record an effect of the running code."""
 
 
 watcher: Final = contextvars.ContextVar[Watcher | None]("simkit_watcher", default=None)
 
 
 def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
-    """Reject a connection, or return who allows it; empty where nobody was asked."""
+    """Reject a connection, or return the rules that allow it; empty if nobody watches."""
     watching, runs = watcher.get(), allowed_hosts()
     if is_forwarding() or (watching is not None and not watching.network):
         return []
@@ -81,17 +81,17 @@ def _named(host: Any) -> str:
 
 
 def _number(port: Any) -> int | None:
-    """Return a port; None for none, and for a service's name."""
+    """Return a port as a number; None for none, and for a service's name."""
     if isinstance(port, str | bytes) and port.isdigit():
         return int(port)
     return port if isinstance(port, int) else None
 
 
 def ask_address(address: Any, frame: FrameType) -> None:
-    """Refuse a connection to an address, or allow it; ``frame`` is who connects."""
+    """Refuse or allow a connection to an address; ``frame`` is the connecting code."""
     caller = (frame.f_back or frame if frame.f_code.co_filename == __file__ else frame).f_code
     if caller.co_filename == socket.__file__ and caller.co_name.endswith("socketpair"):
-        return  # Where pipes cannot be waited for, an event loop wakes itself by a socket.
+        return  # An event loop without pipes wakes itself by a socket.
     if isinstance(address, tuple):
         _allowed_hosts(_named(address[0]), _number(address[1]) if len(address) > 1 else None)
     else:
@@ -133,7 +133,7 @@ def _addresses(addresses: Any) -> Iterator[str]:
 
 
 def _loop_resolve(before: Replacement) -> Replacement:
-    # The event loop looks up in a thread of its own: that must know on whose behalf.
+    # The event loop looks names up in a thread, which must know its scenario.
     async def getaddrinfo(self: asyncio.BaseEventLoop, host: Any, port: Any, **options: Any) -> Any:
         look_up = partial(socket.getaddrinfo, host, port, **options)
         return await self.run_in_executor(None, contextvars.copy_context().run, look_up)
@@ -142,7 +142,7 @@ def _loop_resolve(before: Replacement) -> Replacement:
 
 
 def _create_connection(before: Replacement) -> Replacement:
-    # Refused before the event loop asks for the address.
+    # Refused before the event loop looks up the address.
     def create_connection(
         self: asyncio.AbstractEventLoop, factory: Any, host: Any = None, port: Any = None, **o: Any
     ) -> Any:
@@ -164,4 +164,4 @@ _REPLACED: Final[tuple[Row, ...]] = (
 )
 
 installation: Final = Installation(lambda: _REPLACED)
-"""Replaces the functions that connect; they refuse nothing where nobody watches and no run is."""
+"""Replaces the functions that connect; they refuse nothing unless a guard or a run is active."""

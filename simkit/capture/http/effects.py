@@ -1,6 +1,6 @@
-"""The functions by which code reaches threads and processes.
+"""Effects: the functions by which code starts threads and processes.
 
-Clocks and chance are no effects: they are answered (`simkit.core.determinism`).
+Clocks and random numbers are no effects: `simkit.core.determinism` answers them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from types import CodeType
 from typing import Any, Final
 
 Condition = Callable[[Mapping[str, Any]], bool]
-"""Whether a call with these arguments is an effect."""
+"""Returns whether a call with these arguments is an effect."""
 
 
 def _builtins() -> dict[Any, str]:
-    """Effects of functions written in C."""
+    """Return the effects of functions written in C."""
     names: dict[Any, str] = {os.system: "process"}
     for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
@@ -29,15 +29,15 @@ def _builtins() -> dict[Any, str]:
 
 
 def _functions() -> dict[int, tuple[str, Condition | None]]:
-    """Effects of functions written in Python: by code object, with a condition on the arguments."""
+    """Return the effects of Python functions, by code object, with a condition on the arguments."""
     effects: dict[CodeType, tuple[str, Condition | None]] = {
         subprocess.Popen.__init__.__code__: ("process", None),
     }
-    # By identity: the hash of a code object is that of all it holds.
+    # By identity, because the hash of a code object covers all of its contents.
     return {id(code): effect for code, effect in effects.items()}
 
 
 BUILTINS: Final = _builtins()
 FUNCTIONS: Final = _functions()
 WHOEVER_CALLS: Final = frozenset({"process", "sleep", "thread"})
-"""Effects that count where a library causes them in a user's name."""
+"""Effects that count even if a library causes them on behalf of user code."""

@@ -1,17 +1,16 @@
-"""What the user's own code may not do unseen: threads, processes, the network.
+"""Guards: report threads and processes of user code, and refuse the network.
 
 While a guard is active, the network is refused, sleeping takes no time, and every other effect
-takes place and is reported. Clocks and chance are not watched: they are answered
-(`simkit.core.determinism`).
+takes place and is reported. Clocks and random numbers are not watched: `simkit.core.determinism`
+answers them.
 
-*Seen by a profile function* of the thread that entered, where user code calls them itself: starts
-of processes.
-*Replaced*: sleeping, for whoever imported it by name too, ``Thread.start`` and connecting. Those
-count whoever calls them, in threads that the user's code starts as well.
+*Seen by a profile function* of the thread that entered, if user code makes the call itself: starts
+of processes. *Replaced*, also for code that imported them by name: sleeping, ``Thread.start`` and
+connecting. Those count for every caller, also in threads that the user's code starts.
 
-*Not seen*: what C extensions do themselves (grpc, uvloop), ``hash()`` of texts, the environment,
-effects in a thread other than network and sleep, everything but network and sleep while another
-profiler is on.
+*Not seen*: calls inside C extensions (grpc, uvloop), ``hash()`` of texts, the environment, effects
+in other threads except network and sleep, everything but network and sleep while another profiler
+is on.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from simkit.core.determinism.redirecting import Recoded, Redirected
 Slept = Callable[[float], None]
 SleptInLoop = Callable[[float], Awaitable[None]]
 Report = Callable[[str, str], None]
-"""Gets an effect's name and where user code caused it, ``file.py:line in function``."""
+"""Gets an effect's name and its place in user code, ``file.py:line in function``."""
 
 
 class Guard:
-    """Reports the effects of what runs inside; each effect of each line once.
+    """Reports the effects of code inside it; each effect of each line once.
 
-    May be nested and entered by several threads and tasks at once; each sees its own.
+    It may be nested, and entered by several threads and tasks at once; each sees its own.
     """
 
     __slots__ = (
@@ -68,16 +67,16 @@ class Guard:
         self.slept, self.trusts = slept, trusts
         self.reported: set[tuple[str, str]] = set()
         self.uses = 0
-        """How often it is entered now; what outlives it reports nothing."""
+        """The number of current entries; code that outlives them is not reported."""
         self.watches = False
-        """Whether calls of the user's code are looked at."""
+        """Whether calls of the user's code are watched."""
 
     def __enter__(self) -> None:
         self._before = watcher.set(self)
         self.uses += 1
         _installation.__enter__()
         connections.installation.__enter__()
-        # A library's effects in the user's name are in no code of the user's.
+        # Effects of a library on behalf of the user are not in the user's code.
         self.watches = not self.trusts or may_cause_effects(self.home)
         if self.watches:
             _watch_this_thread()
@@ -96,19 +95,19 @@ class Guard:
         watcher.reset(self._before)
 
     def note(self, effect: str, where: str) -> None:
-        """Report the effect unless this place has been reported."""
+        """Report an effect, once for each place."""
         if (effect, where) not in self.reported:
             self.reported.add((effect, where))
             self.report(effect, where)
 
     def counts(self, effect: str) -> bool:
-        """Return whether an effect counts where a library causes it in a user's name."""
+        """Return whether an effect counts if a library causes it on behalf of user code."""
         return effect in WHOEVER_CALLS and not self.trusts
 
     def caused(self, effect: str) -> None:
-        """Report an effect of whoever called a replaced function."""
+        """Report an effect of the caller of a replaced function."""
         if self.trusts and effect != "network":
-            return  # The profile function sees what the user's own code calls.
+            return  # The profile function sees calls of the user's own code.
         frame = user_frame(sys._getframe(1), self.home, nearest=True)
         self.note(effect, place(frame) if frame else "")
 
@@ -124,23 +123,23 @@ def guarded(
 ) -> Guard:
     """Return a context manager, active while a user's function runs.
 
-    ``network=False`` lets connections through, ``allow_hosts`` those to the hosts named; raises
-    ValueError for what is no host. ``home`` is the top-level package of the function: its code is
-    user code even where it is installed among the libraries. ``slept`` hears of every sleep, in
-    seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With ``trusts_libraries`` only
-    the user's own calls are reported: client libraries start threads and processes, and wait
-    before they try again; and where the user's code names nothing that would be reported, it is
-    not watched (`simkit.capture.http.suspects`).
+    ``network=False`` lets connections through, ``allow_hosts`` those to these hosts; raise
+    ValueError for an invalid host. ``home`` is the top-level package of the function: its code is
+    user code even if it is installed among the libraries. ``slept`` is called with every sleep, in
+    seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With ``trusts_libraries`` only the
+    user's own calls are reported, because client libraries start threads and processes, and wait
+    before a retry; and user code that names no reportable function is not watched
+    (`simkit.capture.http.suspects`).
     """
     allowed = AllowedHosts(allow_hosts)
     return Guard(report, network, home, allowed, slept, trusts_libraries, slept_in_loop)
 
 
-# What is seen by the profile function.
+# Effects seen by the profile function.
 
 
 def _watch(frame: FrameType, event: str, argument: Any) -> None:
-    """Is the profile function; it runs at every call, so it looks up and leaves."""
+    """Profile one call. This runs at every call, so it looks up and returns."""
     if event == "c_call":
         effect = BUILTINS.get(argument)
         if effect is not None:
@@ -163,7 +162,7 @@ def _noticed(effect: str, caller: FrameType | None) -> None:
 
 
 def active_guard() -> Guard | None:
-    """Return the guard under which this code runs, if there is one."""
+    """Return the active guard of this code; None if there is none."""
     watching = watcher.get()
     return watching if isinstance(watching, Guard) else None
 
@@ -187,11 +186,11 @@ def _unwatch_this_thread() -> None:
         sys.setprofile(None)
 
 
-# What is replaced.
+# Replaced functions.
 
 
 def _caused(effect: str) -> Guard | None:
-    """Report an effect of whoever called a replaced function; return the active guard."""
+    """Report an effect of the caller of a replaced function; return the active guard."""
     guard = active_guard()
     if guard is not None:
         guard.caused(effect)
@@ -200,7 +199,7 @@ def _caused(effect: str) -> Guard | None:
 
 def _sleep(seconds: float) -> None:
     if not _is_duration(seconds):
-        _sleeping.original(seconds)  # It raises what it always does.
+        _sleeping.original(seconds)  # The original raises its usual error.
     guard = _caused("sleep") if seconds else None
     if guard is None:
         _sleeping.original(seconds)
@@ -216,7 +215,7 @@ def _is_duration(seconds: Any) -> bool:
 
 
 def sleep_in_loop(delay: float, result: Any) -> Any:
-    """Return what is awaited in place of `asyncio.sleep`."""
+    """Return the awaitable that replaces `asyncio.sleep`."""
     guard = _caused("sleep") if delay > 0 else None
     if guard is None:
         return _sleeping_in_loop.original(delay, result)
@@ -233,7 +232,7 @@ async def _slept(sleep: SleptInLoop, delay: float, result: Any) -> Any:
 
 
 def _async_sleep(delay: float, result: Any = None) -> Any:
-    # It runs as asyncio's own code, among asyncio's names.
+    # This runs as asyncio's own code, with asyncio's globals.
     from simkit.capture.http.guards import sleep_in_loop
 
     return sleep_in_loop(delay, result)
@@ -265,7 +264,7 @@ def _start(before: Replacement) -> Replacement:
 
 
 def _unreported(effect: str, where: str) -> None:
-    """Report nothing: what threads do comes in no certain order, and the thread is reported."""
+    """Report nothing: effects of threads come in no fixed order, and the thread is reported."""
 
 
 def serves_many(thread: threading.Thread) -> bool:
@@ -276,7 +275,7 @@ def serves_many(thread: threading.Thread) -> bool:
 
 @contextmanager
 def watched_thread() -> Iterator[None]:
-    """Watch what user code does in this thread, as in the one that entered the guard."""
+    """Watch user code in this thread, as in the one that entered the guard."""
     guard = active_guard()
     if guard is None or not guard.watches:
         yield

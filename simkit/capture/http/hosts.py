@@ -1,4 +1,4 @@
-"""Hosts that a run may reach although everything else is refused."""
+"""Allowed hosts: those that a run may connect to."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ class HostRule(NamedTuple):
     """One allowed host."""
 
     host: str
-    """In small letters; begins with ``.`` where every name below it is meant."""
+    """The host in lower case; it begins with ``.`` if it means every name below it."""
     port: int | None
     """None for every port."""
 
     def fits(self, host: str, port: int | None) -> bool:
-        """Return whether the rule lets this host pass; a port that is not known yet is no
-        objection."""
+        """Return whether the rule allows this host; an unknown port fits."""
         if self.port is not None and port is not None and self.port != port:
             return False
         return host.endswith(self.host) if self.host.startswith(".") else host == self.host
 
 
 def rule(text: str) -> HostRule:
-    """Read a rule as users write it; raise ValueError, which says what could be written."""
+    """Parse a rule as users write it; raise ValueError with the valid forms."""
     host, port = text.strip(), ""
     if host.startswith("["):
         host, _, port = host[1:].partition("]")
@@ -41,7 +40,7 @@ def rule(text: str) -> HostRule:
 
 
 class AllowedHosts:
-    """Tells which connections may be made; learns the addresses of names that were looked up."""
+    """Decides which connections are allowed; learns the addresses of resolved names."""
 
     __slots__ = ("_names", "_rules")
 
@@ -50,7 +49,7 @@ class AllowedHosts:
         self._names: dict[str, set[str]] = {}
 
     def allow(self, host: str, port: int | None) -> bool:
-        """Return whether a rule fits the host, or a name that was found to have this address."""
+        """Return whether a rule fits the host, or a name that was resolved to this address."""
         if not self._rules:
             return False
         name = host if host.startswith("/") else host.lower().rstrip(".")
@@ -58,6 +57,6 @@ class AllowedHosts:
         return any(each.fits(which, port) for each in self._rules for which in known)
 
     def learn(self, host: str, addresses: Iterable[str]) -> None:
-        """Remember what a name that may be reached was resolved to."""
+        """Record the addresses of an allowed name."""
         for address in addresses:
             self._names.setdefault(address.lower(), set()).add(host.lower().rstrip("."))

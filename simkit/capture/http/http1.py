@@ -1,7 +1,7 @@
-"""HTTP/1.1 as bytes: reads what a client writes and what a server sends; writes an answer.
+"""HTTP/1.1 as bytes: parse requests and responses, and write responses.
 
-For clients that are intercepted below their own parser, so that what they do with the bytes is
-what they always do. RFC 9112; trailers are read and dropped.
+For clients that are intercepted below their own parser, so that they treat the bytes as always. RFC
+9112; trailers are read and dropped.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ _BODILESS: Final = frozenset({204, 304})
 
 
 class Message:
-    """Reads one message out of bytes as they come; what follows it is kept in ``rest``."""
+    """A parser of one message; bytes after it are kept in ``rest``."""
 
     def __init__(self, answers: str | None = None) -> None:
-        """``answers`` is the method that a response answers; None to read a request."""
+        """``answers`` is the method of a response's request; None to read a request."""
         self.answers = answers
         self.start = ""
-        """The first line; empty until the head is there."""
+        """The first line; empty until the head is complete."""
         self.headers: Headers = ()
         self.is_over = False
         self.rest = bytearray()
-        self._left: int | None = None  # of the body or the chunk; None until the connection ends
+        self._left: int | None = None  # Bytes left; None: until the connection ends
         self._is_chunked = False
         self._state = "head"
 
     @property
     def status(self) -> int:
-        """A response's status; 0 until its head is there."""
+        """Return a response's status; 0 until its head is complete."""
         parts = self.start.split(" ", 2)
         return int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes; return the pieces of the body that they hold."""
+        """Add the next bytes; return the pieces of the body in them."""
         self.rest += data
         requests: list[bytes] = []
         while not self.is_over and self._step(requests):
@@ -46,7 +46,7 @@ class Message:
         return requests
 
     def _step(self, requests: list[bytes]) -> bool:
-        """Read one part of the message; False if more bytes are needed."""
+        """Parse one part of the message; return False if more bytes are needed."""
         if self._state == "head":
             return self._read_head()
         if self._state == "size":
@@ -78,7 +78,7 @@ class Message:
         fields = (line.partition(":") for line in lines)
         self.headers = tuple((name.strip(), value.strip()) for name, _, value in fields)
         if self.answers is not None and 100 <= self.status < 200 and self.status != 101:
-            self.start = ""  # what is meant for the request has not come yet
+            self.start = ""  # The final response has not come yet.
             return True
         self._read_framing()
         return True
@@ -104,7 +104,7 @@ class Message:
         try:
             self._left = int(line.partition(b";")[0], 16)
         except ValueError:
-            self._is_chunked, self._left = False, None  # to its own parser an error
+            self._is_chunked, self._left = False, None  # The client's parser reports it.
         self._state = "body" if self._left != 0 else "trailers"
         return True
 
@@ -122,12 +122,12 @@ class Message:
 
     @property
     def ends_with_connection(self) -> bool:
-        """Whether only the end of the connection ends the body."""
+        """Return whether only the end of the connection ends the body."""
         return self._state == "body" and self._left is None and not self._is_chunked
 
 
 class Listening:
-    """Tells a tap of a response, out of the bytes that come from a server."""
+    """Reports a response to an observer, from the bytes of a server."""
 
     def __init__(self, tap: StreamObserver | None, method: str) -> None:
         self._message = Message(answers=method)
@@ -138,7 +138,7 @@ class Listening:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole response was heard, and nothing after it."""
+        """Return whether the response is complete, with nothing after it."""
         return self._message.is_over and not self._message.rest and not self._has_more
 
     def feed_answer(self, data: bytes) -> None:
@@ -162,7 +162,7 @@ class Listening:
             tap.chunk(piece)
 
     def ended(self, problem: str) -> None:
-        """Observe that there will be no more, unless the response is over already."""
+        """Observe the end, unless the response is complete already."""
         if not self._is_over:
             self._is_over = True
             if self._tap is not None:
@@ -170,7 +170,7 @@ class Listening:
 
 
 def framing(answer: HttpResponse, method: str) -> Headers:
-    """Return the headers that say how the body ends: at a length, or by chunks if streamed."""
+    """Return the headers for the end of the body: a length, or chunks for a stream."""
     if answer.status in _BODILESS or (method == "HEAD" and not answer.body):
         return ()
     if len(answer.chunks) > 1 or answer.ends:
@@ -179,7 +179,7 @@ def framing(answer: HttpResponse, method: str) -> Headers:
 
 
 def response_bytes(answer: HttpResponse, method: str) -> Iterator[tuple[int, bytes]]:
-    """Yield an answer as a server sends it, in pieces, each with how long it lets wait in ms."""
+    """Yield a response as a server sends it, in pieces, each with its delay in milliseconds."""
     frames = framing(answer, method)
     try:
         reason = HTTPStatus(answer.status).phrase

@@ -1,11 +1,11 @@
-"""What `http.client` and everything built on it sends: urllib, `urllib3`, `requests`, `botocore`.
+"""Interception of `http.client` and all that uses it: urllib, `urllib3`, `requests`, `botocore`.
 
-A connection that is gated gets a door instead of a socket. It keeps what the client writes until
-the client asks for the response; then the gate decides, and the client's own parser reads either
-the answer or, on a real socket that is opened only now, what the server sends.
+An intercepted connection gets an object in place of its socket. It collects the client's bytes
+until the client asks for the response; then the router decides, and the client's own parser reads
+either the answer or, on a real socket that is opened only now, the bytes that the server sends.
 
-*Not seen*: connection classes with a ``connect`` of their own (they are refused as connections),
-and ``Expect: 100-continue`` of botocore's uploads to S3, which waits for a real socket.
+*Not seen*: connection classes with a ``connect`` of their own (refused as connections), and
+``Expect: 100-continue`` of botocore's uploads to S3, which waits for a real socket.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rows(library: ModuleType) -> list[Row]:
 
 def _putrequest(before: Replacement) -> Replacement:
     def putrequest(connection: Any, *args: Any, **options: Any) -> None:
-        # Also where a connection of before the run is still open.
+        # Also if a connection from before the run is still open.
         if is_gated():
             connection.sock = _Door(connection, connection.sock)
         before(connection, *args, **options)
@@ -48,13 +48,13 @@ def _connect(before: Replacement) -> Replacement:
             return
         connection.sock = _Door(connection, None)
         if hasattr(connection, "is_verified"):
-            connection.is_verified = True  # else urllib3 warns of a certificate nobody showed
+            connection.is_verified = True  # Without it urllib3 warns about a missing certificate.
 
     return connect
 
 
 class _Door:
-    """Stands in for the socket of a connection while a request is written."""
+    """The object in place of a connection's socket while a request is written."""
 
     def __init__(self, connection: Any, real: Any) -> None:
         self.real: Any = real.real if isinstance(real, _Door) else real
@@ -73,7 +73,7 @@ class _Door:
         return self.timeout
 
     def setsockopt(self, *option: Any) -> None:
-        """Is a real socket's business; its own connection sets it when there is one."""
+        """Ignore the option; a real connection sets its own."""
 
     def close(self) -> None:
         if self.real is not None:
@@ -84,11 +84,11 @@ class _Door:
             self.real.shutdown(how)
 
     def makefile(self, *args: Any, **options: Any) -> io.BufferedReader:
-        """Is asked for once the request is written: returns what the response is read from."""
+        """Return the file from which the client reads the response."""
         try:
             return io.BufferedReader(self._response())
         except BaseException as problem:
-            # Raised as it is read: a response must have got its file, to be able to close it.
+            # Raised on reading: a response must get its file, so that it can close it.
             return io.BufferedReader(_Failing(problem))
 
     def _response(self) -> io.RawIOBase:
@@ -101,7 +101,7 @@ class _Door:
         if isinstance(decision, NoResponse):
             error = TimeoutError if decision.kind == "timeout" else ConnectionRefusedError
             raise error(decision.message)
-        # The connection is closed to whoever asks: its next request knocks again.
+        # The connection is closed for its user: the next request connects again.
         self.connection.sock = None
         return _Answered(decision, request.method, self.timeout)
 
@@ -140,7 +140,7 @@ class _Door:
 
 
 class _Failing(io.RawIOBase):
-    """Is read by a client's parser: there is no response."""
+    """A file for a client's parser that raises, because there is no response."""
 
     def __init__(self, problem: BaseException) -> None:
         self.problem = problem
@@ -153,7 +153,7 @@ class _Failing(io.RawIOBase):
 
 
 class _Answered(io.RawIOBase):
-    """Is read by a client's parser: an answer as a server sends it, one piece a read."""
+    """A file for a client's parser with an answer, one piece a read."""
 
     def __init__(self, answer: HttpResponse, method: str, timeout_s: float | None) -> None:
         self.answer, self.timeout_s = answer, timeout_s
@@ -180,7 +180,7 @@ class _Answered(io.RawIOBase):
 
 
 class _Tapped(io.RawIOBase):
-    """Is read by a client's parser: what a server sends, while it is listened to."""
+    """A file for a client's parser with a server's bytes, which are observed."""
 
     def __init__(self, real: Any, listening: Listening) -> None:
         self.real, self.listening = real, listening

@@ -1,7 +1,7 @@
-"""What `httpx` and `httpx2` send, taken at their transports, whoever built the client and when.
+"""Interception of `httpx` and `httpx2` at their transports, for clients of any origin.
 
-A transport of the user's own stays theirs (`MockTransport` too), and one that wraps `HTTPTransport`
-is answered where it would have reached the network.
+A user's own transport stays as it is (`MockTransport` too); one that wraps `HTTPTransport` is
+answered where it would have reached the network.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _TIMEOUT: Final = "the read operation timed out"
 
 
 def rows(library: ModuleType) -> list[Row]:
-    """Return what is replaced of a library that is `httpx` or has its shape."""
+    """Return the replacements for `httpx`, or for a library of the same shape."""
     patch = _Patch(library)
     sync, asynchronous = compat.transports(library)
     return [(*sync, patch.sync), (*asynchronous, patch.asynchronous)]
 
 
 class _Patch:
-    """The replacements for one library, in its own classes and exceptions."""
+    """The replacements for one library, with its own classes and exceptions."""
 
     def __init__(self, library: ModuleType) -> None:
         self.library = library
         self.loops: WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = WeakKeyDictionary()
-        """The event loop in which a transport sent something last."""
+        """Transport to the event loop in which it sent last."""
         self.answered, self.answered_async = _streams(library)
         self.tapped, self.tapped_async = _tapped_streams(library)
 
@@ -98,10 +98,10 @@ class _Patch:
         return handle_async_request
 
     def leave_loops_that_are_over(self, transport: Any) -> None:
-        """Forget the connections of a client that was kept longer than its event loop.
+        """Drop the connections of a client that outlived its event loop.
 
-        Each scenario has a loop of its own, where the user's code has one for all its life; a
-        connection of a loop that is closed can neither be used nor closed.
+        Each scenario has its own loop, where the user's code may have one for all its life; a
+        connection of a closed loop can neither be used nor closed.
         """
         now = asyncio.get_running_loop()
         before, self.loops[transport] = self.loops.get(transport), now
@@ -110,7 +110,7 @@ class _Patch:
         compat.pooled_connections(transport, self.library).clear()
 
     def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Replacement) -> Any:
-        """Return the answer as the library's own response; raise its own error for none."""
+        """Return the answer as the library's own response; raise its own error if there is none."""
         if isinstance(answer, NoResponse):
             is_timeout = answer.kind == "timeout"
             error = self.library.ReadTimeout if is_timeout else self.library.ConnectError
@@ -141,7 +141,7 @@ def _problem_text(problem: BaseException) -> str:
 
 
 def _streams(library: ModuleType) -> tuple[type, type]:
-    """Make the streams that yield an answer, chunk by chunk."""
+    """Make the stream classes that yield an answer, chunk by chunk."""
 
     class Answered:
         def __init__(self, answer: HttpResponse, request: Any) -> None:
@@ -182,7 +182,7 @@ def _streams(library: ModuleType) -> tuple[type, type]:
 
 
 def _tapped_streams(library: ModuleType) -> tuple[type, type]:
-    """Make the streams that pass on a real response while a tap hears it."""
+    """Make the stream classes that pass on a real response and observe it."""
 
     class Tapped:
         def __init__(self, stream: Any, tap: StreamObserver) -> None:

@@ -1,4 +1,4 @@
-"""Attributes of others that are replaced for a while, and put back."""
+"""Installation: attributes of other modules that are replaced for a while, and restored."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, Final, TypeAlias
 
 Replacement: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
-"""An owner, an attribute's name, and what makes the replacement out of what was there."""
+"""An owner, an attribute's name, and a function that makes the replacement from the original."""
 
 Saved: TypeAlias = tuple[Any, Any, Any]
-"""An owner, what was there, and the replacement."""
+"""An owner, the original, and the replacement."""
 
 _ABSENT: Final = object()
 _covered: Final[dict[int, tuple[Any, Any]]] = {}
-"""Replacements that somebody else had replaced when they should have gone, by identity: each, and
-what was there before it."""
+"""Replacements that could not be removed because others had replaced them, by identity: each,
+with its original."""
 
 
 class Installation:
-    """Replaces attributes for the first who enters, and puts them back for the last who leaves.
+    """Replaces attributes for the first user, and restores them after the last.
 
-    What somebody else has replaced meanwhile is left to them: ours is inert by then. Once they put
-    ours back, it is taken away by the next to enter or leave; until then no second one is put on
+    An attribute that others have replaced meanwhile is left to them: our replacement does nothing
+    by then. Once they restore ours, the next user removes it; until then no second one is put on
     top of it.
     """
 
@@ -33,13 +33,13 @@ class Installation:
         started: Callable[[], object] = bool,
         stopped: Callable[[], object] = bool,
     ) -> None:
-        """``rows`` is asked by the first who enters; the others are told before and after."""
+        """``rows`` is called for the first user; ``started`` and ``stopped`` for each one."""
         self._rows, self._started, self._stopped = rows, started, stopped
         self._lock = threading.RLock()
         self._saved: dict[tuple[int, str], Saved] = {}
-        """By the owner's identity and the name."""
+        """Saved originals by the owner's identity and the name."""
         self._left: dict[tuple[int, str], Saved] = {}
-        """The same, of what was left to somebody else."""
+        """The same for attributes that were left to others."""
         self._entered = 0
 
     def __enter__(self) -> None:
@@ -62,12 +62,12 @@ class Installation:
 
     @property
     def replaced(self) -> list[tuple[Any, str]]:
-        """What is replaced now: owners and names."""
+        """Return what is replaced now: owners and names."""
         with self._lock:
             return [(owner, name) for (_, name), (owner, _, _) in self._saved.items()]
 
     def replace(self, rows: Iterable[Row]) -> None:
-        """Replace more while somebody is inside, each attribute once."""
+        """Replace more attributes while in use, each once."""
         with self._lock:
             if not self._entered:
                 return
@@ -80,8 +80,7 @@ class Installation:
                 setattr(owner, name, replacement)
 
     def _is_beneath(self, owner: Any, name: str) -> bool:
-        """Return whether ours is called by what somebody else has put in its place, and so
-        counts."""
+        """Return whether the replacement of others calls ours, so that ours counts."""
         left = self._left.pop((id(owner), name), None)
         if left is None or any(_attribute_of(owner, name) is original for original in left[1:]):
             return False
@@ -105,7 +104,7 @@ def _attribute_of(owner: Any, name: str) -> Any:
 
 
 def _original(function: Any) -> Any:
-    """Return what was there before replacements that should have gone."""
+    """Return the original below replacements that could not be removed."""
     while id(function) in _covered:
         _, function = _covered.pop(id(function))
     return function

@@ -1,10 +1,10 @@
-"""Takes what HTTP clients send, in this process, whoever built them and when.
+"""Interception: takes the requests of HTTP clients in this process, whoever made them.
 
-`httpx` and `httpx2`, `aiohttp`, and all that stands on `http.client`: urllib, `urllib3`,
-`requests`, `botocore`. Nothing is imported that is not imported anyway; a library that is imported
-later is patched as it is. Every other connection is refused (`simkit.capture.http.connections`).
+It covers `httpx` and `httpx2`, `aiohttp`, and all that uses `http.client`: urllib, `urllib3`,
+`requests`, `botocore`. It imports no library itself; a library that is imported later is patched
+then. Every other connection is refused (`simkit.capture.http.connections`).
 
-Why at these places: docs/decisions/020-transports.md.
+The reasons for these places: docs/decisions/020-transports.md.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from simkit.capture.http.installing import Installation, Row
 
 class _Library(NamedTuple):
     module: str
-    """The one whose import brings what is replaced."""
+    """The module whose import loads the replaced classes."""
     distribution: str
-    """Empty for Python's own."""
+    """The distribution; empty for Python's own."""
     rows: Callable[[ModuleType], list[Row]]
 
 
@@ -49,21 +49,20 @@ _BY_MODULE: Final = {library.module: library for library in _LIBRARIES}
 
 
 class Patched(NamedTuple):
-    """One library that is here, and what of it is replaced now."""
+    """One loaded library, and its current replacements."""
 
     library: str
     version: str
     way: str
-    """Names of what is replaced, separated by commas; empty while nothing is."""
+    """Names of the replaced attributes, separated by commas; empty if none."""
 
 
 @contextmanager
 def intercepting() -> Iterator[None]:
-    """Let requests go through the current gate, while at least one of these is entered.
+    """Send requests through the current router while at least one of these contexts is open.
 
-    Without a router (`simkit.capture.http.request_router.passing_through`), everything is as it
-    always was. A task that goes on after the last one is left reaches the network: hold one around
-    all runs.
+    Without a router (`simkit.capture.http.request_router.passing_through`), nothing changes. A task
+    that continues after the last context reaches the network: keep one open around all runs.
     """
     with connections.installation, _installation:
         # Not under the installation's lock: it waits for a thread that is importing one of them.
@@ -72,7 +71,7 @@ def intercepting() -> Iterator[None]:
 
 
 def patched() -> list[Patched]:
-    """Return the client libraries that are installed, with what is replaced of each now."""
+    """Return the installed client libraries, with the current replacements of each."""
     patched_libraries = []
     for library in _LIBRARIES:
         try:
@@ -98,11 +97,11 @@ def _replaced_of(library: _Library) -> list[str]:
 
 
 def _imported_rows() -> list[Row]:
-    """Return what is replaced of the libraries that are imported, or are just being imported."""
+    """Return the replacements for libraries that are imported, or being imported."""
     rows_found = []
     for library in _LIBRARIES:
         if library.module in sys.modules:
-            # It is imported already: this waits until it is whole.
+            # It is imported already: this waits until the import is complete.
             rows_found += _rows_of(library, import_module(library.module))
     return rows_found
 
@@ -113,7 +112,7 @@ def _rows_of(library: _Library, module: ModuleType) -> list[Row]:
 
 
 class _AfterImport(MetaPathFinder):
-    """Finds nothing itself: has a library patched as soon as it is imported."""
+    """An import hook that finds nothing, but patches a library as soon as it is imported."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -138,12 +137,12 @@ class _AfterImport(MetaPathFinder):
 
 
 def _patch_after(loader: Any, library: _Library) -> None:
-    """Has a loader patch the library once, after it has run the library's module."""
+    """Make a loader patch the library once, after it has run the library's module."""
     before = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
         before(module)
-        # A zip archive's loader is shared; an alias gives a module of another name.
+        # A zip archive's loader is shared, and an alias may give a module of another name.
         if sys.modules.get(library.module) is module:
             loader.__dict__.pop("exec_module", None)
             _installation.replace(_rows_of(library, module))

@@ -1,7 +1,7 @@
-"""A small HTTP server on this machine's own network, which answers as a gate decides.
+"""A small HTTP server on the loopback interface, answered by a handler.
 
-Framing is h11's. What is answered goes out piece by piece as it is ready; a connection that is to
-be cut, or to say nothing more, does that on the wire.
+h11 does the framing. An answer is sent piece by piece; a planned cut or silence happens on the
+connection.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse
 
 HOST: Final = "127.0.0.1"
 BODY_MAX: Final = 256 * 1024 * 1024
-"""Bytes; a larger request is refused, with status 413."""
+"""Bytes of a request; a larger one is refused with status 413."""
 _READ: Final = 65_536
 _LINGER_S: Final = 2.0
-"""How long a client that was refused may go on sending before it is cut off."""
+"""How long a refused client may go on sending before the connection is cut."""
 _JSON: Final = (("content-type", "application/json"),)
 
 Handle = Callable[[HttpRequest], Decision | Awaitable[Decision]]
-"""Decides at once, or later: other connections go on meanwhile."""
+"""Decides at once, or later; other connections are served meanwhile."""
 
 
 class _Refused(Exception):
-    """A request that nobody is asked about: ``args`` are its status and what is wrong."""
+    """A request that is refused before the handler: ``args`` are status and problem."""
 
 
 class Loopback:
-    """The server, and where it is."""
+    """The running server, with its address."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -44,19 +44,19 @@ class Loopback:
         self.url = ""
         """``http://127.0.0.1:49152``."""
         self.problem: Exception | None = None
-        """What the handler failed with first, where it must not."""
+        """The first exception of the handler; None if there is none."""
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection to its end."""
+        """Serve one connection until it ends."""
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
             await _Connection(self._decided, reader, writer).run()
         except asyncio.CancelledError:
-            writer.transport.abort()  # All is over: nobody reads what is not sent yet.
+            writer.transport.abort()  # The server stops: nobody reads the rest.
         except (OSError, h11.ProtocolError):
-            pass  # The client has gone.
+            pass  # The client has closed.
         finally:
             self._connections.discard(task)
             writer.close()
@@ -70,7 +70,7 @@ class Loopback:
             raise _Refused(500, f"simkit failed: {type(problem).__name__}: {problem}") from problem
 
     async def close(self) -> None:
-        """End every connection, idle or not."""
+        """Close every connection, idle or not."""
         for task in (tasks := list(self._connections)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -78,7 +78,7 @@ class Loopback:
 
 @asynccontextmanager
 async def listening(handle: Handle, port: int = 0) -> AsyncIterator[Loopback]:
-    """Answer by ``handle`` until it is left; port 0 takes any that is free. Raises OSError."""
+    """Serve with ``handle`` until the context is left; port 0 takes any free one. Raise OSError."""
     loopback = Loopback(handle)
     server = await asyncio.start_server(loopback.connected, HOST, port)
     loopback.url = "http://{}:{}".format(*server.sockets[0].getsockname()[:2])
@@ -103,7 +103,7 @@ class _Connection:
         self._http = h11.Connection(h11.SERVER)
 
     async def run(self) -> None:
-        """Answer until the client, or an answer, ends the connection."""
+        """Serve until the client, or an answer, ends the connection."""
         while True:
             try:
                 request = await self._request()
@@ -142,7 +142,7 @@ class _Connection:
                 return None
 
     async def _answer(self, method: str, decision: Decision) -> bool:
-        """Send an answer; return whether the connection goes on."""
+        """Send an answer; return whether the connection stays open."""
         assert not isinstance(decision, Forward), "a loopback server forwards nothing"
         if isinstance(decision, NoResponse):
             if decision.kind == "timeout":
@@ -181,7 +181,7 @@ class _Connection:
         await self._writer.drain()
 
     async def _refuse(self, status: int, problem: str) -> None:
-        """Describe what is wrong with a request, and let the client read that."""
+        """Send an error about a request, and let the client read it."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         body = refusal(problem)
@@ -192,7 +192,7 @@ class _Connection:
             h11.EndOfMessage(),
         )
         self._writer.write_eof()
-        # To close with bytes unread resets the connection, and takes the answer from the client.
+        # Closing with unread bytes resets the connection, and the client loses the answer.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_S):
                 await self._say_nothing()
@@ -204,7 +204,7 @@ class _Connection:
 
 
 def refusal(problem: str) -> bytes:
-    """Return the body of a refusal, from which every provider's clients take the message."""
+    """Return the body of a refusal; every provider's client finds the message in it."""
     return msgspec.json.encode({"error": {"type": "simkit", "message": problem}})
 
 

@@ -1,4 +1,4 @@
-"""Whose code is it, and where? User code is what is neither simkit's nor a library's."""
+"""Places in user code: all code except simkit's and libraries'."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["is_library", "is_standard", "place", "raised_at", "stack", "user_fra
 
 @lru_cache(maxsize=4096)
 def is_standard(file: str) -> bool:
-    """Return whether a file is the standard library's, or simkit's own."""
+    """Return whether a file belongs to the standard library, or to simkit."""
     if file.startswith("<frozen "):
         return True
     if Path(file).is_relative_to(OURS):
@@ -22,13 +22,12 @@ def is_standard(file: str) -> bool:
 
 
 def _is_generated(file: str) -> bool:
-    """Return whether code was made at run time, as a dataclass's ``__init__``: its caller is
-    asked."""
+    """Return whether code was made at run time, like a dataclass's ``__init__``."""
     return file.startswith("<") and not file.startswith(("<frozen ", "<stdin", "<ipython"))
 
 
 def user_frame(frame: FrameType | None, home: str, nearest: bool) -> FrameType | None:
-    """Return the frame if it is user code, or None; with ``nearest`` its callers are asked too.
+    """Return the frame if it is user code, or None; with ``nearest``, search its callers too.
 
     Code of the top-level package ``home`` is user code wherever it is installed.
     """
@@ -45,7 +44,7 @@ def user_frame(frame: FrameType | None, home: str, nearest: bool) -> FrameType |
 
 
 def place(frame: FrameType, line: int = 0) -> str:
-    """Return ``package/file.py:line in function``, the same wherever that is run from."""
+    """Return ``package/file.py:line in function``, independent of the working directory."""
     file = Path(frame.f_code.co_filename)
     packages = tuple((frame.f_globals.get("__name__") or "").split("."))
     if file.stem != "__init__":
@@ -56,7 +55,7 @@ def place(frame: FrameType, line: int = 0) -> str:
 
 
 def raised_at(problem: BaseException, home: str = "") -> str:
-    """Return the innermost place in user code that an exception passed; empty for none."""
+    """Return the innermost place in user code that an exception passed; empty if none."""
     location, step = "", problem.__traceback__
     while step is not None:
         if user_frame(step.tb_frame, home, nearest=False) is not None:
@@ -67,7 +66,7 @@ def raised_at(problem: BaseException, home: str = "") -> str:
 
 
 def stack(frame: FrameType | None, most: int = 5) -> list[str]:
-    """Return the nearest places in user code, innermost first; a library's where there is none."""
+    """Return the nearest places in user code, innermost first; of a library if there is none."""
     frames: list[str] = []
     walked = frame
     while len(frames) < most and (walked := user_frame(walked, "", nearest=True)) is not None:

@@ -1,11 +1,11 @@
-"""Processes that user code starts, and connections that go past the functions that are replaced.
+"""Processes that user code starts, and connections that bypass the replaced functions.
 
-Seen by an audit hook, which Python calls for every process and every connection, whoever asks for
-it: `_socket` itself, ``sendmsg``, a name that was imported before. A hook cannot be taken away;
-where no run is meant, it does nothing. Children of `subprocess` and `asyncio` get an environment
-whose proxies and providers' addresses lead to a server that refuses, and says what was asked.
+An audit hook sees them: Python calls it for every process and every connection, of any caller:
+`_socket` itself, ``sendmsg``, a name that was imported before. A hook cannot be removed; outside
+runs it does nothing. Children of `subprocess` and `asyncio` get an environment whose proxies and
+provider addresses lead to a server that refuses, and reports the request.
 
-*Not held*: SECURITY.md lists it.
+*Not covered*: see SECURITY.md.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _FAMILIES: Final = tuple(
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 HOST: Final = "127.0.0.1"
 _start_thread: Final = _thread.start_new_thread
-"""Python's own: in a run, another one stands in the module."""
+"""Python's own function: during a run, the module has another one."""
 
 ReportEffect = Callable[[str, str], None]
-"""Takes the method and the address of what a child asked for."""
+"""Gets the method and the address of a child's request."""
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -60,7 +60,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _note(effect: str, frame: FrameType | None) -> None:
-    """Report what user code did by a function of the standard library, and not a library."""
+    """Report an effect of user code through the standard library, not through other libraries."""
     guard = active_guard()
     if guard is None or not guard.uses:
         return
@@ -68,7 +68,7 @@ def _note(effect: str, frame: FrameType | None) -> None:
     while walked_frame is not None and is_standard(walked_frame.f_code.co_filename):
         walked_frame = walked_frame.f_back
     caller = user_frame(walked_frame, guard.home, nearest=not guard.trusts)
-    if walked_frame is None:  # A thread's, whose work is a function of the standard library.
+    if walked_frame is None:  # A thread that runs a function of the standard library.
         caller = frame
     if caller is not None:
         guard.note(effect, place(caller))
@@ -98,7 +98,7 @@ def _add_hook() -> None:
         sys.addaudithook(_hook)
 
 
-# What children get
+# The environment of children.
 
 
 class Children:
@@ -110,7 +110,7 @@ class Children:
         self._server: socketserver.TCPServer | None = None
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return a child's environment, in which proxies and providers lead to the server."""
+        """Return a child's environment, with proxies and providers that lead to the server."""
         url = f"http://{HOST}:{self._port()}"
         proxies = {name: url for proxy in _PROXIES for name in (proxy, proxy.lower())}
         addresses = {
@@ -121,18 +121,18 @@ class Children:
         return {**variables, **proxies, **addresses, "NO_PROXY": "", "no_proxy": ""}
 
     def started(self, process: subprocess.Popen[Any]) -> None:
-        """Remember a process."""
+        """Add a process."""
         self._started.add(process)
 
     def refuse(self, method: str, url: str) -> None:
-        """Tell what a child asked for, and end the children: they would try again for long."""
+        """Report a child's request, and end the children, which would retry for long."""
         self._listener(method, url)
         for process in [*self._started]:
             with suppress(OSError):
                 process.terminate()
 
     def close(self) -> None:
-        """Take the server away."""
+        """Stop the server."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -148,7 +148,7 @@ class Children:
 
 def _handler_for(children: Children) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Refuses every request."""
+        """A handler that refuses every request."""
 
         timeout = 5
 
@@ -170,7 +170,7 @@ def _handler_for(children: Children) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     return Handler
 
@@ -180,7 +180,7 @@ _children: Final = contextvars.ContextVar[Children | None]("simkit_children", de
 
 @contextmanager
 def children_of_run(children: Children | None) -> Iterator[None]:
-    """Give what is started in this context, and in what it starts, the children's environment."""
+    """Give processes started in this context, and in theirs, the children's environment."""
     before = _children.set(children)
     try:
         yield
@@ -189,7 +189,7 @@ def children_of_run(children: Children | None) -> Iterator[None]:
 
 
 _ENV: Final = 10
-"""The place of ``env`` among the arguments of a `subprocess.Popen`."""
+"""The index of ``env`` among the arguments of `subprocess.Popen`."""
 
 
 def _popen(before: Replacement) -> Replacement:
@@ -213,7 +213,7 @@ def _system(before: Replacement) -> Replacement:
     def system(command: Any) -> int:
         if _children.get() is None or active_guard() is None:
             return int(before(command))
-        # The C library's own gives no way to say what the environment is.
+        # The C library's function takes no environment.
         code = subprocess.call(command, shell=True)
         return code << 8 if code >= 0 else -code
 
@@ -229,7 +229,7 @@ def _start(before: Replacement) -> Replacement:
 
 
 class _InContext:
-    """What is to be called when Python ends, as part of the run that registered it."""
+    """A function for `atexit`, called as part of the run that registered it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function, self._context = function, contextvars.copy_context()
@@ -261,4 +261,4 @@ _REPLACED: Final[tuple[Row, ...]] = (
     (atexit, "register", _register),
 )
 watching_processes: Final = Installation(lambda: _REPLACED, started=_add_hook)
-"""A context manager; may be entered by several scenarios at once."""
+"""A context manager that watches processes; several scenarios may enter it at once."""

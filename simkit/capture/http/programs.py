@@ -1,7 +1,8 @@
-"""A program in a process of its own, and the server on this machine's own network that it asks.
+"""Programs: a process, and the loopback server that answers its requests.
 
 The program's requests wait until the scenario takes them, one at a time and in the order in which
-they came. Server and program belong to no scenario's context: clocks and sockets are real there.
+they came. Server and program are outside all scenarios' contexts: clocks and sockets are real
+there.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from simkit.core.errors import ProgramFailed, ScriptBroken, Unsupported
 from simkit.providers.http import HttpRequest
 
 SILENCE_S: Final = 60.0
-"""How long a program may ask nothing while a turn waits for it."""
+"""How long a program may send no request while a turn waits for it."""
 PATIENCE_S: Final = 5.0
-"""How long it may take to end by itself, and then once it is told to."""
+"""How long a program may take to end by itself, and then again after a signal."""
 _LOOK_S: Final = 0.05
-"""How often it is looked whether the process is still there."""
+"""The interval of checks that the process still runs."""
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _TAIL: Final = 2_000
-"""Characters of its output that an error shows."""
+"""Characters of its output in an error."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What a program has asked, and waits for."""
+    """A waiting request of a program."""
 
     http: HttpRequest
     answer: Callable[[Decision], None]
@@ -51,10 +52,10 @@ class Program:
         folder: str,
         environment: Callable[[str], Mapping[str, str]],
     ) -> None:
-        """Start it in a folder; ``environment`` returns its variables for the server's address.
+        """Start the command in a folder.
 
-        Raises Unsupported where the server's library is missing, and ScriptBroken where there is
-        no such command.
+        ``environment`` returns its variables for the server's address. Raise Unsupported if the
+        server's library is missing, and ScriptBroken if there is no such command.
         """
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
@@ -89,16 +90,16 @@ class Program:
                 ) from None
 
     def request(self, patience_s: float | None = None) -> Request:
-        """Wait for the program's next request; raise ProgramFailed where none comes in time.
+        """Wait for the program's next request; raise ProgramFailed if none comes in time.
 
-        Its time is `SILENCE_S`, or ``patience_s``.
+        The time is `SILENCE_S`, or ``patience_s``.
         """
         waited, patience = 0.0, SILENCE_S if patience_s is None else patience_s
         while True:
             with suppress(queue.Empty):
                 return self._requests.get(timeout=_LOOK_S)
             if self._process.poll() is not None:
-                with suppress(queue.Empty):  # It may have asked and gone at once.
+                with suppress(queue.Empty):  # It may have sent a request and ended at once.
                     return self._requests.get_nowait()
                 raise ProgramFailed(f"`{self._command}` {self._how_it_ended()}{self._tail()}")
             waited += _LOOK_S
@@ -108,8 +109,7 @@ class Program:
                 )
 
     def stop(self, *, by_itself: bool) -> None:
-        """End the program, or wait until it ends ``by_itself`` for a while first; take the
-        server away."""
+        """End the program, or wait first until it ends ``by_itself``; stop the server."""
         steps = [None] if by_itself else []
         with owned_by(Owner()):
             for which in (*steps, signal.SIGTERM, _KILL):
@@ -118,14 +118,14 @@ class Program:
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(PATIENCE_S)
                     break
-            self._kill(_KILL)  # What it started and left behind.
+            self._kill(_KILL)  # Processes that it started and left behind.
             self._end_server()
 
     def _kill(self, which: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, which)
-            else:  # Windows knows no groups of this kind.
+            else:  # Windows has no process groups of this kind.
                 self._process.send_signal(which)
 
     def _end_server(self) -> None:
@@ -147,7 +147,7 @@ class Program:
         lines = self._output.read().decode(errors="replace").strip().splitlines()
         return "".join(f"\n  | {line}" for line in lines[-20:])
 
-    # The server
+    # The server.
 
     def _serve(self) -> None:
         with owned_by(Owner()):
@@ -174,7 +174,7 @@ class Program:
         waiting: asyncio.Future[Decision] = loop.create_future()
 
         def answer(decision: Decision) -> None:
-            with suppress(RuntimeError):  # The server is gone.
+            with suppress(RuntimeError):  # The server has stopped.
                 loop.call_soon_threadsafe(_settle, waiting, decision)
 
         self._requests.put(Request(request, answer))

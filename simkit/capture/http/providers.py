@@ -1,7 +1,7 @@
-"""Requests sent through the providers' own clients, and what came of them.
+"""Provider clients: send requests through the providers' own libraries, and return the exchanges.
 
-The clients are imported when something is sent, take keys and addresses from their own environment
-variables, and try again as they always do: the last answer counts.
+A client is imported on first use, takes keys and addresses from its own environment variables, and
+retries as usual: the last answer counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ProviderExchange(msgspec.Struct, frozen=True):
     """One exchange with a provider."""
 
     request: HttpRequest
-    """As the client sent it."""
+    """The request as the client sent it."""
     answer: HttpAnswer
 
 
@@ -34,23 +34,23 @@ class Client(msgspec.Struct, frozen=True):
 
     package: str
     distribution: str
-    """What is installed to have it."""
+    """The distribution to install."""
     make: Callable[[Any], Any]
-    """Makes a client, from its module."""
+    """Makes a client, given its module."""
     send: Callable[[Any, HttpRequest, Any], object]
-    """Sends a request's body, a value too, through a client."""
+    """Sends a request's body, bytes or a value, through a client."""
 
 
 class ProviderClients:
-    """The clients of one run, each made when it is first needed."""
+    """The clients of one run, each made on first use."""
 
     def __init__(self) -> None:
         self._clients: dict[str, Any] = {}
 
     def send(self, request: HttpRequest) -> ProviderExchange:
-        """Send a request; raise ProviderUnreached where there is nothing to send it with.
+        """Send a request; raise ProviderUnreached if there is no client.
 
-        It is sent outside of the run: under the real clock, and through no other's gate.
+        It is sent outside the run: with the real clock, and through no other router.
         """
         return contextvars.Context().run(self._send, request)
 
@@ -72,10 +72,10 @@ class ProviderClients:
                     f"not installed: pip install {client.distribution}"
                 ) from None
             except Exception as raised:
-                # What the provider answered tells more than what its client makes of it.
+                # The provider's answer says more than the client's exception.
                 problem = raised
         if observer.exchange is None:
-            # Azure's key is for a client that is not used here.
+            # Azure's key belongs to a client that is not used here.
             keys = " or ".join(k for k in protocol.keys if not k.startswith("AZURE_"))
             why = str(problem).strip().partition("\n")[0] if problem is not None else ""
             raise ProviderUnreached(
@@ -91,20 +91,20 @@ class ProviderClients:
         return self._clients[protocol]
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         while self._clients:
             _, client = self._clients.popitem()
             client.close()
 
 
 class _Hearing:
-    """A gate that lets everything through, and hears the model call that is made."""
+    """A router that forwards everything, and keeps the model call."""
 
     def __init__(self) -> None:
         self.exchange: ProviderExchange | None = None
 
     def take(self, request: HttpRequest) -> Decision:
-        """Let a request through."""
+        """Forward a request."""
         if protocol_of(request) is None:
             return Forward(None)
 
@@ -115,12 +115,12 @@ class _Hearing:
 
 
 def _post(path: str) -> Callable[[Any, HttpRequest, Any], object]:
-    """Return what sends a body as it is, to a path below the client's own address."""
+    """Return a function that sends a body as it is, to a path below the client's address."""
     return lambda client, request, body: client.post(path, body=body, cast_to=object)
 
 
 def _generate(client: Any, request: HttpRequest, body: Any) -> object:
-    """Send a body to a Gemini model: the client adds it to what it makes of the contents."""
+    """Send a body to a Gemini model: the client merges it into the body that it builds."""
     model = PROTOCOLS["gemini"].parse_request(request).model
     options = {
         "model": model,

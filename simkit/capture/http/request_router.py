@@ -1,9 +1,8 @@
-"""Which scenario's gate a client's request goes through.
+"""The router of a request: it decides what happens to a scenario's requests.
 
-A gate belongs to a context (`contextvars`): tasks that the user's code starts, and threads that are
-given their starter's context, carry it. A thread without one (a worker of a pool that is older than
-the run) goes through the only gate there is; where there are several, it is an error, never the
-network.
+A router belongs to a context (`contextvars`): tasks of the user's code, and threads that get their
+starter's context, inherit it. A thread without one (a worker of a pool that is older than the run)
+uses the only open router; if several are open, that is an error, never the network.
 """
 
 from __future__ import annotations
@@ -21,28 +20,31 @@ from simkit.providers.http import Headers, HttpAnswer, HttpRequest
 
 
 class StreamObserver(Protocol):
-    """Hears a real response go by, piece by piece, while the client reads it."""
+    """Observes a real response, piece by piece, while the client reads it."""
 
     def response_started(self, status: int, headers: Headers) -> None:
-        """The response's head is there; not called if the network gave none."""
+        """Observe the response's head; not called if the network gave none."""
 
     def chunk(self, data: bytes) -> None:
-        """The next piece of the body: compressed as it was sent, without the framing of chunks."""
+        """Observe the next piece of the body.
+
+        It is compressed as it was sent, without the framing of chunks.
+        """
 
     def ended(self, problem: str = "") -> None:
-        """The response is over, told once; ``problem`` says why if it ended before it was whole.
+        """Observe the end, once; ``problem`` says why the response ended before it was complete.
 
-        ``closed early`` is the client's own doing, and what openai's does after ``data: [DONE]``.
+        ``closed early`` means that the client closed it, as openai's does after ``data: [DONE]``.
         """
 
 
 class Forward:
-    """The request goes to the network, and a tap hears the response."""
+    """The request goes to the network, and an observer gets the response."""
 
     __slots__ = ("tap",)
 
     def __init__(self, tap: StreamObserver | None) -> None:
-        """Without a tap nobody listens: an allowed host that is none of simkit's business."""
+        """``tap`` observes the response; None for an allowed host that simkit does not record."""
         self.tap = tap
 
 
@@ -50,7 +52,7 @@ Decision: TypeAlias = HttpAnswer | Forward
 
 
 class Pauses(Protocol):
-    """How who asks waits for an answer: in virtual time, beside all others who wait."""
+    """Ways to wait for an answer, in virtual time, beside all others that wait."""
 
     def sleep(self, seconds: float) -> None:
         """Stop this thread."""
@@ -60,7 +62,7 @@ class Pauses(Protocol):
 
 
 class Later:
-    """An answer that takes time: who asked waits, and then takes it."""
+    """An answer that takes time; the caller waits for it."""
 
     __slots__ = ("_pauses", "_seconds", "take")
 
@@ -68,25 +70,25 @@ class Later:
         self._pauses, self._seconds, self.take = pauses, wait_ms / 1_000, take
 
     def waited_for(self) -> Decision | Later:
-        """Return what comes of it, once this thread has waited."""
+        """Return the decision after this thread has waited."""
         self._pauses.sleep(self._seconds)
         return self.take()
 
     async def waited_for_in_loop(self) -> Decision | Later:
-        """Return what comes of it, once this task has waited."""
+        """Return the decision after this task has waited."""
         await self._pauses.sleep_in_loop(self._seconds)
         return self.take()
 
 
 class RequestRouter(Protocol):
-    """Decides about every request that leaves the user's code; may be called from any thread."""
+    """Decides about every request of the user's code; any thread may call it."""
 
     def take(self, request: HttpRequest) -> Decision | Later:
-        """Answer or forwards, at once or later; raise RunHalted where the run cannot go on."""
+        """Answer or forward a request, now or later; raise RunHalted if the run cannot continue."""
 
 
 def decide(gate: RequestRouter, request: HttpRequest) -> Decision:
-    """Return what a gate decides, once this thread has waited for it."""
+    """Return a router's decision, after this thread has waited for it."""
     decision = gate.take(request)
     while isinstance(decision, Later):
         decision = decision.waited_for()
@@ -94,7 +96,7 @@ def decide(gate: RequestRouter, request: HttpRequest) -> Decision:
 
 
 async def taken_in_loop(gate: RequestRouter, request: HttpRequest) -> Decision:
-    """Return what a gate decides, once this task has waited for it."""
+    """Return a router's decision, after this task has waited for it."""
     decision = gate.take(request)
     while isinstance(decision, Later):
         decision = await decision.waited_for_in_loop()
@@ -102,7 +104,7 @@ async def taken_in_loop(gate: RequestRouter, request: HttpRequest) -> Decision:
 
 
 class _Opening:
-    """One use of a gate, from its opening to its end."""
+    """One use of a router, from its opening to its end."""
 
     __slots__ = ("allowed", "gate", "owner")
 
@@ -119,10 +121,10 @@ _lock: Final = threading.RLock()
 
 @contextmanager
 def passing_through(gate: RequestRouter, allow_hosts: Iterable[str] = ()) -> Iterator[None]:
-    """Send what this context requests through a gate, and reject every other connection.
+    """Send this context's requests through a router, and reject every other connection.
 
-    ``allow_hosts`` may be connected to by what is no HTTP client of a patched library; an HTTP
-    request goes to the gate whatever its host. Raises ValueError for what is no host.
+    ``allow_hosts`` allows connections outside the patched HTTP clients; an HTTP request goes to the
+    router whatever its host. Raise ValueError for an invalid host.
     """
     opening = _Opening(gate, AllowedHosts(allow_hosts))
     with _lock:
@@ -137,8 +139,10 @@ def passing_through(gate: RequestRouter, allow_hosts: Iterable[str] = ()) -> Ite
 
 
 def _openings() -> list[_Opening]:
-    """Return what this context belongs to, if that is still open, else all that are open and may
-    be meant."""
+    """Return the open uses of routers that this context may belong to.
+
+    Its own one, if that is still open; otherwise all candidates.
+    """
     mine = _current.get()
     if mine in _open:
         return [mine]
@@ -147,14 +151,14 @@ def _openings() -> list[_Opening]:
 
 
 def is_gated() -> bool:
-    """Return whether a gate is asked about what is requested here."""
+    """Return whether requests here go to a router."""
     return (bool(_open) or _current.get() is not None) and not _forwarding.get()
 
 
 def current_gate(request: HttpRequest) -> RequestRouter | None:
-    """Return the gate that a request goes through; None while no scenario runs.
+    """Return the router of a request; None while no scenario runs.
 
-    Raises RunHalted if it cannot be told.
+    Raise RunHalted if it is ambiguous.
     """
     if not is_gated():
         return None
@@ -176,9 +180,9 @@ def current_gate(request: HttpRequest) -> RequestRouter | None:
 
 
 def allowed_hosts() -> list[AllowedHosts]:
-    """Return what the runs allow that a connection here may belong to; empty for no run.
+    """Return the allowed hosts of the runs that a connection here may belong to.
 
-    Inside `forwarding` there is none to ask.
+    Empty without a run, and inside `forwarding`.
     """
     if not _open or _forwarding.get():
         return []
@@ -187,7 +191,7 @@ def allowed_hosts() -> list[AllowedHosts]:
 
 @contextmanager
 def forwarding() -> Iterator[None]:
-    """Let this context reach the network for a request that its gate has forwarded."""
+    """Let this context reach the network for a forwarded request."""
     before = _forwarding.set(True)
     try:
         yield
@@ -196,16 +200,16 @@ def forwarding() -> Iterator[None]:
 
 
 def is_forwarding() -> bool:
-    """Return whether what is requested here was let through by a gate."""
+    """Return whether a router forwarded the current request."""
     return _forwarding.get()
 
 
 def is_left_behind() -> bool:
-    """Return whether this code belongs to a scenario that is over."""
+    """Return whether this code belongs to a scenario that has ended."""
     mine = _current.get()
     return mine is not None and mine not in _open and not _forwarding.get()
 
 
 def leave() -> None:
-    """Let this context belong to no gate, as a thread that several runs may share must."""
+    """Detach this context from its router, for a thread that several runs may share."""
     _current.set(None)

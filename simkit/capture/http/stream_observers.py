@@ -1,4 +1,4 @@
-"""Hears a real response go by, piece by piece, and hands it over when it is over."""
+"""Observer of a real response that records its pieces, and passes it on at its end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from simkit.providers import sse
 from simkit.providers.http import Headers, HttpAnswer, HttpResponse, NoResponse
 
 CLOSED_EARLY: Final = "closed early"
-"""How a transport says that the client has read as far as it wanted."""
+"""The problem that a transport reports if the client has read as far as it wanted."""
 
 
 class ChunkRecorder:
-    """A tap; what it hands over keeps the pieces of a stream, and when each of them came.
+    """An observer that keeps the pieces of a stream, and when each of them came.
 
-    A response that the client left is handed over as far as it was read: as a whole one where
-    ``is_whole`` says so, else as one that was cut.
+    A response that the client left is passed on as far as it was read: as complete if ``is_whole``
+    says so, else as cut.
     """
 
     def __init__(
@@ -31,16 +31,16 @@ class ChunkRecorder:
         self._is_over = False
 
     def response_started(self, status: int, headers: Headers) -> None:
-        """The response's head is there."""
+        """Observe the response's head."""
         self._status, self._headers = status, headers
 
     def chunk(self, data: bytes) -> None:
-        """The next piece."""
+        """Observe the next piece."""
         self._chunks.append(data)
         self._offsets_ms.append(round((perf_counter() - self._start) * 1_000))
 
     def ended(self, problem: str = "") -> None:
-        """The response is over."""
+        """Observe the end."""
         if self._is_over:
             return
         self._is_over = True
@@ -49,7 +49,7 @@ class ChunkRecorder:
     def _response(self, problem: str) -> HttpResponse:
         response = HttpResponse(self._status, self._headers, tuple(self._chunks))
         if not sse.is_stream(response):
-            # How the network cut it means nothing.
+            # The pieces of a response that is no stream have no meaning.
             response = HttpResponse(self._status, self._headers, (response.body,))
         else:
             befores = [0, *self._offsets_ms]

@@ -1,11 +1,11 @@
-"""Whether a pipeline's own code could start a process at all, read from its modules.
+"""Suspects: whether a pipeline's own code could start a process at all, read from its modules.
 
-A profile function sees every call of every library, and more than doubles what a provider's client
-costs. Most pipelines do nothing of the kind: their code names none of it, and is not watched.
+A profile function sees every call of every library, and more than doubles the cost of a provider's
+client. Most pipelines start no process: their code names no such function, and is not watched.
 
-Read are the modules of the pipeline's package, and user code that these import or hold something
-of, also where they would import it only later. *Not seen*: names that are put together at run time,
-and functions that others put into a module while it runs.
+simkit reads the modules of the pipeline's package, and user code that they import or hold objects
+of, also imports inside functions. *Not seen*: names that are built at run time, and functions that
+others put into a module at run time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _NAMES: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("_posixsubprocess", "_thread", "eval", "exec", "posix", "subprocess"), _ANY),
     "os": frozenset(("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")),
 }
-"""Who names one of these might cause an effect; of some, only who names something else too."""
+"""A name that may cause an effect, with the names that must also occur; empty if none must."""
 _BY_TEXT: Final = frozenset(("__import__", "getattr", "import_module"))
-"""Who names one of these may name others by a text."""
+"""Code with one of these names may name others by a text."""
 _IMPORTS: Final = frozenset(("__import__", "import_module", "exec", "eval"))
-"""Who names one of these may import what no code names."""
+"""Code with one of these names may import modules that no code names."""
 
 
 class _Read:
-    """What is read of one module: the names and texts in its code, and what it imports."""
+    """The names and texts in one module's code, and its imports."""
 
     __slots__ = ("imports", "imports_by_text", "is_suspect")
 
@@ -57,10 +57,9 @@ _read: Final[WeakKeyDictionary[ModuleType, _Read]] = WeakKeyDictionary()
 
 
 def may_cause_effects(home: str) -> bool:
-    """Return whether code of a top-level package, or user code that it uses, names what would be
-    reported.
+    """Return whether code of a top-level package, or user code it uses, names a reportable effect.
 
-    True where that cannot be told.
+    True if that cannot be known.
     """
     module = sys.modules.get(home)
     known = _reported_suspects.get(home)
@@ -72,7 +71,8 @@ def may_cause_effects(home: str) -> bool:
 
 
 _reported_suspects: Final[dict[str, tuple[int, int, bool]]] = {}
-"""What was found last, when so many modules were imported, and this one of the name."""
+"""The last results, with the number of imported modules, and the identity of the package's
+module."""
 
 
 def _is_any_suspect(home: str) -> bool:
@@ -89,28 +89,28 @@ def _is_any_suspect(home: str) -> bool:
 
 
 def reached_by(home: str) -> frozenset[str]:
-    """Return the modules that code of a top-level package, or user code that it uses, uses."""
+    """Return the modules that a top-level package's code, or user code it uses, uses."""
     return _reach(home).modules
 
 
 def imports_by_text(home: str) -> bool:
-    """Return whether code that is reached may import modules whose names are made at run time."""
+    """Return whether reached code may import modules with names built at run time."""
     return _reach(home).imports_by_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reach:
-    """What code of a top-level package reaches, as long as nothing else is imported."""
+    """The modules that a top-level package's code reaches, until another module is imported."""
 
     module: ModuleType | None
     count: int
-    """The number of modules that were imported then."""
+    """The number of modules imported at that time."""
     modules: frozenset[str]
     imports_by_text: bool
 
 
 _known: Final[dict[str, _Reach]] = {}
-"""What was found last, by the package; it is asked for in every turn."""
+"""The last results by package; every turn uses them."""
 
 
 def _reach(home: str) -> _Reach:
@@ -132,14 +132,16 @@ def _reach(home: str) -> _Reach:
 
 
 def is_among(reached: Collection[str], package: str) -> bool:
-    """Return whether modules that are reached are of a package, or it itself."""
+    """Return whether reached modules belong to a package, or are the package."""
     inside = f"{package}."
     return any(name == package or name.startswith(inside) for name in reached)
 
 
 def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
-    """Yield the modules of a top-level package, and all that user code from there on uses; None
-    for what is not imported."""
+    """Yield the modules of a top-level package, and those that its user code uses.
+
+    The module is None if it is not imported.
+    """
     inside = f"{home}."
     waiting = [name for name in [*sys.modules] if name.startswith(inside)]
     waiting += [home] if home in sys.modules else []
@@ -155,7 +157,7 @@ def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
 
 
 def _named_by(home: str, name: str, module: ModuleType | None) -> Iterator[str]:
-    """Yield the modules that one module uses, if it is user code; import nothing."""
+    """Yield the modules that one module of user code uses; import nothing."""
     if module is not None:
         if _is_of(home, name, module):
             yield from _used_by(module, _reading(module))
@@ -169,14 +171,14 @@ def _named_by(home: str, name: str, module: ModuleType | None) -> Iterator[str]:
 
 
 def _spec_of(name: str) -> ModuleSpec | None:
-    """Return where a module would come from, without importing its parents."""
+    """Return the spec of a module, without importing its parents."""
     spec, path, full = None, None, ""
     for part in name.split("."):
         full = f"{full}.{part}" if full else part
         try:
             spec = PathFinder.find_spec(full, path)
         except (ImportError, KeyError, ValueError):
-            # A folder without `__init__.py` is found through its parent, which nobody imported yet.
+            # A folder without `__init__.py` is found through its parent, which is not imported yet.
             return None
         if spec is None:
             return None
@@ -185,10 +187,10 @@ def _spec_of(name: str) -> ModuleSpec | None:
 
 
 def _absolute(name: str, package: str) -> str:
-    """Return the full name of a module that code of a package imports, as ``..part`` perhaps."""
+    """Return the absolute name of an imported module, which may be relative: ``..part``."""
     try:
         return resolve_name(name, package)
-    except ImportError:  # Beyond the top, which Python would refuse as well.
+    except ImportError:  # Beyond the top-level package, which Python would reject as well.
         return name
 
 
@@ -210,13 +212,13 @@ def _names_an_effect(names: set[str]) -> bool:
 
 
 def _is_an_effect(value: Any) -> bool:
-    """Return whether a value is a function that would be reported."""
+    """Return whether a value is a reportable function."""
     code = getattr(value, "__code__", None)
     return id(code) in FUNCTIONS or (isinstance(value, BuiltinFunctionType) and value in BUILTINS)
 
 
 def _code_of(module: ModuleType) -> CodeType | None:
-    """Return the code that made a module, classes and all; None where that is not known."""
+    """Return the code that made a module, classes included; None if it is not known."""
     return _code(module.__spec__)
 
 
@@ -224,7 +226,7 @@ def _code(spec: ModuleSpec | None) -> CodeType | None:
     get_code: Any = getattr(getattr(spec, "loader", None), "get_code", None)
     try:
         code = get_code(spec.name) if spec is not None and get_code is not None else None
-    except Exception:  # A loader of anybody's.
+    except Exception:  # The loader may be anybody's.
         return None
     return code if isinstance(code, CodeType) else None
 
@@ -235,7 +237,8 @@ def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str,
     parts: Any = None
     for step in dis.get_instructions(code):
         if step.opname.startswith("LOAD_"):
-            # What an import takes is loaded right before it: the level of dots, and the names.
+            # The arguments of an import are loaded right before it: the number of dots, and the
+            # names.
             level, parts = parts, step.argval
         elif step.opname == "IMPORT_NAME":
             dots = "." * level if isinstance(level, int) else ""
@@ -253,7 +256,7 @@ def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str,
 
 
 def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
-    """Yield the modules that a module imports, or hold something of."""
+    """Yield the modules that a module imports, or holds objects of."""
     package = module.__package__ or module.__name__.rpartition(".")[0]
     yield from (_absolute(name, package) for name in read.imports)
     for value in list(vars(module).values()):

@@ -1,4 +1,4 @@
-"""How an answer lets its client wait: really, and where a guard makes sleep free, not at all.
+"""Delays of answers: real, or none if a guard makes sleep free.
 
 A client that would not wait that long gets its own timeout either way.
 """
@@ -13,12 +13,12 @@ from simkit.capture.http.connections import watcher
 
 
 def seconds(value: Any) -> float | None:
-    """Return a client's read timeout; None for one that waits for ever."""
+    """Return a client's read timeout; None if it waits for ever."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def wait(wait_ms: int, timeout_s: float | None) -> bool:
-    """Wait; False if the client's time ran out."""
+    """Wait; return False if the client's timeout ran out."""
     delay_s, is_patient = shortened(wait_ms, timeout_s)
     if delay_s:
         time.sleep(delay_s)
@@ -26,7 +26,7 @@ def wait(wait_ms: int, timeout_s: float | None) -> bool:
 
 
 async def wait_async(wait_ms: int, timeout_s: float | None) -> bool:
-    """Wait; False if the client's time ran out."""
+    """Wait; return False if the client's timeout ran out."""
     delay_s, is_patient = shortened(wait_ms, timeout_s)
     if delay_s:
         await asyncio.sleep(delay_s)
