@@ -1,1 +1,1 @@
-"""The native driver: runs a declarative pipeline under virtual time."""
+"""The native driver: runs a declared pipeline under virtual time."""

@@ -1,4 +1,4 @@
-"""One activation of an agent: its context, its model calls, its tools, what it leaves."""
+"""One agent run: its context, its model calls, its tools, its writes."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Activation:
-    """One agent at work in one turn; ``start`` announces it, ``steps`` does it."""
+    """One agent run in a turn; ``start`` announces it, ``steps`` runs it."""
 
     def __init__(self, turn: Turn, spec: Start, group: str = "") -> None:
-        """``group`` is the parallel group that it opens a branch of."""
+        """``group`` is the parallel group in which it opens a branch; empty for none."""
         self.turn, self.spec, self.group = turn, spec, group
         self.agent = turn.compiled.agents[spec.agent]
         self.handoff, self.depth, self.branch = spec.handoff, spec.depth, spec.branch
         self.onward: Request | None = None
-        """The handoff that ended this run, by transfer or replace."""
+        """The handoff that ended this run, by transfer or replace; None if there is none."""
         self.output: Any = None
         self.final: Message | None = None
         self.messages: list[Message] = []
@@ -57,10 +57,10 @@ class Activation:
         self._base = ""
         self._left_out: tuple[e.Unshown, ...] = ()
 
-    # Announced
+    # Start
 
     def start(self) -> None:
-        """Take a run's number and what it can read, and report so."""
+        """Assign the run's number and the state that it can read, and emit AgentStarted."""
         turn, spec, handoff = self.turn, self.spec, self.handoff
         turn.runs += 1
         turn.limit("agent_runs_per_turn", turn.runs)
@@ -76,9 +76,9 @@ class Activation:
         if self.branch is not None:
             turn.conversation.branch_logs.at_work.add(self.id)
         if not self.messages:
-            # What it says itself is its own section, also when it goes on in a later turn.
+            # Its own messages are a section of their own, also if it continues in a later turn.
             self._log = turn.log(self.branch)
-        # Of a delegate's writes it reads nothing, whether its contract says `carries` or not.
+        # It does not read a delegate's writes, whether or not the contract has `carries`.
         values = dict(turn.values(self.branch))
         if carries is not None:
             values = {name: values[name] for name in carries if name in values}
@@ -126,14 +126,14 @@ class Activation:
 
     @property
     def name(self) -> str:
-        """Under what it runs."""
+        """Return the name under which it runs."""
         return self.agent.name
 
     def position(self) -> Position:
         """Return where the run is now: it may go on in a later turn."""
         return Position(self.turn.session, self.turn.number, self.agent.name, self.id)
 
-    # Done
+    # Run
 
     def steps(self) -> Steps:
         """Run the agent to its end."""
@@ -165,7 +165,7 @@ class Activation:
             raise
 
     def cancel(self, why: str = "cancelled") -> None:
-        """End a run that was announced, if it has not ended yet."""
+        """End a run that was announced and has not ended yet."""
         if not self._has_ended:
             self._end(why)
 
@@ -201,13 +201,13 @@ class Activation:
         )
 
     def root_now(self) -> dict[str, Any]:
-        """Return what a flow's references see when the run is over."""
+        """Return the values for a flow's references after the run."""
         root = self._root_with_run()
         root["state"] = self.turn.values(self.branch)
         return root
 
     def left(self) -> dict[str, Any]:
-        """Return what the run leaves to those after it: its output and its tool calls."""
+        """Return the run's result for later runs: its output and its tool calls."""
         return {"output": self.output, "tool_calls": self.tools.records}
 
     def _root_with_run(self) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class Activation:
     # A model agent
 
     def _converse(self) -> Steps:
-        """Ask the model until it answers with text, or pass control."""
+        """Call the model until it answers with text, or passes control."""
         parts, tokens = yield from self._assembled()
         while True:
             call, answer = self._ask(parts, tokens)
@@ -290,7 +290,8 @@ class Activation:
                 raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
 
     def _handing_off(self, reply: m.Handoff, call: str, usage: m.Usage | None = None) -> Steps:
-        # Made only now: the two know each other, so the garbage collector alone can part them.
+        # Made on first use: the two refer to each other, so that only the garbage collector frees
+        # them.
         execution = self._handoff_execution = self._handoff_execution or Passing(self)
         return execution.hand_off(reply, call, usage)
 
@@ -309,7 +310,7 @@ class Activation:
         if reading.latency_ms:
             yield reading.latency_ms
             if self.branch is not None:
-                # A sibling may have told meanwhile what this context was about to tell.
+                # A parallel run may have emitted meanwhile what this context was about to emit.
                 built = self.agent.assembly.build(self.root, reading)
         self._left_out = built.left_out
         return built.parts, built.tokens
@@ -404,14 +405,17 @@ class Activation:
     def _check(
         self, schema: m.JsonValue, value: Any, problem: type[PipelineError], noun: str
     ) -> None:
-        """Hold what an agent is given or puts out against its schema."""
+        """Check an agent's input or output with its schema."""
         if schema is None:
             return
         for path, text in schema_errors(schema, canonical(value), self.turn.compiled.schemas):
             raise problem(f"the {noun} of agent {self.agent.name!r}{place_text(path)}: {text}")
 
     def _fail(self, call: str, reply: m.Fails) -> None:
-        """A provider's failure; a broken reply is served broken, so that the parser meets it."""
+        """Emit a provider's failure.
+
+        A broken reply is passed on broken, so that the parser meets it.
+        """
         if reply.kind == "malformed_json":
             self._conclude(call, m.Text('{"malformed": '), None)
             if self.agent.output is None:
@@ -428,7 +432,7 @@ class Activation:
         raise ModelError(reply.message, reply.kind, reply.status)
 
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
-        """Call all tools of one message at once; True if their result is the run's output."""
+        """Call all tools of one message at once; return True if their result is the output."""
         calls = self.tools.calls_of(reply)
         self.replied(call, self.say(reply.text, calls), "calls", usage)
         answers: list[ToolAnswer] = yield from self.tools.called(
@@ -444,7 +448,7 @@ class Activation:
         return True
 
     def _read_result(self, result: m.JsonValue) -> m.JsonValue:
-        """A tool's text that is JSON is that value, as a reply's would be."""
+        """Return the value of a tool's text if it is JSON, as for a reply."""
         return self._read(result) if isinstance(result, str) else result
 
     def hear(self, call: m.ToolCall, text: str, data: Any = None) -> None:
@@ -453,7 +457,7 @@ class Activation:
     def _hear_from(
         self, role: str, text: str, data: Any = None, call: m.ToolCall | None = None
     ) -> None:
-        """Add what the run is told to its own part of the context."""
+        """Add a message to the run's own part of the context."""
         self.messages.append(
             self.turn.conversation.add(
                 role,
@@ -470,9 +474,9 @@ class Activation:
     # The user
 
     def _ask_user(self, call: str, reply: m.Interrupts, usage: m.Usage | None) -> Steps:
-        """Wait for the user: the run ends, and another of the same agent goes on with the answer.
+        """Wait for the user: this run ends, and a new one continues with the answer.
 
-        What the run has said and heard goes with it.
+        The new run belongs to the same agent and gets the messages of this one.
         """
         question = reply.question
         text = question if isinstance(question, str) else _encode(question).decode()
@@ -483,7 +487,7 @@ class Activation:
         self._end("interrupted")
         answer = yield Waiting(event)
         self._model_calls = 0
-        # It opened its branch when it was started first, and goes on in it.
+        # It opened its branch when it first started, and continues in it.
         self.group = ""
         self.start()
         self._hear_from(

@@ -1,4 +1,4 @@
-"""The log's order where agents worked in parallel: what a branch said stands together."""
+"""Blocks: the order of the log with parallel agents; the messages of a branch are consecutive."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TypeAlias
 from simkit.core.messages import Message
 
 Path: TypeAlias = tuple[tuple[str, int], ...]
-"""The parallel branches in which something was said, from the outside in: a group, and the number
-of the run that opened the branch. Runs are numbered in the order of their group."""
+"""The parallel branches of a message, from the outside in: a group, and the number of the run
+that opened the branch. Runs are numbered in the order of their group."""
 
 
 class _Block:
-    """What was said at one level: messages, and groups where the first of each was said."""
+    """The messages at one level, with each group at the place of its first message."""
 
     __slots__ = ("groups", "items")
 
@@ -22,7 +22,7 @@ class _Block:
         self.groups: dict[str, dict[int, _Block]] = {}
 
     def within(self, group: str, opener: int) -> _Block:
-        """Return the block of a group's branch; both begin here if they have not yet."""
+        """Return the block of a group's branch; create both if they do not exist."""
         branches = self.groups.get(group)
         if branches is None:
             branches = self.groups[group] = {}
@@ -30,7 +30,7 @@ class _Block:
         return branches.setdefault(opener, _Block())
 
     def collect(self, into: list[Message]) -> None:
-        """Add the messages in their order: a group's branches one after the other."""
+        """Append the messages in order: a group's branches one after the other."""
         for item in self.items:
             if isinstance(item, Message):
                 into.append(item)
@@ -42,10 +42,10 @@ class _Block:
 def in_blocks(
     messages: Iterable[Message], paths: Mapping[str, Path], outer: int = 0
 ) -> list[Message]:
-    """Return messages such that those of one branch stand together, in the order of its group.
+    """Return messages such that those of one branch are consecutive, in the order of its group.
 
-    ``paths`` tells the branches of messages by their ids; ``outer`` is how many of the outermost
-    ones the messages share. What stands so already stays as it is.
+    ``paths`` gives the branches of messages by id; ``outer`` is the number of outermost branches
+    that all messages share. Messages in the right order stay as they are.
     """
     top = _Block()
     for message in messages:
@@ -59,33 +59,34 @@ def in_blocks(
 
 
 class BranchLogs:
-    """What parallel branches have said since the user's last message, and who is still at work."""
+    """The messages of parallel branches since the user's last message, and the unfinished runs."""
 
     __slots__ = ("_speakers", "at_work", "ended", "paths")
 
     def __init__(self) -> None:
         self.paths: dict[str, Path] = {}
-        """Messages that were said in branches, by their ids."""
+        """The branches of messages, by message id."""
         self._speakers: dict[str, str] = {}
         self.at_work: set[str] = set()
         """Runs in branches that have not ended."""
         self.ended = 0
-        """How many have: what others see of the log changes with it."""
+        """The number of runs that have ended: each changes what others see of the log."""
 
     def hear(self, message: Message, run: str, path: Path) -> None:
-        """Take a message that a run said in a branch."""
+        """Add a message that a run wrote in a branch."""
         self.paths[message.id], self._speakers[message.id] = path, run
 
     def end(self, run: str) -> None:
-        """Record that a run has ended: from now on others see what it said."""
+        """Record that a run has ended: from now on others see its messages."""
         if run in self.at_work:
             self.at_work.remove(run)
             self.ended += 1
 
     def in_order(self, messages: Sequence[Message], path: Path = ()) -> list[Message]:
-        """Return what a run in the branch of ``path`` sees: of runs in others, what has ended.
+        """Return the messages that a run in the branch ``path`` sees.
 
-        A run at work may have asked for a tool and not have its answer yet.
+        Of other branches it sees ended runs only: a running agent may have called a tool and not
+        have its answer yet.
         """
         paths, speakers, at_work = self.paths, self._speakers, self.at_work
         if at_work:

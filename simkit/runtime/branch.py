@@ -1,4 +1,4 @@
-"""Parallel branches: each sees the state and the log as they were, and what it adds itself."""
+"""Parallel branches: each sees state and log from before the group, and its own additions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from simkit.core.messages import Message
 from simkit.runtime.blocks import Path
 
 Reduce: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
-"""Channels' values and an update → what the update makes of them."""
+"""Channel values and an update → the changed values."""
 
 
 class BranchLog(Sequence[Message]):
-    """A log as a run sees it: so much of the session's, and what its parallel branch said."""
+    """A log as a run sees it: a prefix of the session's, and the messages of its branch."""
 
     __slots__ = ("_base", "_own", "_size")
 
@@ -44,8 +44,8 @@ class BranchLog(Sequence[Message]):
 class Branch:
     """One branch of a parallel group.
 
-    Its writes are applied when a later run of the branch asks: most branches have one run, which
-    sees none of them.
+    Its writes are applied when a later run of the branch needs them: most branches have one run,
+    which sees none of them.
     """
 
     __slots__ = (
@@ -72,52 +72,51 @@ class Branch:
         log: Sequence[Message],
         reduce: Reduce,
     ) -> None:
-        """``run`` opened it; ``values`` and ``log`` are those of where its group began."""
+        """``run`` opened it; ``values`` and ``log`` are those at the beginning of its group."""
         self.group, self.run, self.outer = group, run, outer
         opener = (group, int(run.removeprefix("r")))
         self.path: Path = (opener,) if outer is None else (*outer.path, opener)
         self._values: dict[str, Any] = dict(values)
         self.start_values: Mapping[str, Any] = dict(values) if outer is None else outer.start_values
-        """The session's channels when the outermost of its branches began."""
+        """The session's channels when the outermost branch began."""
         self._log, self._base, self._reduce = log, len(log), reduce
         self._pending: list[Mapping[str, Any]] = []
         self.messages: list[Message] = []
         self.replaced: set[str] = set() if outer is None else set(outer.replaced)
-        """Channels that the branch does not only add to: what it reads there is its own."""
+        """Channels that the branch did more than append to: there it reads its own value."""
 
     def values(self) -> Mapping[str, Any]:
-        """Return what the branch's next run sees of the state."""
+        """Return the state that the branch's next run sees."""
         for update in self._pending:
             self._values.update(self._reduce(self._values, update))
         self._pending.clear()
         return self._values
 
     def log(self, own: Sequence[Message] | None = None) -> BranchLog:
-        """Return what a run of the branch that starts now sees of the log; ``own`` of what it
-        said."""
+        """Return the log for a new run of the branch; ``own`` replaces the branch's messages."""
         return BranchLog(self._log, self._base, tuple(self.messages if own is None else own))
 
     def lineage(self) -> Iterator[Branch]:
-        """Yield the branch, and those that it is in, from the inside out."""
+        """Yield the branch, and its outer branches, from the inside out."""
         branch: Branch | None = self
         while branch is not None:
             yield branch
             branch = branch.outer
 
     def note(self, update: Mapping[str, Any], replaced: frozenset[str]) -> None:
-        """Take a write of one of its runs, for it and for the branches that it is in."""
+        """Record a write of one of its runs, here and in the outer branches."""
         for branch in self.lineage():
             branch._pending.append(update)
             branch.replaced |= replaced
 
     def hear(self, message: Message) -> None:
-        """Take a message that one of its runs logged."""
+        """Add a message that one of its runs logged."""
         for branch in self.lineage():
             branch.messages.append(message)
 
 
 def common(branches: Sequence[Branch | None]) -> Branch | None:
-    """Return the innermost branch that all of these are in; None where that is none."""
+    """Return the innermost branch that contains all of these; None if there is none."""
     first, *others = branches
     if first is None or not others:
         return first

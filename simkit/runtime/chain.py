@@ -1,4 +1,4 @@
-"""From one agent to the next: by handoff, side by side, or along a declared way."""
+"""Chains: from one agent to the next, by handoff, in parallel, or along a declared edge."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from simkit.trace.events import HandoffRequested
 
 
 def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
-    """Run an agent, and those it passes control to, and return the last activation.
+    """Run an agent and those it passes control to; return the last run.
 
-    ``started`` is the first activation where it was announced already, with its parallel group.
+    ``started`` is the first run if it was announced already, with its parallel group.
     """
     while True:
         activation = started or Activation(turn, start)
@@ -48,7 +48,7 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
 
 
 def _timeout_of(handoff: Request | None) -> int | None:
-    """A delegate's time is kept by its source, which is told; others' end the turn."""
+    """Return the time limit of a target, unless its source keeps it, as for a delegate."""
     if handoff is None or handoff.contract is None or handoff.mode == "delegate":
         return None
     return handoff.contract.timeout_ms
@@ -57,9 +57,9 @@ def _timeout_of(handoff: Request | None) -> int | None:
 def in_parallel(
     turn: Turn, starts: Sequence[Start], go_on: Callable[[int, Activation], Steps]
 ) -> Steps:
-    """Run agents at once: each sees the state as it was when the group began.
+    """Run agents in parallel: each sees the state at the beginning of the group.
 
-    ``go_on`` gets a place among the starts and what was announced for it, and runs it.
+    ``go_on`` gets the index of a start and its announced run, and runs it.
     """
     turn.model.begin_group([start.agent for start in starts])
     turn.numbers.groups += 1
@@ -72,23 +72,23 @@ def in_parallel(
             started.append(activation)
         yield Together([go_on(place, start_) for place, start_ in enumerate(started)])
     except BaseException:
-        # Those that had not begun yet are not told by being closed.
+        # Closing does not emit events for those that had not begun yet.
         for activation in started:
             activation.cancel()
         raise
 
 
 class Way:
-    """One way from an agent that has ended to the next, which a contract may watch."""
+    """One transition from an ended agent to the next; a contract may cover it."""
 
     def __init__(self, turn: Turn, name: str, source: Activation, start: Start) -> None:
-        """``name`` is the node or step that has ended; ``source`` may be whom it handed off to."""
+        """``name`` is the ended node or step; ``source`` may be the agent it handed off to."""
         self._turn, self._name, self._source, self._start = turn, name, source, start
         self._request = self._request_made()
         """The handoff that the way is, if the pair has a contract."""
         self._event: HandoffRequested | None = None
         self.reason = reason_against(turn.compiled, self._request) if self._request else ""
-        """Why the contract refuses it; empty if nothing does."""
+        """Why the contract refuses it; empty if it does not."""
 
     def _request_made(self) -> Request | None:
         compiled, source, target = self._turn.compiled, self._source, self._start.agent
@@ -99,7 +99,7 @@ class Way:
         return requested(compiled, "", self._name, request, source.depth + 1)
 
     def tell(self) -> None:
-        """Report that the handoff is asked for, and whether it is refused."""
+        """Emit the request, and the rejection if the contract refuses it."""
         if self._request is None:
             return
         turn, source = self._turn, self._source
@@ -126,11 +126,11 @@ class Way:
         return replace(start, handoff=request, depth=request.depth)
 
     def problem_text(self) -> str:
-        """Return what the source is told of a refusal."""
+        """Return the text about a refusal for the source."""
         return f"Handoff to {self._start.agent} rejected: {self.reason}"
 
     def refuse(self, has_retried: bool, problem_text: str) -> Steps:
-        """Do what the contract says about a refusal: the source runs again, told why, or end."""
+        """Apply the contract's `on_invalid`: run the source again with the reason, or end."""
         request = self._request
         assert request is not None
         policy = request.contract.on_invalid if request.contract is not None else "reject"
@@ -149,10 +149,10 @@ class Way:
 def passed_on(
     turn: Turn, name: str, source: Activation, onward: Callable[[Activation], list[Start]]
 ) -> Steps:
-    """Return whom a node or step that has ended leads to, once no contract refuses it.
+    """Return the targets of a node or step that has ended, once no contract refuses them.
 
-    ``onward`` finds them; where the source had to run again, it is asked again. If one of several
-    ways is refused, none is taken, and the others are not asked for.
+    ``onward`` finds them; it is called again after the source had to run again. If a contract
+    refuses one of several transitions, none is made, and no events are emitted for the others.
     """
     has_retried = False
     while True:

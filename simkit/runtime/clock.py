@@ -1,4 +1,4 @@
-"""Virtual time: it jumps when nothing is runnable, so sleeping costs nothing."""
+"""Virtual time: it jumps when nothing is runnable, so that sleeping costs nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simkit.core.errors import Unsupported
 
 
 class VirtualClock:
-    """Milliseconds since the scenario's start."""
+    """A clock of milliseconds since the scenario's start."""
 
     __slots__ = ("_iso", "now", "start")
 
@@ -23,7 +23,7 @@ class VirtualClock:
         return self._after(self.now) if self.now else self.start
 
     def iso(self, at: int) -> str:
-        """Return a time as ISO 8601 text; that of one moment is asked for many times."""
+        """Return a time as ISO 8601 text; the last one is cached."""
         if self._iso[0] != at:
             text = self._after(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             self._iso = at, text

@@ -1,4 +1,4 @@
-"""A pipeline made ready to run: recipes, writes and rules compiled once."""
+"""Compilation of a pipeline: recipes, writes and rules, once for all runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from simkit.trace.store import canonical
 
 
 class CompiledRule:
-    """Writes that happen if something holds."""
+    """Writes that happen if a condition holds."""
 
     __slots__ = ("when", "writes")
 
@@ -42,7 +42,7 @@ class CompiledRule:
 
 
 class CompiledAgent:
-    """One agent made ready to run."""
+    """One compiled agent."""
 
     __slots__ = (
         "after", "assembly", "before", "definition", "function", "handoffs", "hands_over", "input",
@@ -58,7 +58,7 @@ class CompiledAgent:
         count: Counter,
         functions: UserFunctions,
     ) -> None:
-        """``name`` is under what it runs: in a graph, its node's id."""
+        """``name`` is the name under which it runs: in a graph, its node's id."""
         agent = pipeline.agents[definition]
         self.name, self.definition, self.instructions = name, definition, agent.instructions
         self.tools: tuple[str, ...] = pipeline.of_agent(definition, "tools")
@@ -66,7 +66,7 @@ class CompiledAgent:
         self.hands_over = hands_over(pipeline, definition)
         """Whether its model may pass control at all."""
         self.passes_to = _passes_to(name, self, pipeline)
-        """The agents that its model may pass control to: declared, or by contract."""
+        """The agents that its model may pass control to, declared or by contract."""
         self.input = canonical(schema_of(agent.input, pipeline.schemas))
         self.output = canonical(schema_of(agent.output, pipeline.schemas))
         self.model = pipeline.model_of(definition) if agent.function is None else None
@@ -96,13 +96,16 @@ class CompiledAgent:
 
 
 def _settings(model: ModelOptions | None, output: Any) -> dict[str, Any]:
-    """Return what a model call is sent beside its context, as far as the file says it."""
+    """Return the settings of a model call, as far as the file gives them."""
     fields = {"model": model.name, **canonical(model.settings)} if model is not None else {}
     return {**fields, "output": output} if output is not None else fields
 
 
 def _passes_to(name: str, agent: CompiledAgent, pipeline: Pipeline) -> tuple[str, ...]:
-    """Return the targets of an agent's handoffs; along edges and steps the flow makes them."""
+    """Return the targets of an agent's handoffs, without those along edges and steps.
+
+    The flow itself makes the latter.
+    """
     declared = agent.handoffs
     if not agent.hands_over:
         return ()
@@ -117,15 +120,14 @@ def _scopes_of(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _default_writes(name: str, pipeline: Pipeline) -> dict[str, Any]:
-    """Return what agents leave where nobody says: their final message; a router's decider
-    nothing."""
+    """Return the default writes of agents: their final message; none for a router's decider."""
     if pipeline.flow.router is not None and pipeline.flow.router.decide == name:
         return {}
     return {pipeline.conversation: ["${run.final_message}"]}
 
 
 class CompiledPipeline:
-    """The whole pipeline made ready to run."""
+    """The whole compiled pipeline."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline, self.schemas = pipeline, pipeline.schemas
@@ -156,7 +158,7 @@ class CompiledPipeline:
         }
 
     def reader(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:
-        """Return what reads an agent's history section; None where nothing travels."""
+        """Return the reader of an agent's history section; None if no history is passed on."""
         key = (agent, place, id(contract) if contract is not None else 0)
         if key not in self._readers:
             self._readers[key] = self._make_reader(agent, place, contract)
@@ -177,11 +179,11 @@ class CompiledPipeline:
         return HistoryReader(name, options, before, self.count, self.functions.named)
 
     def writes_of(self, contract: Contract | None) -> Template | None:
-        """Return what a handoff under this contract writes; None where that is nothing."""
+        """Return the writes of a handoff under this contract; None if there are none."""
         return self._writes.get(id(contract)) if contract is not None else None
 
     def contracts_for(self, source: str, target: str) -> list[Contract]:
-        """The contracts of a pair, in the order of the file."""
+        """Return the contracts of a pair, in the order of the file."""
         return [
             contract
             for contract in self.contracts
@@ -190,7 +192,7 @@ class CompiledPipeline:
 
 
 class _Compiled(threading.local):
-    """What this thread has compiled; user functions report to one run at a time."""
+    """The pipelines that this thread has compiled; user functions report to one run at a time."""
 
     def __init__(self) -> None:
         self.known: dict[int, CompiledPipeline] = {}
@@ -201,7 +203,7 @@ _COMPILED_MAX: Final = 64
 
 
 def compiled(pipeline: Pipeline) -> CompiledPipeline:
-    """Return a pipeline made ready to run, compiled once for all scenarios that share it."""
+    """Return a compiled pipeline; scenarios that share the pipeline share it."""
     known = _COMPILED.known
     compiled_before = known.get(id(pipeline))
     if compiled_before is None or compiled_before.pipeline is not pipeline:
@@ -212,7 +214,7 @@ def compiled(pipeline: Pipeline) -> CompiledPipeline:
 
 
 def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
-    """Return what judges need to know of the pipeline, under the limits of this scenario."""
+    """Return the pipeline's metadata for checks, with the limits of this scenario."""
     pipeline = compiled.pipeline
     channels = channels_of(pipeline, compiled.functions)
     flow = pipeline.flow
@@ -251,7 +253,7 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
 
 
 def _starts(pipeline: Pipeline) -> tuple[str, ...]:
-    """The agents that may start a turn: known only where the file names them."""
+    """Return the agents that may start a turn; empty unless the file names them."""
     flow = pipeline.flow
     if flow.router is not None:
         return (flow.router.decide,)

@@ -1,4 +1,4 @@
-"""One session: its log, what its histories have settled, and its place in time."""
+"""One session: its log, its settled histories, and its current turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simkit.trace.reducers import Appended
 
 
 class Numbers:
-    """Counters for ids, one of each for the whole scenario, and what messages are known by them."""
+    """The counters of ids for the whole scenario, and the numbers and sizes of messages."""
 
     __slots__ = ("calls", "checkpoints", "groups", "handoffs", "messages", "model_calls", "runs",
                  "sizes", "states")  # fmt: skip
@@ -29,28 +29,28 @@ class Numbers:
         """A logged message's id to its number and its tokens; sessions may share a channel."""
 
     def counters(self) -> dict[str, int]:
-        """Return what a new process must go on counting from."""
+        """Return the counters that a new process must continue."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "sizes"}
 
     def restore(self, counters: Mapping[str, int]) -> None:
-        """Go on from where another process stopped."""
+        """Continue the counters of another process."""
         for name in self.__slots__:
             if name in counters:
                 setattr(self, name, counters[name])
 
 
 class Summary(msgspec.Struct):
-    """A rolling summary, and which messages it covers."""
+    """A rolling summary, and the messages that it covers."""
 
     message: Message
     number: int
-    """The newest that it covers."""
+    """The newest message that it covers."""
     missed: frozenset[int] = frozenset()
-    """Older ones that it does not: parallel branches stand one behind the other, and the current
-    message stood elsewhere."""
+    """Older messages that it does not cover: parallel branches come one after the other, and the
+    current message was shown elsewhere."""
 
     def covers(self, number: int) -> bool:
-        """Hold for the messages that the summary speaks of."""
+        """Return whether the summary covers a message."""
         return number <= self.number and number not in self.missed
 
 
@@ -88,22 +88,23 @@ class Conversation:
         self.name, self.project, self.values = name, project, values
         self.numbers, self.recorder, self.count = numbers, recorder, count
         self.log: list[Message] = []
-        """What was said: before the user's last message as it is shown, then as it was said."""
+        """The messages: those before the user's last one as they are shown, then in the order of
+        time."""
         self.branch_logs = BranchLogs()
         self._read: tuple[tuple[int, int], BranchLog] | None = None
         self.is_restored = False
-        """Another process has told what its histories had settled."""
+        """Whether another process has reported the settled histories."""
         self.sizes = numbers.sizes
         self.turn = self.first_turn = 0
-        """The current turn, and the one in which the user's last message was said."""
+        """The current turn, and the turn of the user's last message."""
         self.starts: dict[str, int] = {}
-        """Where what followed the user's last message begins, in the log and in each list that
-        histories read."""
+        """The index at which the messages after the user's last one begin, in the log and in
+        each list that histories read."""
         self.streams: dict[tuple[str, str], Stream] = {}
         self.summaries: dict[str, Summary] = {}
 
     def begin_turn(self, turn: int, sources: Mapping[str, Any]) -> None:
-        """Remember where the turn begins: what is before it is settled."""
+        """Record where the turn begins: everything before is settled."""
         if self.branch_logs.paths:
             start = self.starts.get("log", 0)
             self.log[start:] = in_blocks(self.log[start:], self.branch_logs.paths)
@@ -114,9 +115,9 @@ class Conversation:
             self.starts[channel] = 0 if value is None else len(value)
 
     def log_of(self, branch: Branch | None) -> BranchLog:
-        """Return the log as a run that starts in a branch, or in none, sees it.
+        """Return the log for a run that starts in a branch, or in none.
 
-        What the branches of a group said stands branch by branch, in the order of the group.
+        The messages of a group's branches come branch by branch, in the order of the group.
         """
         log, logs = self.log, self.branch_logs
         if branch is not None:
@@ -143,7 +144,7 @@ class Conversation:
         data: Any = None,
         branch: Branch | None = None,
     ) -> Message:
-        """Add a message to the log; ``branch`` is the one in which it was said."""
+        """Add a message to the log; ``branch`` is the branch of the run that wrote it."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = Message(role, content, f"m{number}", agent, self.turn, calls, call_id, tool, data)
         tokens = tokens_of(message, self.count)
@@ -170,7 +171,7 @@ class Conversation:
 
 
 def continues(old: Any, new: Any) -> bool:
-    """Return whether one list is the other with more behind it."""
+    """Return whether the new list is the old one with items appended."""
     if old is new:
         return True
     return (

@@ -1,4 +1,4 @@
-"""How control moves between agents: four kinds of flow, made of the same few moves."""
+"""Flows: four ways in which control moves between agents, built from the same few steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
 
 ANSWER_CHARACTERS_MAX: Final = 120
-"""How much of a router's answer an error quotes."""
+"""The length of a router's answer in an error."""
 
 
 class Flow(Protocol):
@@ -44,13 +44,13 @@ def flow_of(compiled: CompiledPipeline) -> Flow:
 
 
 class RouterFlow:
-    """One agent decides; those it names run in order or in parallel."""
+    """A flow in which one agent decides; the named agents run in order or in parallel."""
 
     def __init__(self, compiled: CompiledPipeline, decide: str, to: Any) -> None:
         self._agents, self._decide, self._to = compiled.agents, decide, compile_references(to)
 
     def steps(self, turn: Turn) -> Steps:
-        """Ask the decider, then run its targets."""
+        """Run the decider, then its targets."""
         activation: Activation = yield from chain(turn, Start(self._decide))
         turn.reply = None
         chosen = self._to.resolve(activation.root_now())
@@ -88,13 +88,13 @@ class RouterFlow:
 
 
 class HandoffsFlow:
-    """A turn starts with one agent; agents pass control themselves."""
+    """A flow in which a turn starts with one agent, and agents pass control themselves."""
 
     def __init__(self, compiled: CompiledPipeline, start: Any) -> None:
         self._agents, self._start = compiled.agents, compile_references(start)
 
     def steps(self, turn: Turn) -> Steps:
-        """Run the starting agent and whomever it passes control to."""
+        """Run the starting agent and those it passes control to."""
         first = self._start.resolve(turn.root())
         if not isinstance(first, str) or first not in self._agents:
             target_text = "nobody" if first is None else repr(first)
@@ -106,7 +106,7 @@ class HandoffsFlow:
 
 
 class SupervisorFlow:
-    """Goals worked off step by step: each step is an agent and its task."""
+    """A flow of goals: each step is an agent and its task."""
 
     def __init__(self, goals: Mapping[str, Goal]) -> None:
         self._goals = {
@@ -127,7 +127,7 @@ class SupervisorFlow:
             if last is not None:
                 ended: list[Activation] = []
                 (start,) = yield from passed_on(turn, before, last, _next_step(agent, ended))
-                # Now that the handoff is made, the words see what its contract has written.
+                # The handoff is made by now, so the task can refer to what its contract wrote.
                 root = ended[-1].root_now()
             words = text_form(task.resolve(root))
             last = yield from chain(turn, replace(start, input=words, task=words, goal=goal))
@@ -143,7 +143,7 @@ class SupervisorFlow:
 
 
 def _next_step(agent: str, ended: list[Activation]) -> Callable[[Activation], list[Start]]:
-    """Find the next step after a run that has ended, and record that run."""
+    """Return a function that finds the next step after a run, and records that run."""
 
     def starts_after(source: Activation) -> list[Start]:
         ended.append(source)

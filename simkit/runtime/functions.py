@@ -1,4 +1,4 @@
-"""The user's own functions, named ``module:function``: found, called, and what they raise."""
+"""User functions, named ``module:function``: import, call, and their exceptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from simkit.core.text import exception_text
 
 @lru_cache(maxsize=256)
 def function_named(name: str) -> Callable[..., Any]:
-    """Return the function; raise FunctionMissing naming what cannot be found."""
+    """Return the function; raise FunctionMissing with the part that cannot be found."""
     named_object = object_named(name)
     if not callable(named_object):
         module_name, _, attribute = name.partition(":")
@@ -38,9 +38,9 @@ def function_named(name: str) -> Callable[..., Any]:
 
 
 def object_named(name: str) -> Any:
-    """Return what a module holds under a name, or None; raise FunctionMissing for no module.
+    """Return the object under a name of a module, or None; raise FunctionMissing for no module.
 
-    The working directory can be imported from, as with ``python -m``.
+    Modules may be in the working directory, as with ``python -m``.
     """
     module_name, _, attribute = name.partition(":")
     try:
@@ -76,7 +76,7 @@ def _import_failed(name: str, problem: BaseException) -> str:
 
 
 def _import_advice(problem: BaseException) -> str:
-    """Describe what to do about what modules that are run as programs are often without."""
+    """Describe what to do if a program's module fails to import."""
     if isinstance(problem, ModuleNotFoundError):
         return (
             f"\nInstall {problem.name!r} into this environment, or name the folder that it is in: "
@@ -97,10 +97,10 @@ def _read_from_environment(problem: BaseException) -> bool:
 
 
 class UserFunctions:
-    """The user's functions of one run: found by name, called under guard.
+    """The user's functions of one run, called under guard.
 
-    ``report`` is told of every effect that simkit does not control, and where it was asked for;
-    ``caller`` is the agent at work; ``world`` answers what they ask of clocks and chance.
+    ``report`` gets every effect that simkit does not control, and its place; ``caller`` is the
+    running agent; ``world`` gives them time and random numbers.
     """
 
     def __init__(self) -> None:
@@ -110,10 +110,10 @@ class UserFunctions:
         """Whether the pipeline has any."""
         self.caller = ""
         self.were_called = False
-        """What their modules keep may have changed."""
+        """Whether any was called, so that state of their modules may have changed."""
 
     def named(self, name: str) -> Callable[..., Any]:
-        """Return the function, guarded; raise FunctionMissing naming what cannot be found."""
+        """Return the function, guarded; raise FunctionMissing with the missing part."""
         function = function_named(name)
         self.are_named = True
 
@@ -121,7 +121,7 @@ class UserFunctions:
         def guarded(*args: Any, **kwargs: Any) -> Any:
             self.were_called = True
             with self.world.at_work() if self.world is not None else nullcontext():
-                # Bound first: a function's own argument may be called `name` or `report`.
+                # Bound first: a function's own parameter may be called `name` or `report`.
                 return called(name, partial(function, *args, **kwargs), report=self.report)
 
         return guarded
@@ -134,17 +134,17 @@ def called(
     report: Callable[[str, str], None] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Call a user's function, sync or async; raise FunctionFailed with what it raised.
+    """Call a user's function, sync or async; raise FunctionFailed if it raises.
 
-    ``report`` gets each uncontrolled effect and where it was caused, as the fields of
-    UncontrolledEffect; with it, the network is refused.
+    ``report`` gets each uncontrolled effect and its place, as the fields of UncontrolledEffect; if
+    it is given, the network is refused.
     """
 
     def guard() -> AbstractContextManager[None]:
         return guarded(report, home=re.split("[.:]", name)[0]) if report else nullcontext()
 
     async def awaited(awaitable: Awaitable[Any]) -> Any:
-        # Inside the event loop: what the loop itself needs is not the function's doing.
+        # Inside the event loop: the function is not responsible for the loop's own effects.
         with guard():
             return await awaitable
 
@@ -160,7 +160,7 @@ def called(
 
 
 def _finished(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to its end, also where the caller is inside an event loop already."""
+    """Run a coroutine to its end, also if the caller is inside an event loop already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -171,7 +171,7 @@ def _finished(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def same(root: Mapping[str, Any]) -> Any:
-    """Return the input: a node that only passes on what it was given, ``function: simkit:same``.
+    """Return the input, for a node that only passes it on: ``function: simkit:same``.
 
     >>> simkit.same({"input": "Where is order 7?"})
     'Where is order 7?'

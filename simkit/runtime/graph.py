@@ -1,4 +1,4 @@
-"""The graph flow: nodes, labelled edges, branches that run in parallel and meet again."""
+"""The graph flow: nodes, labelled edges, and branches that run in parallel and join."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from simkit.spec.pipeline import model as p
 from simkit.spec.pipeline.graph_shape import ELSE
 
 VALUE_CHARACTERS_MAX: Final = 120
-"""How much of what a decision said an error quotes."""
+"""The length of a decision's answer in an error."""
 
 Decision = Mapping[str, str]
-"""``{node, label}``: which decision led here."""
+"""``{node, label}``: the decision that led here."""
 
 
 class GraphFlow:
-    """Nodes run along their edges; what one puts out is the next one's input."""
+    """A flow in which nodes run along edges; a node's output is the next one's input."""
 
     def __init__(self, graph: p.GraphFlow) -> None:
         self.nodes = graph.nodes
@@ -57,11 +57,11 @@ class GraphFlow:
         return frozenset(reachable)
 
     def steps(self, turn: Turn) -> Steps:
-        """Run one turn from the start node until no branch goes on."""
+        """Run one turn from the start node until no branch continues."""
         return _Walk(self, turn).go(_Place(Start(self.start), None))
 
     def chosen(self, node: str, source: Activation) -> tuple[list[str], p.Edge | None]:
-        """Return the labels that match what a decision said, and the edge that is taken."""
+        """Return the labels that match a decision's answer, and the edge that is taken."""
         value = self._decided(source)
         labelled = [edge for edge in self.edges[node] if edge.label not in (None, ELSE)]
         matching = [edge for edge in labelled if self._matches(edge.label or "", value)]
@@ -104,7 +104,7 @@ class _Place(msgspec.Struct, frozen=True):
 
     start: Start
     decision: Decision | None
-    """The last decision on the way to it."""
+    """The last decision on the way to it; None if there is none."""
 
 
 class _Arrival(msgspec.Struct, frozen=True):
@@ -121,17 +121,17 @@ class _Arrival(msgspec.Struct, frozen=True):
 
 
 class _Walk:
-    """One turn's way through the graph."""
+    """One turn's walk through the graph."""
 
     def __init__(self, flow: GraphFlow, turn: Turn) -> None:
         self._flow, self._turn = flow, turn
         self._active: list[str] = [flow.start]
-        """Nodes at work, one entry a branch."""
+        """Running nodes, one entry a branch."""
         self._waiting: dict[str, list[_Arrival]] = {}
-        """Merges that something has reached, in the order in which it did."""
+        """Merges that a branch has reached, in the order in which they were reached."""
 
     def go(self, place: _Place, started: Activation | None = None) -> Steps:
-        """Run a node and those after it, until its branch ends or others have to go on too."""
+        """Run a node and those after it, until its branch ends or forks."""
         while True:
             node = place.start.agent
             source: Activation = yield from chain(self._turn, place.start, started)
@@ -155,7 +155,7 @@ class _Walk:
             (place,) = onward
 
     def _arrived(self, starts: list[Start], source: Activation, onward: _Onward) -> list[_Place]:
-        """Return the places that can run at once; merges take note of what reached them."""
+        """Return the places that can run at once; merges record their arrivals."""
         places_reached = []
         for start in starts:
             node = start.agent
@@ -180,7 +180,7 @@ class _Walk:
     def _split(
         self, branch: Branch | None, split_places: Sequence[_Place], ready: Sequence[_Place]
     ) -> Steps:
-        """Run what a branch leads to side by side, several in one branch each in its own."""
+        """Run the continuations of a branch in parallel; several get a branch each."""
         by_branch = {id(branch): list(split_places)}
         for place in ready:
             by_branch.setdefault(id(place.start.branch), []).append(place)
@@ -189,7 +189,7 @@ class _Walk:
             yield Together(work)
 
     def _side_by_side(self, places: Sequence[_Place]) -> Steps:
-        """Run places of one branch at once."""
+        """Run places of one branch in parallel."""
         if len(places) == 1:
             return self.go(places[0])
         starts = [place.start for place in places]
@@ -226,7 +226,7 @@ class _Walk:
 
 
 class _Onward:
-    """Where a node that has ended leads to; asked again if a contract made it run again."""
+    """The targets of an ended node; computed again if a contract made the node run again."""
 
     def __init__(self, flow: GraphFlow, turn: Turn, node: str, place: _Place) -> None:
         self._flow, self._turn, self.node, self._place = flow, turn, node, place
@@ -265,6 +265,6 @@ class _Onward:
         return [edge]
 
     def left(self, source: Activation) -> dict[str, Any]:
-        """Return what the next node is shown of this one, with the decision on the way."""
+        """Return this node's result for the next node, with the last decision."""
         left = source.left()
         return {**left, "decision": self.decision} if self.decision is not None else left

@@ -1,4 +1,4 @@
-"""A run passes control: it asks, its contract judges, and the target takes over or comes back."""
+"""Execution of handoffs: request, contract, and transfer to the target or back."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """Under what it runs."""
+        """Return the name under which it runs."""
 
     def root_now(self) -> dict[str, Any]:
-        """Return what references see when the run passes control."""
+        """Return the values for references when the run passes control."""
 
     def position(self) -> Position:
         """Return where the run is now."""
 
     def say(self, text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
-        """Log what the run says."""
+        """Log a message of the run."""
 
     def hear(self, call: ToolCall, text: str, data: Any = None) -> None:
         """Log the answer to one of its calls."""
 
     def replied(self, call: str, message: Message, kind: str, usage: Usage | None) -> None:
-        """Describe what the model answered."""
+        """Emit the model's reply."""
 
 
 def _refusal(compiled: CompiledPipeline, request: Request) -> str:
-    """Report that an agent's model passes control to nobody, whatever contracts there are."""
+    """Return an error if an agent may not pass control at all, whatever its contracts."""
     if compiled.agents[request.source].hands_over:
         return ""
     return f"{request.source!r} says `handoffs: []`: its model passes control to nobody"
@@ -68,12 +68,12 @@ class Passing:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._retried: set[tuple[str, str]] = set()
-        """Target and type of the handoffs that were refused and may not be so again."""
+        """Target and type of handoffs that were refused once and may not be refused again."""
 
     def hand_off(self, reply: Handoff, call: str, usage: Usage | None = None) -> Steps:
-        """Pass control if nothing speaks against it; else the run is told.
+        """Pass control if the contract allows it; otherwise the run gets the reason.
 
-        Returns the handoff that ends the run; None where the run goes on.
+        Return the handoff that ends the run; None if the run continues.
         """
         source, turn = self._source, self._source.turn
         turn.handoffs += 1
@@ -163,7 +163,7 @@ def record_request(source: Source, request: Request, call_id: str = "") -> Hando
 
 
 def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
-    """Run a turn's work for at most so long; raise TimedOut when it takes longer."""
+    """Run a turn's work for a limited time; raise TimedOut after it."""
 
     def closes() -> None:
         turn.closing = "timed_out"

@@ -1,4 +1,4 @@
-"""Is a requested handoff made or rejected? Pure: the request, its contract, the reasons."""
+"""Decision on a handoff request: made or rejected. Pure: the request, its contract, the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_TYPE = "handoff"
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """A handoff as it was asked for."""
+    """A handoff request."""
 
     id: str
     source: str
@@ -31,10 +31,10 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     contract: Contract | None
     depth: int
     recorded_payload: JsonValue
-    """The payload as plain data, which events and the model's call share: nobody changes it."""
+    """The payload as plain data, shared by events and the model's call: nobody changes it."""
 
     def facts(self) -> dict[str, JsonValue]:
-        """Return what ``${handoff…}``, rules and sections see."""
+        """Return the values for ``${handoff…}``, rules and sections."""
         return {
             "from": self.source,
             "to": self.target,
@@ -48,7 +48,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 def requested(
     compiled: CompiledPipeline, identity: str, source: str, reply: Handoff, depth: int
 ) -> Request:
-    """Return the request, with type and mode from the contract where the reply leaves them out."""
+    """Return the request; type and mode come from the contract if the reply leaves them out."""
     contracts = compiled.contracts_for(source, reply.to)
     contract: Contract | None
     if reply.type is None:
@@ -73,7 +73,7 @@ def requested(
 def _completed(
     compiled: CompiledPipeline, payload: Any, contract: Contract | None, source: str, kind: str
 ) -> JsonValue:
-    """Put ``source_agent`` and ``handoff_type`` where the payload's schema names them."""
+    """Add ``source_agent`` and ``handoff_type`` if the payload's schema names them."""
     if contract is None or contract.payload is None:
         return payload
     schema = schema_of(contract.payload, compiled.pipeline.schemas)
@@ -92,7 +92,7 @@ def _completed(
 
 
 def reason_against(compiled: CompiledPipeline, request: Request) -> str:
-    """Describe why a handoff is not made; empty if nothing speaks against it."""
+    """Return why a handoff is rejected; empty if it is made."""
     contract = request.contract
     declared = compiled.agents[request.source].handoffs
     contracts = compiled.contracts_for(request.source, request.target)

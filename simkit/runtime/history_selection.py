@@ -1,4 +1,4 @@
-"""Where one run's history comes from: the session's log or a channel, filtered and settled."""
+"""The source of one run's history: the session's log or a channel, filtered and settled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simkit.trace import events as e
 
 
 class HistorySelection:
-    """One run's reading of what was said before it."""
+    """One run's access to earlier messages."""
 
     __slots__ = ("_agent", "_branch", "_handoff", "_log", "_omit", "_read", "_run", "_slices",
                  "_state", "_turn", "latency_ms")  # fmt: skip
@@ -35,25 +35,25 @@ class HistorySelection:
         branch: Branch | None,
         log: Sequence[Message],
     ) -> None:
-        """``branch`` is the parallel branch that the run is in; ``log`` what was said before it."""
+        """``branch`` is the parallel branch of the run; ``log`` are the messages before it."""
         self._turn, self._agent, self._run, self._handoff = turn, agent, run, handoff
         self._state, self._branch, self._log = state, branch, log
         self._slices: dict[str, Slice] = {}
         self._omit = ""
         self._read: tuple[Sequence[Message], int] = ((), 0)
-        """What the last history reads, and where what is not settled begins there."""
+        """The source of the last history, and the index of its first unsettled message."""
         self.latency_ms = 0
-        """Virtual time that summaries took."""
+        """Virtual milliseconds that summaries took."""
 
     def current(self) -> tuple[Message, int]:
-        """The message that the run answers, and its number (0 where it is a handoff's query)."""
+        """Return the message that the run answers, and its number (0 for a handoff's query)."""
         handoff = self._handoff
         if handoff is not None and handoff.query is not None:
             return Message("user", handoff.query, turn=self._turn.number), 0
         return self._turn.user, self._turn.user.number
 
     def history(self, place: int, omit: str) -> Slice | None:
-        """Return what the recipe's history section shows; None if nothing of it travels."""
+        """Return the slice for the recipe's history section; None if none is passed on."""
         contract = self._handoff.contract if self._handoff is not None else None
         reader = self._turn.compiled.reader(self._agent, place, contract)
         if reader is None:
@@ -70,8 +70,8 @@ class HistorySelection:
             source = self._state.get(channel, conversation.values.get(channel))
             source = anchor = () if source is None else source
             if self._branch is not None and channel not in self._branch.replaced:
-                # What the branch added itself is of this turn; before that, it is the session's,
-                # unless a sibling has replaced that.
+                # The branch's own messages belong to this turn; earlier ones are the session's,
+                # unless a parallel run has replaced them.
                 now = conversation.values.get(channel)
                 anchor = now if continues(self._branch.start_values.get(channel), now) else anchor
         travels = contract is not None and contract.history != "all"
@@ -90,19 +90,19 @@ class HistorySelection:
         return history_slice
 
     def to_log(self) -> None:
-        """Record that the context has been told, and with it what its histories settled."""
+        """Record that an event has reported the context, and with it the settled histories."""
         for slice in self._slices.values():
             slice.stream.to_log()
 
     def history_of(self, part: e.Shown) -> list[Message]:
-        """The logged messages that a part shows."""
+        """Return the logged messages that a part shows."""
         return self._slices[part.section].messages()
 
     def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
-        """Return what the summarising agent made of what the window leaves out; None if nothing is.
+        """Return the summarizing agent's message about what the window drops, or None.
 
-        The summary rolls: its agent reads the last one and what has been left out since, so that
-        a long conversation is summarised in linear time.
+        The summary rolls: its agent reads the last one and the messages dropped since, so that a
+        long conversation is summarized in linear time.
         """
         lo = slice.shown_part.lo
         conversation = self._turn.conversation
@@ -135,9 +135,9 @@ class HistorySelection:
         return message
 
     def _not_seen(self, last: Summary | None) -> list[int]:
-        """Return what was said since the user's last message and only later runs see.
+        """Return the messages since the user's last one that only later runs see.
 
-        Parallel branches say it: their numbers do not tell whether a run has seen their messages.
+        Parallel branches wrote them: their numbers do not show whether a run has seen them.
         """
         conversation = self._turn.conversation
         source, settled = self._read
@@ -202,9 +202,9 @@ class HistorySelection:
 
 
 def _not_covered(slice: Slice, hi: int, last: Summary | None) -> list[Message]:
-    """Return what stands before a place and is in no summary yet.
+    """Return the messages before an index that are in no summary yet.
 
-    What the last summary missed may stand before what it covers.
+    Those that the last summary missed may come before the ones it covers.
     """
     uncovered = []
     for place in range(hi - 1, -1, -1):

@@ -1,7 +1,7 @@
-"""What a run leaves in its store, and how another process goes on from there.
+"""Journal: the events of a run in its store, and how another process continues from them.
 
-A store holds events: those from which the state, the log and the summaries of every session follow.
-So restoring is reading them again, through the same view that judges use.
+A store holds the events that determine the state, the log and the summaries of every session.
+Restoring reads them again, through the same view that checks use.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ RESTORED_EVENTS: Final = (
     e.RunStarted, e.SessionStarted, e.TurnStarted, e.TurnResumed, e.AgentStarted, e.MessageAdded,
     e.StateUpdated, e.HistorySummarised, e.TurnInterrupted, e.TurnFinished,
 )  # fmt: skip
-"""The events that a session is restored from."""
+"""The events from which a session is restored."""
 
 _encode = msgspec.json.Encoder().encode
 _DECODER: Final = msgspec.json.Decoder(e.AnyEvent)
 
 
 class Journal:
-    """Passes events on, and saves a checkpoint after every agent run and every turn."""
+    """A sink that passes events on, and saves a checkpoint after every agent run and every turn."""
 
     def __init__(self, sink: Sink, store: Store, numbers: Numbers) -> None:
         self._sink, self._store, self._numbers = sink, store, numbers
@@ -40,7 +40,7 @@ class Journal:
         self._place = sum(checkpoint.place for checkpoint in store.checkpoints()[-1:])
 
     def emit(self, event: e.AnyEvent) -> None:
-        """Take one event."""
+        """Pass on one event."""
         self._sink.emit(event)
         if isinstance(event, RESTORED_EVENTS):
             self._pending.append(_encode(event))
@@ -63,13 +63,13 @@ class Journal:
 
 
 class Saved:
-    """What a store holds of one session."""
+    """One session in a store."""
 
     def __init__(self, project: str) -> None:
         self.project = project
         self.log: list[Message] = []
         self.paths: dict[str, Path] = {}
-        """The parallel branches of what was said since the user's last message."""
+        """The parallel branches of the messages since the user's last one."""
         self._settled = 0
         self._opened: dict[str, Path] = {}
         self._runs: dict[str, Path] = {}
@@ -79,18 +79,18 @@ class Saved:
         self.asks = False
         """Whether its last turn waits for the user."""
         self.first_turn = 0
-        """The turn of the user's last message: what waits began there."""
+        """The turn of the user's last message, in which waiting runs began."""
         self.answers: list[tuple[int, Any]] = []
-        """What the user has answered since, with the turns."""
+        """The user's answers since then, with their turns."""
 
     def begin(self, turn: int) -> None:
-        """Take a turn of the user's: what was said before it is settled, branch by branch."""
+        """Begin a turn with a user message: earlier messages are settled, branch by branch."""
         self.log[self._settled :] = in_blocks(self.log[self._settled :], self.paths)
         self._settled, self.paths, self._opened, self._runs = len(self.log), {}, {}, {}
         self.first_turn, self.answers = turn, []
 
     def start(self, event: e.AgentStarted) -> None:
-        """Take the parallel branch in which a run works."""
+        """Record the parallel branch of a run."""
         if event.group:
             opener = (event.group, int(event.run.removeprefix("r")))
             self._opened[event.run] = (*self._opened.get(event.outer, ()), opener)
@@ -98,7 +98,7 @@ class Saved:
             self._runs[event.run] = self._opened.get(event.branch, ())
 
     def hear(self, message: Message, run: str) -> None:
-        """Take what was said, and the branch in which it was."""
+        """Add a message, with the branch of its run."""
         self.log.append(message)
         path = self._runs.get(run)
         if path:
@@ -106,7 +106,7 @@ class Saved:
 
 
 class Recovered:
-    """What a store holds: every session, and where the run stood."""
+    """The content of a store: every session, and the position of the run."""
 
     def __init__(self, sessions: dict[str, Saved], view: View, counters: dict[str, int]) -> None:
         self.sessions, self.view, self.counters = sessions, view, counters
@@ -114,9 +114,9 @@ class Recovered:
 
 
 def recovered(store: Store, before_turn: int = 0) -> Recovered:
-    """Read a store; ``before_turn`` leaves out that turn and what came after it.
+    """Read a store; ``before_turn`` leaves out that turn and everything after it.
 
-    Raises StoreInvalid where the store is damaged, or is no journal of a run.
+    Raise StoreInvalid if the store is damaged, or is no journal of a run.
     """
     view, sessions = View(), dict[str, Saved]()
     entries = _events(store.journal())
@@ -151,7 +151,7 @@ def _events(entries: Iterable[bytes]) -> Iterator[e.AnyEvent]:
 
 
 def _note(event: e.AnyEvent, sessions: dict[str, Saved], view: View) -> None:
-    """Take down what the view does not keep by session."""
+    """Record what the view does not keep by session."""
     if isinstance(event, e.SessionStarted):
         sessions[event.session] = Saved(event.project)
         return

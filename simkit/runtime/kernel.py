@@ -1,7 +1,7 @@
 """The native driver: a scenario's turns, one after the other, under virtual time.
 
-All flows come down to the same few moves: run these agents next, in this order or in parallel;
-wait for the user; end.
+All flows use the same few steps: run these agents next, in order or in parallel; wait for the user;
+end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from simkit.trace.store import canonical
 
 
 class NativeDriver:
-    """Runs a declarative pipeline: from its first turn, or from a restart on."""
+    """Runs a declared pipeline from its first turn, or from a restart on."""
 
     name = "native"
 
@@ -51,9 +51,10 @@ class NativeDriver:
         before: Sequence[UserTurn] = (),
         given_project: str | None = None,
     ) -> None:
-        """``before`` are the turns that other processes took, of which ``store`` knows the rest.
+        """``before`` are the turns that other processes took; ``store`` has their results.
 
-        ``given_project`` is the project that has what is given to one; else the first turn's.
+        ``given_project`` is the project that gets given project channels; None means the first
+        turn's.
         """
         self._scenario, self._seed, self._start = scenario, seed, start
         self._store, self._turns_before = store, list(before)
@@ -72,13 +73,13 @@ class NativeDriver:
         )
         self._session, self._number = "", 0
         self._turns_of = Counter(turn.session for turn in before)
-        """How many turns a session has taken."""
+        """Session to the number of its turns."""
         self._clock = VirtualClock(start)
         self._world = World(self._clock, Chance(seed).child(f"declared/{scenario}"))
         self._waiting: dict[str, Suspended] = {}
 
     def start(self, sink: Sink) -> None:
-        """Begin the run, or read the store and go on with it; raise StoreInvalid."""
+        """Begin the run, or read the store and continue; raise StoreInvalid."""
         doors, store, numbers = self._doors, self._store, Numbers()
         saved = recovered(store) if self._turns_before and store is not None else None
         sink = sink if store is None else Journal(sink, store, numbers)
@@ -101,7 +102,7 @@ class NativeDriver:
         self._check_limit()
         self._turns_before.append(turn)
         functions = self._doors.compiled.functions
-        # Scenarios share a compiled pipeline, and may take their turns in turns.
+        # Scenarios share a compiled pipeline, and may alternate their turns.
         others = functions.report, functions.world
         functions.report, functions.world = self._uncontrolled, self._world
         self._turns_of[turn.session] += 1
@@ -110,7 +111,7 @@ class NativeDriver:
         try:
             if not functions.are_named:
                 return self._take(turn)
-            with self._world.at_work():  # Once a turn costs less than at every call.
+            with self._world.at_work():  # Once a turn is cheaper than at every call.
                 return self._take(turn)
         finally:
             functions.report, functions.world = others
@@ -121,7 +122,7 @@ class NativeDriver:
         self.close()
 
     def close(self) -> None:
-        """Leave what waits for the user as it is: nothing more is told of it in this process."""
+        """Drop turns that wait for the user; this process emits nothing more about them."""
         for waiting in self._waiting.values():
             waiting.turn.recorder = EventRecorder(Unheard(), self._clock)
             waiting.scheduler.drop()
@@ -171,7 +172,7 @@ class NativeDriver:
         return revived(self._sessions, conversation, store, self._start, first_message)
 
     def _going_on(self, waiting: Suspended | None, user_turn: UserTurn) -> tuple[Turn, Scheduler]:
-        """Return the turn that asked, which goes on as the next one."""
+        """Return the turn that asked, which continues as the next one."""
         number = len(self._turns_before)
         if waiting is None:
             raise ScriptMisfit(
@@ -185,7 +186,7 @@ class NativeDriver:
     def _anew(
         self, waiting: Suspended | None, conversation: Conversation
     ) -> tuple[Turn, Scheduler]:
-        """Return a new turn; what waited for an answer in its session is over."""
+        """Return a new turn; a turn of its session that waits is dropped."""
         if waiting is not None:
             waiting.scheduler.drop()
             self._sessions.state.end_turn(conversation.name)
@@ -202,8 +203,7 @@ class NativeDriver:
         self._recorder.record_turn_start(turn.position(), message=message)
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
-        """Describe what a session begins with here: its checkpoint, and what it shares with
-        others."""
+        """Emit what a session begins with: its checkpoint, and the channels that it shares."""
         sessions = self._sessions
         position = turn.position()
         if is_back:
@@ -213,7 +213,7 @@ class NativeDriver:
             self._recorder.record_store_read(position, channel=channel.name, scope=channel.scope)
 
     def _end(self, turn: Turn, scheduler: Scheduler, error: e.ErrorFacts | None) -> None:
-        """Describe how a turn ended; one that waits for the user is kept."""
+        """Emit the end of a turn; a turn that waits for the user is kept."""
         question = scheduler.question if error is None else None
         if question is not None:
             turn.reply = None

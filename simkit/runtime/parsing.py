@@ -1,4 +1,4 @@
-"""How a reply's text becomes the run's output."""
+"""Parsing of a reply's text into the run's output."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NONE: Any = object()
 
 
 def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
-    """Return the output, and how it was read: ``json``, ``json_in_text``, ``text`` or empty.
+    """Return the output, and how it was parsed: ``json``, ``json_in_text``, ``text`` or empty.
 
-    ``text`` says that JSON was looked for in the text and none was there; empty, that the text was
-    not read. Raises OutputInvalid where ``parse: json`` meets something else.
+    ``text`` means that the text contains no JSON; empty, that it was not parsed. Raise
+    OutputInvalid if ``parse: json`` meets something else.
     """
     if parse == "text":
         return text, ""
@@ -43,7 +43,7 @@ def _json(text: str) -> Any:
 
 
 def _json_inside(text: str) -> Any:
-    """The first JSON object or array that stands inside prose."""
+    """Return the first JSON object or array inside prose."""
     decoder = json.JSONDecoder()
     for place, character in enumerate(text):
         if character in "{[":

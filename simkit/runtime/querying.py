@@ -1,4 +1,4 @@
-"""Tools that look into a channel: an agent asks for the part of the state that it needs."""
+"""Tools that query a channel: an agent reads the part of the state that it needs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ QUERY_ARGS: Final[JsonValue] = {
     "properties": {"path": {"type": "string"}},
     "additionalProperties": False,
 }
-"""The arguments of such a tool: a path into the channel's value; empty, all of it is asked for."""
+"""The arguments of such a tool: a path into the channel's value; an empty path returns all of
+it."""
 NAMES_MAX: Final = 12
-"""How many keys an error names."""
+"""The number of keys in an error."""
 
 
 def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
-    """Return what stands at ``args["path"]`` in a channel's value, or an error naming what is."""
+    """Return the value at ``args["path"]`` of a channel, or an error with the existing keys."""
     path = str(args.get("path", "")) if isinstance(args, Mapping) else ""
     value_there = lookup(value, path) if path else value
     if value_there is not ABSENT:

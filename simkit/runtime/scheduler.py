@@ -1,7 +1,7 @@
-"""Runs generators under virtual time, without asyncio.
+"""Scheduler: runs generators under virtual time, without asyncio.
 
-A task yields the milliseconds it waits, ``Together`` with tasks to wait for, or ``Waiting`` for the
-user; it is resumed with None, with their results in order, or with the answer.
+A task yields the milliseconds that it waits, ``Together`` with tasks to wait for, or ``Waiting``
+for the user; it is resumed with None, with the results in order, or with the answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Steps: TypeAlias = Generator[Any, Any, Any]
 
 
 class Together:
-    """Asks for several tasks at once."""
+    """Yielded to wait for several tasks at once."""
 
     __slots__ = ("steps",)
 
@@ -28,7 +28,7 @@ class Together:
 
 
 class Waiting:
-    """Asks the user something; ``question`` is the event that says so."""
+    """Yielded to wait for the user's answer; ``question`` is the interrupt's event."""
 
     __slots__ = ("question",)
 
@@ -37,16 +37,16 @@ class Waiting:
 
 
 class TimedOut(Exception):
-    """The work took longer than it may."""
+    """The work took longer than allowed."""
 
 
 class Fifo:
-    """Runs ready work in the order in which it became ready."""
+    """A schedule that runs ready work in the order in which it became ready."""
 
     name = "fifo"
 
     def pick(self, ready: int) -> int:
-        """Return the first."""
+        """Return 0, the first."""
         del ready
         return 0
 
@@ -63,39 +63,39 @@ class _ScheduledTask:
 
 
 class Scheduler:
-    """Runs one turn's work to its end."""
+    """A scheduler of one turn's work."""
 
     def __init__(
         self, clock: VirtualClock, schedule: Schedule, on_advance: Callable[[int], None]
     ) -> None:
-        """``on_advance`` is told the new time before it is reached, and may raise."""
+        """``on_advance`` is called with the new time before it is reached, and may raise."""
         self._clock, self._schedule, self._on_advance = clock, schedule, on_advance
         self._times: list[int] = []
-        """The times at which something is to be done, as a heap; each once."""
+        """The times of due work, as a heap; each once."""
         self._due: dict[int, deque[_ScheduledTask]] = {}
-        """What is to be done at a time, in the order in which that was said."""
+        """The tasks due at a time, in the order in which they were added."""
         self._waiting: list[tuple[_ScheduledTask, TurnInterrupted]] = []
 
     @property
     def question(self) -> TurnInterrupted | None:
-        """What the user is asked next; None if the work waits for no answer."""
+        """Return the next question to the user; None if no task waits for an answer."""
         return self._waiting[0][1] if self._waiting else None
 
     def run(self, steps: Steps) -> Any:
-        """Return what the task returns, None where the user is waited for; raise its errors."""
+        """Return the task's result, or None if it waits for the user; raise its errors."""
         self._root = _ScheduledTask(steps)
         self._push(self._root, self._clock.now)
         return self._run()
 
     def resume(self, answer: Any) -> Any:
-        """Go on with what the user answers whoever asked first."""
+        """Continue the task that asked first with the user's answer."""
         task, _ = self._waiting.pop(0)
         task.value = answer
         self._push(task, self._clock.now)
         return self._run()
 
     def drop(self) -> None:
-        """End what waits for the user, unanswered."""
+        """End the tasks that wait for the user, unanswered."""
         for task, _ in self._waiting:
             task.steps.close()
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""Schemas as the pipeline names them, looked up."""
+"""Lookup of schemas that a pipeline names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simkit.runtime.functions import function_named
 
 
 def schema_of(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
-    """Return a schema with ``{$ref: Name}`` looked up, and ``module:Model`` asked."""
+    """Return a schema with ``{$ref: Name}`` and ``module:Model`` resolved."""
     if isinstance(schema, dict) and set(schema) == {"$ref"}:
         return named.get(schema["$ref"], schema)
     if isinstance(schema, str):
@@ -23,7 +23,7 @@ def schema_of(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
 
 
 def self_contained(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
-    """Return a schema for somebody who does not know the named ones: they stand under `$defs`."""
+    """Return a self-contained schema: named schemas are moved under `$defs`."""
     used: dict[str, JsonValue] = {}
     schema_ = _pointing_inside(schema, named, used, "#")
     done: dict[str, JsonValue] = {}
@@ -36,8 +36,7 @@ def self_contained(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonVal
 
 
 def refers_inside(schema: JsonValue) -> bool:
-    """Return whether parts of a schema refer to others of its parts, and so need it as a
-    document."""
+    """Return whether a schema has references to its own parts, and so is one document."""
     if isinstance(schema, list):
         return any(map(refers_inside, schema))
     if not isinstance(schema, dict):
@@ -54,7 +53,7 @@ def _defined(name: str) -> str:
 def _pointing_inside(
     value: JsonValue, named: Mapping[str, JsonValue], used: dict[str, JsonValue], at: str
 ) -> JsonValue:
-    """Return a schema that now stands at a place, with its references changed to suit."""
+    """Return a schema at a new place, with its references adapted."""
     if isinstance(value, list):
         return [_pointing_inside(item, named, used, at) for item in value]
     if not isinstance(value, dict):

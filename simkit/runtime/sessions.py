@@ -1,4 +1,4 @@
-"""The sessions of a run as one process knows them: their state, logs, counters and time."""
+"""The sessions of a run in one process: their state, logs, counters and time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from simkit.trace.recorder import EventRecorder, Position, Sink
 
 
 class Gifts:
-    """Every session begins with what is given; longer-lived channels get it once."""
+    """Given state: every session begins with it; longer-lived channels get it once."""
 
     def __init__(
         self,
@@ -32,16 +32,19 @@ class Gifts:
         scope_of: Callable[[str], str],
         project: str | None = None,
     ) -> None:
-        """``project`` is the one that has what is given to one; else the first session's is."""
+        """``project`` is the project that gets given project channels.
+
+        None means the first session's.
+        """
         self._initial_state, self._scope_of, self._project = initial_state, scope_of, project
         self._owners: set[str] = set()
 
     def had(self, project: str) -> None:
-        """A session of a project has had its part already."""
+        """Record that a session of a project has got its part already."""
         self._owners |= {"", project}
 
     def for_session(self, project: str) -> dict[str, JsonValue]:
-        """Return what a new session of a project begins with."""
+        """Return the given values of a new session in a project."""
         if self._project is None:
             self._project = project
         values = {}
@@ -55,12 +58,12 @@ class Gifts:
 
 
 class Doors(msgspec.Struct, frozen=True):
-    """A pipeline, and everything outside the kernel that its turns reach."""
+    """A pipeline, and everything outside the kernel that its turns use."""
 
     compiled: CompiledPipeline
     flow: Flow
     initial_state: Mapping[str, Any]
-    """What channels hold before the first turn."""
+    """The channel values before the first turn."""
     model: TurnModel
     tools: Tools
     limits: Limits
@@ -70,7 +73,7 @@ class Doors(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    """All sessions that have begun, from nothing or from what a store holds."""
+    """All sessions that have begun, new or restored from a store."""
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class Sessions:
         )
 
     def restore(self, saved: Recovered) -> None:
-        """Knows what a store holds; each session comes back when it is first asked for."""
+        """Use a store's content; each session is restored on first use."""
         self.count_on(saved)
         self.saved = dict(saved.sessions)
         for name, session in saved.sessions.items():
@@ -109,7 +112,7 @@ class Sessions:
             self._gifts.had(session.project)
 
     def count_on(self, saved: Recovered) -> None:
-        """Go on counting, and with the time, from where a store stands."""
+        """Continue the counters and the time of a store."""
         self.numbers.restore(saved.counters)
         self.numbers.sizes.update(
             (f"m{number}", (number, tokens)) for number, tokens in saved.view.tokens.items()
@@ -117,7 +120,7 @@ class Sessions:
         self.clock.advance_to(saved.at)
 
     def conversation(self, name: str, project: str) -> Conversation:
-        """Return a session, begun or restored if it is not there yet."""
+        """Return a session; begin or restore it on first use."""
         conversation_ = self.conversations.get(name)
         if conversation_ is not None:
             return conversation_
@@ -134,7 +137,7 @@ class Sessions:
         return conversation
 
     def turn(self, number: int, conversation: Conversation) -> Turn:
-        """Return a turn of a session, in which nothing has happened yet."""
+        """Return a new turn of a session."""
         doors = self.doors
         turn = Turn(
             number,
@@ -151,11 +154,11 @@ class Sessions:
         return turn
 
     def scheduler(self, turn: Turn) -> Scheduler:
-        """Return what runs a turn's work."""
+        """Return the scheduler of a turn's work."""
         return Scheduler(self.clock, self.doors.schedule, lambda at: turn.limit("virtual_ms", at))
 
     def say_defaults(self, conversation: Conversation) -> None:
-        """Log what channels that histories read hold by default, so that it is messages too."""
+        """Log the default values of channels that histories read, so that they are messages too."""
         unsaid = {
             name: {"$set": value}
             for name, value in sorted(conversation.values.items())
@@ -175,7 +178,7 @@ class Sessions:
         return conversation
 
     def _restored(self, name: str) -> Conversation:
-        """Return a session as its store knew it."""
+        """Return a session restored from its store."""
         saved = self.saved[name]
         conversation = self._conversation_of(name, saved.project, self.state.values(name))
         conversation.log.extend(saved.log)

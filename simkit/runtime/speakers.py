@@ -1,4 +1,4 @@
-"""How the models of a pipeline are asked: by whom, with which tools, for which answer."""
+"""Speakers: request settings of a pipeline's models, with tools and answer schemas."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from simkit.spec.pipeline.model import Contract
 from simkit.trace.store import canonical
 
 ANY_OBJECT: dict[str, JsonValue] = {"type": "object", "properties": {}}
-"""The arguments of a tool of which the pipeline does not say which it takes."""
+"""The argument schema of a tool without one."""
 
 
 def speakers_of(compiled: CompiledPipeline) -> dict[str, Speaker]:
-    """Return, of each agent for which the pipeline names a model, how that is asked."""
+    """Return the speaker of each agent with a model."""
     return {
         name: _speaker(agent, compiled)
         for name, agent in compiled.agents.items()
@@ -44,9 +44,9 @@ def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
 
 
 def _output(agent: CompiledAgent, compiled: CompiledPipeline) -> JsonValue:
-    """Return the schema that the provider is to hold the reply to.
+    """Return the reply schema for the provider, or None.
 
-    Providers take schemas of objects only; a reply of another kind is read from its text.
+    Providers accept schemas of objects only; replies of other kinds are parsed from text.
     """
     schema = agent.output
     is_of_object = isinstance(schema, dict) and schema.get("type") == "object"
@@ -63,7 +63,7 @@ def _tool(name: str, compiled: CompiledPipeline) -> Offer:
 
 
 def _handoff(source: str, target: str, compiled: CompiledPipeline) -> Offer:
-    """Return the tool by which a model passes control: its arguments are the handoff's."""
+    """Return the tool that passes control; its arguments are the handoff's."""
     contracts = compiled.contracts_for(source, target)
     query: dict[str, Any] = {"type": "string", "description": f"What {target} is asked."}
     longest = [c.query.max_chars for c in contracts if c.query is not None]

@@ -1,7 +1,7 @@
-"""A store's file, before SQLite touches it: made whole or not at all, judged, and opened.
+"""A store's file outside SQLite: created atomically, checked, and opened.
 
-A file that turns out to be damaged or foreign is left byte for byte as it was found; so what can be
-told from outside is read by hand, after https://www.sqlite.org/fileformat2.html.
+A damaged or foreign file is left byte for byte as it was; so it is first checked without SQLite,
+after https://www.sqlite.org/fileformat2.html.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from struct import unpack
 from typing import Final
 
 APPLICATION_ID: Final = 0x73696D6B
-"""``simk``, in SQLite's header: tells our files from other programs'."""
+"""``simk``, in SQLite's header: the mark of our files."""
 FORMAT: Final = 1
 """The format's version, as SQLite's ``user_version``."""
 
@@ -37,7 +37,7 @@ CREATE TABLE checkpoints (number INTEGER PRIMARY KEY, body BLOB, mark INTEGER, c
 
 
 def log_of(path: Path) -> Path:
-    """SQLite's write-ahead log: what was committed and is not yet in the database."""
+    """Return the path of SQLite's write-ahead log: commits that are not yet in the database."""
     return path.with_name(path.name + "-wal")
 
 
@@ -47,26 +47,25 @@ def _has_log(path: Path) -> bool:
 
 
 def is_new(path: Path) -> bool:
-    """Return whether there is nothing yet that a store could be."""
+    """Return whether there is no store file yet."""
     is_empty = path.is_file() and path.stat().st_size == 0
     return (is_empty or not path.exists()) and not _has_log(path)
 
 
 def create(path: Path) -> None:
-    """Put an empty store in place, whole or not at all."""
+    """Create an empty store, completely or not at all."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_SCHEMA)
         image = connection.serialize()
-    # Bytes 18 and 19 say that the database has a write-ahead log. Said from the start, no process
-    # can be killed while SQLite changes them.
+    # Bytes 18 and 19 say that the database has a write-ahead log. They are set from the start, so
+    # that no process can be killed while SQLite changes them.
     whole = path.with_name(path.name + "-new")
     whole.write_bytes(image[:18] + b"\2\2" + image[20:])
     os.replace(whole, path)
 
 
 def fault_in(path: Path) -> str:
-    """Describe what is wrong with a file, as far as its outside tells; SQLite does not touch it
-    yet."""
+    """Return what is wrong with a file, read without SQLite; empty if nothing is."""
     size = path.stat().st_size if path.exists() else 0
     if not size and _has_log(path):
         return f"the store is damaged: nothing is left of it but {log_of(path).name}. {PUT_BACK}"
@@ -96,11 +95,11 @@ def _number_at(place: int, data: bytes) -> int:
 
 
 def _log_is_sound(log: bytes) -> bool:
-    """Return whether every whole frame of a write-ahead log checks out.
+    """Return whether every complete frame of a write-ahead log is valid.
 
-    SQLite takes a frame that does not for the end of the log, and would drop the commits after it
-    in silence. Only a last frame that is cut off is the mark of a killed process. Other programs'
-    logs may hold left-overs of older ones; ours never do (`open_to_write`).
+    SQLite takes an invalid frame for the end of the log, and would silently drop the commits after
+    it. Only a last frame that is cut off comes from a killed process. Logs of other programs may
+    contain old frames; ours never do (`open_to_write`).
     """
     if len(log) < _LOG_HEADER_BYTES:
         return True
@@ -127,24 +126,24 @@ def _log_sums(byte_order: str, data: bytes, sums: tuple[int, int]) -> tuple[int,
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a database so that nothing is changed by it, not even when it is closed."""
-    # Without a log there is nothing to share with a writer, and SQLite need not make files of its
-    # own beside the database.
+    """Open a database so that nothing changes it, not even closing it."""
+    # Without a log there is nothing to share with a writer, and SQLite need not make its own files
+    # beside the database.
     mode = "mode=ro" if _has_log(path) else "mode=ro&immutable=1"
     return sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None)
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    """Open a database so that commits outlive a killed process; raise sqlite3.Error."""
+    """Open a database so that commits survive a killed process; raise sqlite3.Error."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        # NORMAL does not wait for the disk at each commit: what is written belongs to the operating
-        # system then, and a killed process cannot take it back. A power cut may cost the last
+        # NORMAL does not wait for the disk at each commit: written data then belongs to the
+        # operating system, and a killed process cannot lose it. A power cut may lose the last
         # commits, but never tears one apart.
         connection.execute("PRAGMA synchronous = NORMAL")
-        # A log that is emptied, never overwritten from its start, and written only by COMMIT holds
-        # nothing stale: whatever does not check out in it is damage (`_log_is_sound`).
+        # A log that is emptied, never overwritten from its start, and written only by COMMIT
+        # contains no old frames: an invalid frame in it is damage (`_log_is_sound`).
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA cache_spill = OFF")
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

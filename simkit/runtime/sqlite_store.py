@@ -1,9 +1,9 @@
-"""A store in one SQLite file: what is committed outlives the process, however it ends.
+"""A store in one SQLite file: commits survive the process, however it ends.
 
-The journal is a table that is only ever added to. ``chain`` is a crc32 that runs over all its
-entries, so a row that is damaged, missing or out of place is noticed; a checkpoint's ``mark`` is
-the chain at its place, and checkpoints have a chain of their own. Until the first commit the file
-is only read, so that a damaged one is left as it is.
+The journal is an append-only table. ``chain`` is a crc32 over all its entries, so that a damaged,
+missing or misplaced row is noticed; a checkpoint's ``mark`` is the chain at its place, and
+checkpoints have their own chain. Until the first commit the file is only read, so that a damaged
+one stays as it is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SqliteStore:
     """A store in one file, for one writing process at a time."""
 
     def __init__(self, path: str | Path) -> None:
-        """Open the store, or begin a new one; raise StoreInvalid if the file is none."""
+        """Open the store, or create one; raise StoreInvalid if the file is no store."""
         self._name = str(path)
         self._path = Path(path).resolve()
         self._connection: sqlite3.Connection | None = None
@@ -69,9 +69,9 @@ class SqliteStore:
             raise
 
     def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
-        """Add entries and the checkpoint that covers them, all or nothing.
+        """Append entries and the checkpoint that covers them, all or nothing.
 
-        After an error the store is closed: what was committed before stands.
+        After an error the store is closed; earlier commits stay.
         """
         check_cover(self._name, self._end + len(entries), checkpoint)
         chain, rows = self._chain, []
@@ -93,7 +93,7 @@ class SqliteStore:
         except BaseException as problem:
             self.close()
             if isinstance(problem, sqlite3.Error):
-                # Places are given once, so whoever else adds an entry makes ours collide.
+                # Places are unique, so that another writer's entry collides with ours.
                 is_shared = isinstance(problem, sqlite3.IntegrityError)
                 problem_text = "another process has added to the store" if is_shared else problem
                 raise StoreInvalid(
@@ -110,7 +110,7 @@ class SqliteStore:
         """Yield every committed entry, in order; raise StoreInvalid if it is damaged."""
         place, chain, end = 0, 0, self._end
         while place < end:
-            # Read in pieces that are fetched whole, so that no open reading holds up a commit.
+            # Read in pieces that are fetched completely, so that no open query blocks a commit.
             rows = self._rows(
                 "SELECT place, body, chain FROM journal WHERE place > ? AND place <= ? "
                 "ORDER BY place LIMIT ?",
@@ -133,14 +133,14 @@ class SqliteStore:
         return tuple(self._checkpoints)
 
     def close(self) -> None:
-        """Let go of the file; it then is the whole store, with no log beside it."""
+        """Close the file; it is then the whole store, with no log beside it."""
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
 
     def _read_checkpoints(self) -> None:
-        """Learn where the store ends; entries are looked at when they are read."""
+        """Read where the store ends; entries are checked when they are read."""
         chain = 0
         for number, row in enumerate(self._rows(_CHECKPOINTS), 1):
             mark_read, body, mark, sum = row
@@ -173,11 +173,11 @@ class SqliteStore:
             raise StoreInvalid(f"{self._name}: the store is closed.")
         try:
             return self._connection.execute(statement, values).fetchall()
-        except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter: SQLite's own message
+        except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter: in SQLite's message
             self._report(f"SQLite says: {problem}")
 
     def _writing(self) -> sqlite3.Connection:
-        """Return the connection that commits, made when it is first needed."""
+        """Return the connection for commits, opened on first use."""
         if self._connection is None:
             raise StoreInvalid(f"{self._name}: the store is closed.")
         if not self._is_writing:
@@ -187,7 +187,7 @@ class SqliteStore:
         return self._connection
 
     def _shorten_log(self, connection: sqlite3.Connection) -> None:
-        # The commit stands whatever comes of this; it is tried again after the next one.
+        # The commit is done whatever happens here; this is tried again after the next one.
         with suppress(OSError, sqlite3.Error):
             if log_of(self._path).stat().st_size > LOG_BYTES:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

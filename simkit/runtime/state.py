@@ -1,4 +1,4 @@
-"""Channels at work: scopes, reducers, and one event for all writes of a run."""
+"""Channels during a run: scopes, reducers, and one event for all writes of a run."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Channel:
         function: Callable[..., Any] | None,
         schema: JsonValue = None,
     ) -> None:
-        """``function`` is the user's own reducer; ``schema`` is that of its values."""
+        """``function`` is the user's own reducer; ``schema`` is the schema of values."""
         self.name, self.reducer, self.scope, self.last = name, reducer, scope, last
         self.default, self.function, self.schema = default, function, schema
         self.is_shared = scope in ("project", "global")
         self.reduce: Reducer = reducer_of(reducer if function is None else "replace", last)
 
     def empty(self) -> Any:
-        """Return what the channel begins as."""
+        """Return the channel's initial value."""
         return empty_value(self.reducer, self.default)
 
 
@@ -84,15 +84,15 @@ def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Chann
 
 
 class WriteResult(msgspec.Struct, frozen=True, gc=False):
-    """What a write left, as the event tells it."""
+    """The result of a write, for its event."""
 
     update: dict[str, Any]
     values: dict[str, Any] | None
     impure: dict[str, str] | None
     deltas: dict[str, Any]
-    """The update itself, its messages logged."""
+    """The update, with its messages logged."""
     replaced: frozenset[str]
-    """Channels read as histories to which it did more than add."""
+    """Channels of messages to which it did more than append."""
 
 
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -119,10 +119,10 @@ class State:
         self._sessions: dict[str, dict[str, Any]] = {}
         self._projects: dict[str, str] = {}
         self.committed: set[str] = set()
-        """Ids of the messages that are in a conversation."""
+        """Ids of the messages in conversations."""
 
     def begin(self, session: str, project: str) -> dict[str, Any]:
-        """Return a new session's values: its own empty, longer-lived ones as they are now."""
+        """Return a new session's values: its own are initial, longer-lived ones as they are now."""
         values = {}
         for name, channel in self._channels.items():
             if channel.scope == "agent_run":
@@ -134,23 +134,23 @@ class State:
     def restore(
         self, session: str, project: str, values: dict[str, Any], committed: set[str]
     ) -> None:
-        """Take a session as its store knew it."""
+        """Add a session from its store."""
         self._sessions[session], self._projects[session] = values, project
         self.committed |= committed
 
     def values(self, session: str) -> dict[str, Any]:
-        """Return a session's channels, as they are now and will be."""
+        """Return a session's channels; the mapping follows later changes."""
         return self._sessions[session]
 
     def shared(self, session: str) -> Iterator[Channel]:
-        """Yield the channels that a session shares with others and that hold something."""
+        """Yield the non-empty channels that a session shares with others."""
         values = self._sessions[session]
         for name, channel in self._channels.items():
             if channel.is_shared and values[name] != channel.empty():
                 yield channel
 
     def scope_if_shared(self, name: str, delta: Any) -> str:
-        """Return the scope of a channel that sessions share and a write reached; else empty."""
+        """Return the scope of a written channel that sessions share; else empty."""
         channel = self._channels[name]
         if delta is None and channel.function is None and channel.reducer != "replace":
             # Such reducers skip null: nothing was written.
@@ -171,14 +171,14 @@ class State:
         update: Mapping[str, Any],
         logged: Callable[[Any], Message],
     ) -> WriteResult:
-        """Apply an update; ``logged`` turns what is no message yet into one of the log."""
+        """Apply an update; ``logged`` turns other values into logged messages."""
         values = self._sessions[session]
         recorded: dict[str, Any] = {}
         deltas: dict[str, Any] = {}
         computed: dict[str, Any] | None = None
         impure: dict[str, str] | None = None
         replaced = _NOTHING
-        # Nothing is written before everything can be.
+        # Nothing is written unless all can be.
         reduced: dict[str, Any] = {}
         messages_written: Any = None
         for name, delta in update.items():
@@ -211,7 +211,7 @@ class State:
         return WriteResult(recorded, computed, impure, deltas, replaced)
 
     def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
-        """Return a channel's new value, and what its reducer did wrong."""
+        """Return a channel's new value, and its reducer's error."""
         if channel.function is not None:
             new, fault = _reduced_by_user(channel.function, current, delta)
             if channel.name in self._text_channels and not _are_messages(new):
@@ -226,7 +226,7 @@ class State:
         return channel.reduce(current, delta), ""
 
     def _check_value(self, channel: Channel, value: Any, delta: Any) -> None:
-        """Hold a value against the channel's schema; of a list that only grows, what is new."""
+        """Check a value with the channel's schema; of a growing list, only the new items."""
         schema = channel.schema
         if schema is None:
             return
@@ -240,14 +240,14 @@ class State:
             raise WriteInvalid(f"channel `{channel.name}`{place_text(path)}: {text}")
 
     def joined(self, values: Mapping[str, Any], deltas: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what an update that was written makes of other values: those of a branch."""
+        """Return other values, those of a branch, with a written update applied."""
         return {
             name: self._joined(self._channels[name], values[name], delta)[0]
             for name, delta in deltas.items()
         }
 
     def _channel(self, name: str) -> Channel:
-        """Return a channel; one whose name was made from references may not be there."""
+        """Return a channel; a name that was made from references may not exist."""
         channel = self._channels.get(name)
         if channel is None:
             known = ", ".join(sorted(self._channels))
@@ -290,7 +290,7 @@ def _speaks_of_items(schema: JsonValue) -> bool:
 
 
 def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> tuple[Any, str]:
-    """Call the user's reducer twice on copies: it must change nothing and answer the same."""
+    """Call the user's reducer twice on copies: it must change nothing and return the same."""
     if is_reset(delta):
         return delta[DECLARED_RESET], ""
     before = _encoded(current), _encoded(delta)
@@ -314,9 +314,9 @@ def _encoded(value: Any) -> bytes:
 
 
 def as_message(item: Any, agent: str | None) -> Message:
-    """Return what was written into a conversation as a message; a value is said as JSON.
+    """Return a value written into a conversation as a message; a value becomes JSON text.
 
-    Raises WriteInvalid for a message of which something would be lost.
+    Raise WriteInvalid for a message that would lose a part.
     """
     if not isinstance(item, Message) and not is_written_message(without_own(item)):
         return message_from("assistant", item, agent)

@@ -1,4 +1,4 @@
-"""The store that ends with its process, and what every store holds to."""
+"""The store in memory, and the check that all stores share."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class MemoryStore:
         self._checkpoints: list[Checkpoint] = []
 
     def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
-        """Add entries and the checkpoint that covers them."""
+        """Append entries and the checkpoint that covers them."""
         check_cover("the store in memory", len(self._entries) + len(entries), checkpoint)
         self._entries.extend(entries)
         self._checkpoints.append(detached(checkpoint))
 
     def journal(self) -> Iterator[bytes]:
-        """Yield every entry committed until it is first asked, in order."""
+        """Yield every entry that was committed before the first call of the iterator, in order."""
         yield from islice(self._entries, len(self._entries))
 
     def checkpoints(self) -> Sequence[Checkpoint]:
@@ -35,7 +35,7 @@ class MemoryStore:
         return tuple(self._checkpoints)
 
     def close(self) -> None:
-        """Hold nothing open, and keep what it has."""
+        """Do nothing: it has no open resources, and keeps its content."""
 
 
 def check_cover(name: str, end: int, checkpoint: Checkpoint) -> None:
@@ -48,5 +48,5 @@ def check_cover(name: str, end: int, checkpoint: Checkpoint) -> None:
 
 
 def detached(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy that does not change when the giver's counters go on."""
+    """Return a copy, independent of the caller's counters."""
     return msgspec.structs.replace(checkpoint, counters=dict(checkpoint.counters))

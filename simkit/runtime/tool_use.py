@@ -1,4 +1,4 @@
-"""One run's tool calls: asked for, called together, answered, recorded."""
+"""One run's tool calls: requests, parallel execution, answers, records."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from simkit.trace.store import canonical
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, gc=False):
-    """A tool's answer, as the agent is told it."""
+    """A tool's answer, as the agent gets it."""
 
     call: ToolCall
     text: str
     data: JsonValue
-    """The value that the text was made from, where it is no text itself."""
+    """The value that the text was made from; None if it was text."""
     result: JsonValue
     failed: bool = False
 
@@ -35,7 +35,7 @@ class ToolUse:
     def __init__(self, turn: Turn, agent: str) -> None:
         self._turn, self._agent = turn, agent
         self.names: list[str] = []
-        """In the order of their answers."""
+        """Tools in the order of their answers."""
         self.results: dict[str, Any] = {}
         """Tool to its last result; two calls of one tool collide, as in reference system 1."""
         self.records: list[dict[str, Any]] = []
@@ -44,7 +44,7 @@ class ToolUse:
         """Call id to the virtual times of its start and end."""
 
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
-        """Give the calls of a reply their ids."""
+        """Return the calls of a reply with new ids."""
         calls = []
         for line in reply.calls:
             self._turn.numbers.calls += 1
@@ -56,7 +56,7 @@ class ToolUse:
     ) -> Steps:
         """Call all at once, and return the answers in the order of the calls.
 
-        ``state`` is what the run sees of the channels.
+        ``state`` is the state that the run sees.
         """
         turn = self._turn
         started = turn.clock.now
@@ -81,7 +81,7 @@ class ToolUse:
         return looked_up(channel, state.get(channel), call.args)
 
     def _valid(self, call: ToolCall, reply: ToolReply) -> ToolReply:
-        """Make a result that the tool's schema refuses a failure of the tool."""
+        """Return a failure in place of a result that the tool's schema rejects."""
         schema = self._turn.compiled.tool_returns.get(call.name)
         if schema is None or reply.error is not None:
             return reply

@@ -1,4 +1,4 @@
-"""What one turn of one session shares between its agent runs."""
+"""Values and methods that all agent runs of one turn share."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from simkit.trace.store import canonical
 
 
 class Start(msgspec.Struct, frozen=True):
-    """Who is started, by what, and with what."""
+    """One start of an agent: the agent, its reason, its input."""
 
     agent: str
     handoff: Request | None = None
-    """The handoff that started it."""
+    """The handoff that started it; None if there is none."""
     depth: int = 0
-    """Handoffs between the turn's first agent and this one."""
+    """The number of handoffs between the turn's first agent and this one."""
     branch: Branch | None = None
-    """The parallel branch that it is in."""
+    """Its parallel branch; None if there is none."""
     input: Any = ABSENT
-    """What it is given; else the handoff's payload, or the user's message."""
+    """Its input; without one, the handoff's payload or the user's message."""
     task: str = ""
-    """The supervisor's words."""
+    """The supervisor's task text."""
     goal: str = ""
     """The supervisor's goal that it works for."""
     upstream: Mapping[str, Any] | None = None
-    """What the runs on incoming edges left, by node."""
+    """The results of the runs on incoming edges, by node."""
     after: tuple[str, ...] = ()
-    """The runs whose end led to it."""
+    """The runs after which it starts."""
     problem_text: str = ""
-    """Why what it put out last time was refused."""
+    """Why its last output was refused; empty on the first try."""
 
 
 class Turn:
-    """One user message at work: doors, counters, and the ways to emit and write."""
+    """One turn: its ports, its counters, and the methods to emit and write."""
 
     def __init__(
         self,
@@ -70,15 +70,15 @@ class Turn:
         self.runs = self.handoffs = 0
         self.user: Message = Message("user")
         self.input: Any = None
-        """The user's message as a value where it has one, else its text."""
+        """The user's message as a value if it has one, else its text."""
         self.reply: Any = None
         self.chain: Callable[[Turn, Start], Steps]
-        """Runs an agent, and those it passes control to; the kernel knows how."""
+        """Runs an agent, and those it passes control to; the kernel supplies it."""
         self.closing = "cancelled"
-        """Why runs are being closed, while they are."""
+        """The reason for closing runs, while they are closed."""
 
     def begin_again(self, number: int) -> None:
-        """Go on as another turn: the user has answered."""
+        """Continue as another turn, because the user has answered."""
         self.number = number
         self.runs = self.handoffs = 0
         self.reply = None
@@ -95,7 +95,7 @@ class Turn:
         self.numbers = conversation.numbers
 
     def limit(self, name: str, used: int) -> None:
-        """Raise LimitExceeded, with its event, when a limit is passed."""
+        """Raise LimitExceeded, after its event, when a limit is passed."""
         allowed = getattr(self.limits, name)
         if used > allowed:
             self.recorder.record_limit(self.position(), limit=name, allowed=allowed)
@@ -106,7 +106,7 @@ class Turn:
         return Position(self.session, self.number, agent, run)
 
     def root(self) -> dict[str, Any]:
-        """Return what a flow's references see before any run."""
+        """Return the values for a flow's references before any run."""
         return {
             "state": self.conversation.values,
             "user": self.input,
@@ -115,11 +115,11 @@ class Turn:
         }
 
     def values(self, branch: Branch | None) -> Mapping[str, Any]:
-        """The channels as a run sees them: its branch's, or the session's."""
+        """Return the channels for a run: its branch's, or the session's."""
         return self.conversation.values if branch is None else branch.values()
 
     def log(self, branch: Branch | None) -> Sequence[Message]:
-        """Return what was said up to now, as a run that starts sees it."""
+        """Return the log for a run that starts now."""
         return self.conversation.log_of(branch)
 
     def branch(self, group: str, run: str, outer: Branch | None) -> Branch:
@@ -162,7 +162,7 @@ class Turn:
         self.tell_stored(update, agent, run)
 
     def tell_stored(self, update: Mapping[str, Any], agent: str = "", run: str = "") -> None:
-        """Describe which long-lived channels a write reached."""
+        """Emit which long-lived channels a write reached."""
         for name, delta in update.items() if self.state.has_shared else ():
             scope = self.state.scope_if_shared(name, delta)
             if scope:
@@ -171,7 +171,7 @@ class Turn:
                 )
 
     def _logged(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
-        """Add to the log what was written into the conversation and is no message yet."""
+        """Add values to the log that were written into the conversation and are no messages yet."""
         message = as_message(item, agent or None)
         return self.conversation.add(
             message.role,

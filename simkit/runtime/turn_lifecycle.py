@@ -1,4 +1,4 @@
-"""One turn: what it opens, the user's message, its work; and how one that waits comes back."""
+"""The lifecycle of a turn: start, user message, work, and restoring a turn that waits."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Suspended(msgspec.Struct, frozen=True):
 
 
 class Unheard:
-    """A sink that nobody listens to."""
+    """A sink that discards events."""
 
     def emit(self, event: e.AnyEvent) -> None:
-        """Forget the event."""
+        """Discard the event."""
 
 
 def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
-    """Open what belongs to one turn: where histories settle, replies, tool results."""
+    """Begin a turn: settle histories, and begin the turn of replies and tool results."""
     conversation, doors = turn.conversation, sessions.doors
     if resumes:
-        # What has been said since the user's message goes on: nothing of it is settled.
+        # The messages since the user's last one stay unsettled.
         conversation.turn = turn.number
     else:
         conversation.begin_turn(
@@ -45,7 +45,7 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
 
 
 def hear(turn: Turn, user_turn: UserTurn) -> None:
-    """Take the user's message into log and conversation."""
+    """Add the user's message to log and conversation."""
     turn.user = turn.conversation.add("user", user_turn.text, data=user_turn.value)
     turn.input = user_turn.text if user_turn.value is None else user_turn.value
     turn.write({turn.compiled.pipeline.conversation: [turn.user]}, "user")
@@ -75,11 +75,11 @@ def work(
 def revived(
     sessions: Sessions, conversation: Conversation, store: Store, start: str, user_turn: UserTurn
 ) -> Suspended:
-    """Bring a turn that waits for the user back to life in a new process.
+    """Restore a turn that waits for the user in a new process.
 
-    The turn runs once more from its start, unheard, on what the store held then: replies and
-    tool results are those of its own turn, so it comes to the same question. ``user_turn`` is what
-    the user said in it.
+    The turn runs again from its start, with events discarded, on the earlier content of the store:
+    replies and tool results are those of its own turn, so that it reaches the same question.
+    ``user_turn`` is the user's message of that turn.
     """
     session = conversation.name
     saved = sessions.saved[session]
@@ -111,6 +111,6 @@ def revived(
             f"the turn that waits in session {session!r} does not come to its question again "
             "in a new process: what ran before it must not depend on anything but the turn."
         )
-    # What waits goes by the clock with which it was brought back.
+    # The restored tasks use the clock with which they were restored.
     sessions.follow(then.clock)
     return Suspended(turn, scheduler)

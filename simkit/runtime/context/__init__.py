@@ -1,1 +1,1 @@
-"""What an agent reads: sections, history filters and windows, budgets, token counters."""
+"""Contexts: sections, history filters and windows, budgets, token counters."""

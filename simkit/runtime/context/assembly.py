@@ -1,4 +1,4 @@
-"""Recipes at work: an agent's sections, in order, become the parts of one context."""
+"""Assembly of a context: the sections of an agent's recipe in order."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from simkit.trace.events import Made, Part, Piece, Shown, Unshown
 
 
 class Sources(Protocol):
-    """Where history comes from."""
+    """The source of histories."""
 
     def history(self, place: int, omit: str) -> Slice | None:
-        """Return what the recipe's history section at ``place`` shows; None if nothing travels."""
+        """Return the slice for the recipe's history section at ``place``, or None."""
 
     def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
-        """Return what a summarising agent made of what the window left out."""
+        """Return a summarizing agent's message about what the window dropped."""
 
     def current(self) -> tuple[Message, int]:
-        """The message that the run answers, and its number in the log (0 if it is a query)."""
+        """Return the message that the run answers, and its number in the log (0 for a query)."""
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """What one entry of a recipe puts into a context."""
+    """The part of a context that one entry of a recipe makes."""
 
     part: Part | None
     tokens: int = 0
@@ -42,7 +42,7 @@ class Put(msgspec.Struct, frozen=True, gc=False):
 
 
 class Assembled(msgspec.Struct, frozen=True, gc=False):
-    """What a recipe makes of the root."""
+    """The result of a recipe for one root."""
 
     parts: list[Part]
     tokens: int
@@ -53,7 +53,7 @@ NO_PART = Put(None)
 
 
 class Section:
-    """One compiled section: it says its text, given the root."""
+    """One compiled section, with a function from the root to its text."""
 
     __slots__ = ("_is_bare", "after", "format", "item", "name", "role", "text", "title", "when")
 
@@ -71,7 +71,7 @@ class Section:
         )
 
     def says(self, root: Root) -> SectionText:
-        """The section's whole text; empty if it makes nothing here."""
+        """Return the section's whole text; empty if it makes nothing here."""
         if self.when is not None and not self.when.holds(root):
             return NOTHING
         section_text = self.text(root)
@@ -83,7 +83,7 @@ class Section:
         return SectionText(self.framed(content, root), section_text.left_out)
 
     def framed(self, content: str, root: Root) -> str:
-        """Put the section's title above a content, and its closing words below."""
+        """Return a content with the section's title above and its closing text below."""
         if self.title is not None:
             content = f"{rendering.text_form(self.title.resolve(root))}\n{content}"
         if self.after is not None:
@@ -108,7 +108,7 @@ class Assembly:
         function: Callable[[str], Callable[..., Any]],
         scopes: Mapping[str, str] = {},
     ) -> None:
-        """``scopes`` has the scope of each channel that is declared."""
+        """``scopes`` has the scope of each declared channel."""
         self._count = count
         self.histories: list[tuple[str, r.History]] = []
         self._current: list[Section] = []
@@ -140,7 +140,7 @@ class Assembly:
         return section
 
     def build(self, root: Root, sources: Sources) -> Assembled:
-        """Return the context's parts, its tokens, and what its sections left out."""
+        """Return the context's parts, its tokens, and the items that its sections left out."""
         parts: list[Part] = []
         left_out: list[Unshown] = []
         tokens = 0
@@ -166,7 +166,7 @@ class _SectionEntry(Protocol):
     section: Section
 
     def make(self, root: Root, sources: Sources, omits: str) -> Put:
-        """Return the part, if it makes one, and what it left out."""
+        """Return the part, if there is one, and the items left out."""
 
 
 class _TextEntry:
@@ -263,7 +263,7 @@ class _HistoryEntry:
     def __init__(
         self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
     ) -> None:
-        """``shares``: it is a piece of a message, hence text."""
+        """``shares``: it is a piece of a shared message, so that it is text."""
         self._place, self.section, self._count = place, section, count
         self._options, self._shares = item.history or r.History(), shares
 

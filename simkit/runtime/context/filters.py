@@ -1,4 +1,4 @@
-"""History filters: pure functions of one message, which name what they drop or edit."""
+"""History filters: pure functions of one message, named in the trace if they drop or edit it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TECHNICAL: Final[tuple[str, ...]] = ("tool_messages", "tool_calls", "intermediat
 
 
 def tool_messages(message: Message, _committed: Container[str]) -> Filtered:
-    """Drop tools' results."""
+    """Drop tool results."""
     return None if message.role == "tool" else message
 
 
 def tool_calls(message: Message, _committed: Container[str]) -> Filtered:
-    """Cut the calls out of assistant messages."""
+    """Remove the calls of assistant messages."""
     return replace(message, calls=()) if message.calls else message
 
 
@@ -36,7 +36,7 @@ def intermediate_ai(message: Message, committed: Container[str]) -> Filtered:
 
 
 def handoffs(message: Message, _committed: Container[str]) -> Filtered:
-    """Cut transfer calls, and drop their results."""
+    """Remove transfer calls, and drop their results."""
     if message.role == "tool":
         return None if message.tool.startswith(HANDOFF_PREFIX) else message
     if any(call.is_handoff for call in message.calls):
@@ -55,7 +55,7 @@ _NAMED: Final[dict[str, FilterFunction]] = {
 def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
     """Return a filter's name and function.
 
-    A ``module:function`` and ``older_than`` look at a whole history, and are none of these.
+    ``module:function`` and ``older_than`` read a whole history, and are not handled here.
     """
     if isinstance(spec, str):
         return spec, _NAMED[spec]
@@ -65,7 +65,7 @@ def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
 
 
 def of_older(options: OlderThan) -> list[tuple[str, FilterFunction]]:
-    """Return what is done to what is older: without filters of its own, all of it is dropped."""
+    """Return the filters for older messages: without filters of its own, all are dropped."""
     if options.filters is None:
         return [("older_than", lambda _message, _committed: None)]
     return [filter_named(filter) for filter in options.filters]

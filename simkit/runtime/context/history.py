@@ -1,8 +1,8 @@
 """The history section: one append-only log, filtered once, shown as ranges.
 
-A stream is what one recipe's filters leave of a session's log (or of a channel). Turns that are
-over are filtered once and never looked at again; only the current turn is filtered anew for each
-context. So all contexts of a session together cost what the log holds, not its square.
+A stream is the result of one recipe's filters on a session's log (or on a channel). Finished turns
+are filtered once; only the current turn is filtered again for each context. So the contexts of a
+session are linear in the log, not quadratic.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from simkit.spec.pipeline.recipe import Filter, FilterSpec, History, Span, Windo
 from simkit.trace.events import Cut, Shown
 
 Entries: TypeAlias = list[tuple[Message, int]]
-"""Messages with their tokens."""
+"""Messages with their token counts."""
 Named: TypeAlias = tuple[str, FilterFunction]
 Sizes: TypeAlias = Mapping[str, tuple[int, int]]
-"""A logged message's id to its number and its tokens."""
+"""A logged message's id to its number and its token count."""
 
 
 class Stream:
@@ -45,27 +45,27 @@ class Stream:
     def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
         self.id = identity
         self.anchor = anchor
-        """The list it was read from, kept so that its identity stays its own."""
+        """The list that it was read from, kept so that no other list gets its id."""
         self.messages: list[Message] = []
         self.sums: list[int] = [0]
         self.rounds: list[int] = []
-        """Places of user messages."""
+        """Indices of user messages."""
         self.read_to = 0
-        """How far the source was read."""
+        """The index up to which the source was read."""
         self.numbers_kept: list[int] = []
         self.cuts: list[Cut] = []
-        """With ``keep_new``: what is settled, but no event has told yet."""
+        """With ``keep_new``: settled parts that no event has reported yet."""
         self.restarts = restarts
-        """An older stream of this name has been told, and is to be forgotten."""
+        """Whether an older stream with this name was reported, and must be discarded."""
 
     def to_log(self) -> None:
-        """Record that an event has told all that is settled."""
+        """Record that an event has reported all settled parts."""
         if self.numbers_kept or self.cuts:
             self.numbers_kept, self.cuts = [], []
         self.restarts = False
 
     def extend(self, entries: Entries) -> None:
-        """Take the next settled messages."""
+        """Append the next settled messages."""
         messages, sums = self.messages, self.sums
         total = sums[-1]
         for message, tokens in entries:
@@ -77,7 +77,7 @@ class Stream:
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
-    """What a history section shows in one context."""
+    """The messages that a history section shows in one context."""
 
     shown_part: Shown
     tokens: int
@@ -85,12 +85,12 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     tail: Entries
 
     def message(self, place: int) -> Message:
-        """The message at a place of settled + tail."""
+        """Return the message at an index of settled + tail."""
         settled = self.stream.messages
         return settled[place] if place < len(settled) else self.tail[place - len(settled)][0]
 
     def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
-        """The messages from place ``lo`` (default: where the window starts) to ``hi``."""
+        """Return the messages from index ``lo`` (default: the start of the window) to ``hi``."""
         start = self.shown_part.lo if lo is None else lo
         settled = self.stream.messages
         tail = [message for message, _ in self.tail[max(0, start - len(settled)) :]]
@@ -99,7 +99,7 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 
 
 class HistoryReader:
-    """Reads histories for one history section of one recipe."""
+    """The reader of one history section of one recipe."""
 
     __slots__ = ("_count", "_filters", "_later", "_section", "_summarises", "_window")
 
@@ -111,7 +111,7 @@ class HistoryReader:
         count: Counter,
         function: Callable[[str], Callable[..., Any]],
     ) -> None:
-        """``before`` are filters that travel with a handoff's contract; they come first."""
+        """``before`` are filters of a handoff's contract; they come first."""
         self._filters: list[Named] = []
         self._later: list[tuple[_OfAll, list[Named]]] = []
         following = self._filters
@@ -138,10 +138,10 @@ class HistoryReader:
         committed: Container[str],
         sizes: Sizes,
     ) -> Slice:
-        """Return what is shown of ``source``; its first ``settled`` messages will not change.
+        """Return the slice of ``source``; its first ``settled`` messages will not change.
 
-        ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the
-        ids of the conversation's messages; ``sizes`` has every logged message's number and tokens.
+        ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the ids
+        of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
         read_to = stream.read_to
         if not self._later and read_to < settled:
@@ -193,7 +193,7 @@ class HistoryReader:
         numbers: list[int],
         cuts: list[Cut],
     ) -> Entries:
-        """Filter logged messages: returns those that are kept, with their sizes."""
+        """Filter logged messages: return those that are kept, with their sizes."""
         entries = [(message, sizes[message.id][1]) for message in messages]
         return self._filtered(self._filters, entries, committed, sizes, numbers, cuts)
 
@@ -206,7 +206,7 @@ class HistoryReader:
         numbers: list[int],
         cuts: list[Cut],
     ) -> Entries:
-        """Return what filters leave; record the numbers of what is kept, and what is cut."""
+        """Return the result of filters; record the numbers of kept messages, and the cuts."""
         if not filters:
             numbers += [sizes[message.id][0] for message, _ in candidates]
             return candidates
@@ -234,21 +234,21 @@ class HistoryReader:
         return entries
 
     def _start(self, stream: Stream, tail: Entries) -> int:
-        """The place in settled + tail at which the window begins."""
+        """Return the index in settled + tail at which the window begins."""
         if self._window is None:
             return len(stream.messages) + len(tail) if self._summarises else 0
         return _newest(self._window, stream, tail)
 
 
 class _UsersFilter(NamedTuple):
-    """A function of the user's, which gets the whole history."""
+    """A user's function of the whole history."""
 
     name: str
     function: Callable[..., Any]
 
 
 class _AgeFilter(NamedTuple):
-    """What is done to what stands before the newest part; how far that goes changes each turn."""
+    """A filter for the messages before the newest part, whose start changes with each turn."""
 
     span: Span
     filters: list[Named]
@@ -258,7 +258,7 @@ _OfAll: TypeAlias = _UsersFilter | _AgeFilter
 
 
 def _newest(span: Span | Window, stream: Stream, tail: Entries) -> int:
-    """The place in settled + tail at which the newest part begins."""
+    """Return the index in settled + tail at which the newest part begins."""
     size = len(stream.messages) + len(tail)
     lo = 0
     if span.messages:
@@ -312,7 +312,7 @@ def _filtered_by_user(
 
 
 def _kept_by_user(returned: Any, name: str, messages_in: Sequence[Message]) -> dict[str, Message]:
-    """Return a user filter's messages by id; raise FunctionFailed if it is no filter."""
+    """Return a user filter's messages by id; raise FunctionFailed if the result is not valid."""
     messages_back = list(returned) if isinstance(returned, Iterable) else [returned]
     ids = {message.id for message in messages_in}
     for item in messages_back:

@@ -1,4 +1,4 @@
-"""What is known of a channel's items whatever is asked: their times, tags and fixed scores."""
+"""Items of channels: the times, tags and fixed scores that do not depend on a query."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from simkit.runtime.context.ranges import Growing, Range, Ranges, ranges_of, wit
 from simkit.runtime.context.rendering import moment, text_form
 
 Spans: TypeAlias = Sequence[tuple[float, float]]
-"""Times from and to, both inclusive, in seconds; apart from each other, in ascending order."""
+"""Times from and to, both inclusive, in seconds; disjoint, in ascending order."""
 
 UNDATED: Final = float("-inf")
-"""The time of an item that has none: before all others."""
+"""The time of an item without one: before all others."""
 _FOREVER: Final = float("inf")
 
 
 class ContextItem:
-    """One item, read once."""
+    """One item, parsed once."""
 
     __slots__ = ("at", "fields", "score", "size")
 
@@ -38,23 +38,23 @@ class ContextItem:
         if score is not None and not is_judged(score):
             self.score = _number(score)
         self.size = -1
-        """Its tokens, once they have been counted."""
+        """Its token count, once it was counted."""
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
-    """Return an item as a mapping: a message or a text is one too."""
+    """Return an item as a mapping; messages and texts become mappings."""
     if isinstance(value, Message):
         return {"text": value.content, "agent": value.agent}
     return value if isinstance(value, Mapping) else {"text": text_form(value)}
 
 
 def is_judged(score: Any) -> bool:
-    """Report whether a score is rules, hence another for every query."""
+    """Return whether a score consists of rules, so that it depends on the query."""
     return isinstance(score, Sequence) and not isinstance(score, str)
 
 
 def score_for(score: Any, query: str) -> float | None:
-    """Return a score: the number, or the first rule's that holds of the query; None if none."""
+    """Return a score: the number, or that of the first rule that holds; None if there is none."""
     if not is_judged(score):
         return None if score is None else _number(score)
     for rule in score:
@@ -70,7 +70,7 @@ def score_for(score: Any, query: str) -> float | None:
 
 
 def _number(score: Any) -> float:
-    """Return a score that is a number; what an agent has written may be anything."""
+    """Return a numeric score; an agent may have written anything."""
     if not is_number(score):
         raise _no_score(score)
     return float(score)
@@ -84,7 +84,7 @@ def _no_score(score: Any) -> WriteInvalid:
 
 
 class Times:
-    """Places of items in the order of their times."""
+    """Indices of items in the order of their times."""
 
     __slots__ = ("_dated", "_in_order", "_undated")
 
@@ -92,10 +92,10 @@ class Times:
         self._dated: list[tuple[float, int]] = []
         self._undated = Growing()
         self._in_order = True
-        """Whether later places have later times, as in a channel that is written day by day."""
+        """Whether later items have later times, as in a channel that is written day by day."""
 
     def add(self, at: float, place: int) -> None:
-        """Add an item behind all others of its list."""
+        """Add an item after all others of its list."""
         dated = self._dated
         if at == UNDATED:
             self._undated.add(place)
@@ -106,7 +106,7 @@ class Times:
             self._in_order = False
 
     def within(self, spans: Spans) -> Ranges:
-        """Return the places of what lies in one of the spans."""
+        """Return the indices of the items in one of the spans."""
         dated = self._dated
         if not self._in_order:
             return ranges_of(place for row in self._rows(spans) for place in self._places(row))
@@ -114,12 +114,12 @@ class Times:
         return without(spans_found, self._undated.ranges)
 
     def oldest_first(self, spans: Spans | None) -> Iterator[int]:
-        """Yield places by time and place, of these spans only; what has no time comes first."""
+        """Yield indices by time, of these spans only; items without a time come first."""
         rows = chain.from_iterable(map(self._places, self._rows(spans)))
         return rows if spans is not None else chain(self._timeless(), rows)
 
     def newest_first(self, spans: Spans | None) -> Iterator[int]:
-        """Yield the same places the other way round."""
+        """Yield the same indices in reverse order."""
         rows = chain.from_iterable(
             (self._dated[at][1] for at in range(hi - 1, lo - 1, -1))
             for lo, hi in reversed(self._rows(spans))
@@ -127,7 +127,7 @@ class Times:
         return rows if spans is not None else chain(rows, self._timeless(-1))
 
     def _rows(self, spans: Spans | None) -> list[Range]:
-        """Return where the spans lie in the list of times; those that hold nothing left out."""
+        """Return the non-empty ranges of the spans in the list of times."""
         dated = self._dated
         if spans is None:
             return [(0, len(dated))]
@@ -146,9 +146,9 @@ class Times:
 
 
 class Index:
-    """A channel's items, sorted by what a section always asks of them.
+    """A channel's items, sorted for one section's options.
 
-    It grows with its channel, so a call costs what it shows and not what the channel holds.
+    It grows with its channel, so that a call costs its results, not the whole channel.
     """
 
     __slots__ = (
@@ -164,24 +164,24 @@ class Index:
         threshold: float | None,
         by_score: bool,
     ) -> None:
-        """``anchor`` is a list whose items these are; ``base`` the first one's place."""
+        """``anchor`` is the list of the items; ``base`` is the first item's index."""
         self.anchor, self.base = anchor, base
         self._tags, self._threshold, self._by_score = tags, threshold, by_score
         self.items: list[ContextItem] = []
         self.times, self.fit = Times(), Times()
-        """Of all items, and of those that may be shown whatever the query is."""
+        """Times of all items, and of those that may be shown for any query."""
         self.ranked: list[tuple[float, int]] = []
-        """The places of the same, the best score first."""
+        """The indices of the latter, best scores first."""
         self.untagged, self.below = Growing(), Growing()
         self.judged: list[int] = []
-        """Places of items whose score depends on the query, where scores matter."""
+        """Indices of items with a score that depends on the query, if scores matter."""
 
     def __getitem__(self, place: int) -> ContextItem:
         return self.items[place - self.base]
 
     @property
     def end(self) -> int:
-        """The place of the next item."""
+        """Return the index of the next item."""
         return self.base + len(self.items)
 
     def add(self, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""A context's messages, made only when a matcher or a function asks for them."""
+"""Messages of a context, made only when a matcher or a function needs them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ContextMessages:
         messages: Sequence[Message],
         history: Callable[[Shown], list[Message]],
     ) -> None:
-        """``messages`` is what the run itself said and heard; ``history`` has a part's messages."""
+        """``messages`` are the run's own; ``history`` returns a part's messages."""
         self._parts, self._messages, self._history = parts, tuple(messages), history
 
     def sections(self) -> dict[str, list[Message]]:
-        """Section to its messages."""
+        """Return the messages of each section."""
         by_name: dict[str, list[Message]] = {}
         for part in self._parts:
             if isinstance(part, Made):
@@ -42,7 +42,7 @@ class ContextMessages:
         return by_name
 
     def messages(self) -> list[Message]:
-        """All messages in order."""
+        """Return all messages in order."""
         all_messages: list[Message] = []
         for part in self._parts:
             all_messages.extend(self._of(part))

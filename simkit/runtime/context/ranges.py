@@ -1,4 +1,4 @@
-"""Places in a list, as ranges: what holds of many items in a row is said once."""
+"""Ranges of indices, so that a fact about many consecutive items is stored once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 Range: TypeAlias = tuple[int, int]
-"""The first place, and the one behind the last."""
+"""The first index, and the one after the last."""
 Ranges: TypeAlias = Sequence[Range]
-"""Apart from each other, in ascending order."""
+"""Disjoint ranges in ascending order."""
 
 
 class Growing:
-    """Ranges of places that come in ascending order."""
+    """Ranges of indices that come in ascending order."""
 
     __slots__ = ("ranges",)
 
@@ -21,7 +21,7 @@ class Growing:
         self.ranges: list[Range] = []
 
     def add(self, place: int) -> None:
-        """Add a place behind all others."""
+        """Add an index after all others."""
         ranges = self.ranges
         if ranges and ranges[-1][1] == place:
             ranges[-1] = ranges[-1][0], place + 1
@@ -30,7 +30,7 @@ class Growing:
 
 
 def ranges_of(places: Iterable[int]) -> Ranges:
-    """Return the ranges of some places."""
+    """Return the ranges of some indices."""
     growing = Growing()
     for place in sorted(places):
         growing.add(place)
@@ -38,7 +38,7 @@ def ranges_of(places: Iterable[int]) -> Ranges:
 
 
 def clipped(ranges: Ranges, lo: int, hi: int) -> Ranges:
-    """Return what of some ranges lies from ``lo`` to before ``hi``; others are not looked at."""
+    """Return the parts of ranges from ``lo`` to before ``hi``; other ranges are skipped."""
     ranges_kept = []
     for at in range(bisect_right(ranges, lo, key=_end), len(ranges)):
         first, end = ranges[at]
@@ -53,12 +53,12 @@ def _end(range: Range) -> int:
 
 
 def common(some: Ranges, others: Ranges) -> Ranges:
-    """Return what is in both."""
+    """Return the intersection."""
     return [both for lo, hi in some for both in clipped(others, lo, hi)]
 
 
 def without(some: Ranges, others: Ranges) -> Ranges:
-    """Return what is in ``some`` and not in ``others``."""
+    """Return the indices in ``some`` and not in ``others``."""
     left = []
     for lo, hi in some:
         for first, end in clipped(others, lo, hi):
@@ -71,5 +71,5 @@ def without(some: Ranges, others: Ranges) -> Ranges:
 
 
 def size(ranges: Ranges) -> int:
-    """Return the number of places."""
+    """Return the number of indices."""
     return sum(hi - lo for lo, hi in ranges)

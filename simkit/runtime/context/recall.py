@@ -1,4 +1,4 @@
-"""Recall at work: which items of which channels a section shows, and why not the others."""
+"""Recall: the items of channels that a section shows, and why it leaves out the others."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from simkit.trace.reducers import Appended
 
 DAY: Final = timedelta(days=1)
 _INDEXES_MAX: Final = 16
-"""How many lists a section keeps sorted: one for each channel of each session that takes part."""
+"""The number of lists that a section keeps sorted: one for each channel of each session."""
 
 Ranked: TypeAlias = tuple[float, int, int]
-"""What items are ordered by: time or score, the channel's place in ``from``, the item's place;
-times and places are negative where the newest come first."""
+"""The sort key of items: time or score, the channel's index in ``from``, the item's index; times
+and indices are negative if the newest come first."""
 
 
 class RecallResult(NamedTuple):
-    """What one call shows of the channels' items."""
+    """The items that one call shows."""
 
     items: Sequence[tuple[str, int, Mapping[str, Any]]]
-    """Channel, place in it, and the item, in the order in which they were chosen."""
+    """Channel, index in it, and the item, in the order of selection."""
     left_out: Sequence[LeftOut]
 
 
 class Recaller:
-    """One compiled ``recall``: chooses items by scope, age, tags, score and budget."""
+    """One compiled ``recall``: selects items by scope, age, tags, score and budget."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Recaller:
         scopes: Mapping[str, str],
         count: Counter,
     ) -> None:
-        """``scopes`` has each channel's scope; one that is not declared lives for a session."""
+        """``scopes`` has each channel's scope; undeclared channels have the scope session."""
         self._section, self._options, self._count = section, options, count
         self._by_score = options.top is not None or options.order == "score"
         self._channels = {
@@ -54,7 +54,7 @@ class Recaller:
         self._indexes: dict[tuple[str, int], Index] = {}
 
     def recall(self, root: Root, time_ranges: Any) -> RecallResult:
-        """Return what a call shows; ``time_ranges`` are the option's, with references resolved."""
+        """Return the selected items; ``time_ranges`` are the option's, with references resolved."""
         options = self._options
         spans = _Spans(options.since_days, time_ranges, root["now"])
         query = _query(root)
@@ -76,7 +76,7 @@ class Recaller:
         return RecallResult(items, left_out)
 
     def _indexed(self, channel: str, items: Sequence[Any]) -> tuple[Index, int, int]:
-        """Return the channel's index, and where in it the items begin and end."""
+        """Return the channel's index, with the first and last index of its items."""
         known = items if isinstance(items, Appended) else None
         start = 0 if known is None else known.start
         key = channel, id(items) if known is None else known.family
@@ -92,7 +92,7 @@ class Recaller:
         return index, start, end
 
     def _chosen(self, pools: Sequence[_Pool]) -> Sequence[tuple[str, int, Mapping[str, Any]]]:
-        """Walk the items in order until the most are found or the budget is used up."""
+        """Take the items in order until the maximum or the budget is reached."""
         options = self._options
         order = options.order or ("score" if options.top is not None else "newest_first")
         walk: Iterator[Ranked]
@@ -148,15 +148,15 @@ class _Pool:
         self.channel, self._number, self._index = channel, number, index
         self._start, self._end = start, end
         self.open: Ranges = [(start, end)] if start < end else []
-        """The places of those that nothing speaks against."""
+        """The items that no option has excluded."""
         self.refused: list[tuple[str, list[tuple[int, int]]]] = []
-        """Reasons and places in the channel."""
+        """Reasons and indices in the channel."""
         self._spans: Spans | None = None
         self._scores: dict[int, float] = {}
         self._passing_ranges: list[int] = []
 
     def keep(self, by: str, ranges: Ranges) -> None:
-        """Leave all others out, for the reason ``by``."""
+        """Exclude all other items, for the reason ``by``."""
         refused = without(self.open, ranges)
         if refused:
             start = self._start
@@ -164,10 +164,10 @@ class _Pool:
             self.open = ranges
 
     def ask(self, options: Recall, spans: _Spans, query: str) -> None:
-        """Hold the items against everything but the most and the budget."""
+        """Apply all options except the maximum and the budget."""
         index = self._index
         self._spans = spans.all
-        # What is too old goes first: told as one range, whatever its tags are.
+        # Old items are excluded first, as one range, whatever their tags.
         if spans.since is not None:
             self.keep("since_days", common(self.open, index.times.within(spans.since)))
         if spans.ranges is not None:
@@ -189,7 +189,7 @@ class _Pool:
             self.keep("threshold", passing_ranges)
 
     def walked(self, order: str) -> Iterator[Ranked]:
-        """Yield what is open, in order, looking no further than it is asked to."""
+        """Yield the remaining items lazily, in order."""
         if not self.open:
             return iter(())
         places: Iterable[int]
@@ -206,7 +206,7 @@ class _Pool:
         return merge(fixed, sorted(self.ranked(order, place) for place in self._passing_ranges))
 
     def ranked(self, order: str, place: int) -> Ranked:
-        """Return what an item is ordered by."""
+        """Return the sort key of an item."""
         item = self._index[place]
         if order == "newest_first":
             return -item.at, self._number, -place
@@ -215,16 +215,16 @@ class _Pool:
         return -self._scores.get(place, item.score or 0.0), self._number, place
 
     def item(self, place: int) -> ContextItem:
-        """Return the item at a place of the index."""
+        """Return the item at an index."""
         return self._index[place]
 
     def entry_at(self, place: int) -> tuple[str, int, Mapping[str, Any]]:
-        """Return channel, place in it, and item."""
+        """Return channel, index in it, and item."""
         return self.channel, place - self._start, self._index[place].fields
 
 
 class _Spans:
-    """The times that a call asks for: None is any time, also none."""
+    """The requested times: None is any time, or no time."""
 
     __slots__ = ("all", "ranges", "since")
 
@@ -256,7 +256,7 @@ def _joined(spans: Iterable[tuple[float, float]]) -> Spans:
 
 
 def _days_before(at: datetime, days: float) -> float:
-    """Return a moment some days before another; before the first year, the beginning of time."""
+    """Return a moment some days earlier; before the first year, the beginning of time."""
     try:
         return (at - days * DAY).timestamp()
     except OverflowError:
@@ -267,7 +267,7 @@ def _span(time_range: Any) -> tuple[float, float]:
     start, end = _bound(time_range, "from", "start"), _bound(time_range, "to", "end")
     first, last = moment(start), moment(end)
     if last is not None and _is_date(end):
-        # The last day of all has no day after it.
+        # The last date has no next day.
         last = last.replace(hour=23, minute=59, second=59, microsecond=999_999)
     return (
         float("-inf") if first is None else first.timestamp(),

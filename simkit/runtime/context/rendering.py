@@ -1,4 +1,4 @@
-"""What each built-in section says, as text: pure functions of the root and the options."""
+"""Texts of the built-in sections: pure functions of the root and the options."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from simkit.spec.pipeline.recipe import HandoffSection, PreviousAgents
 from simkit.trace.store import canonical
 
 Root = Mapping[str, Any]
-"""What references and ``when`` see: state, run, handoff, user, agent, input, task, upstream, and
-``now``, the virtual time in ISO 8601."""
+"""The values for references and ``when``: state, run, handoff, user, agent, input, task,
+upstream, and ``now``, the virtual time in ISO 8601."""
 
 MEMORIES_HEADING: Final = "# Relevant Long-Term Memories"
 PREVIOUS_HEADING: Final = "# Context from Previous Agents"
@@ -49,7 +49,7 @@ def plain(value: Any) -> JsonValue:
 
 
 def text_form(value: Any) -> str:
-    """Return a text as it is, a message's content, and anything else as JSON."""
+    """Return a text as it is, a message's content, and any other value as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, Message):
@@ -58,23 +58,23 @@ def text_form(value: Any) -> str:
 
 
 class Loss(NamedTuple):
-    """Something that was cut out of a value before it was shown."""
+    """A part of a value that was cut off before it was shown."""
 
     path: str
     by: str
     """The option that cut it."""
     items: int = 0
-    """How many items of the list at the path."""
+    """The number of items cut off the list at the path."""
     characters: int = 0
-    """How many characters of the text at the path."""
+    """The number of characters cut off the text at the path."""
 
 
 def shortened(
     value: Any, preview: Mapping[str, int] | None, paths_kept: Iterable[str] | None = None
 ) -> tuple[Any, list[Loss]]:
-    """Return a value in which the text at each path is cut to its number of characters.
+    """Return a value with the text at each path cut to its number of characters.
 
-    What was cut is told where it is at one of the paths ``paths_kept``; without them, everywhere.
+    A loss is reported if its path is in ``paths_kept``; if that is None, always.
     """
     losses: list[Loss] = []
     for path, most in (preview or {}).items():
@@ -96,12 +96,12 @@ def _parts(value: Any, path: str) -> Sequence[Part]:
 
 
 def joined(head: str, path: str) -> str:
-    """Return a path that goes on where another ends."""
+    """Return the concatenation of two paths."""
     return head + path if path.startswith("[") else f"{head}.{path}"
 
 
 def _meets(path: str, other: str) -> bool:
-    """Report whether one of two paths leads through the other."""
+    """Return whether one of two paths is a prefix of the other."""
     return all(a == b for a, b in zip(_read(path), _read(other), strict=False))
 
 
@@ -113,7 +113,7 @@ def _read(path: str) -> Sequence[Part]:
 
 
 def _with(value: Any, parts: Sequence[Part], new: str) -> Any:
-    """Return a copy of the value in which ``new`` stands at a path that is there."""
+    """Return a copy of the value with ``new`` at an existing path."""
     if isinstance(value, Message):
         value = plain(value)
     head, *rest = parts
@@ -126,7 +126,7 @@ def _with(value: Any, parts: Sequence[Part], new: str) -> Any:
 
 
 def handoff_text(root: Root, options: HandoffSection) -> tuple[str, list[Loss]]:
-    """The payload as JSON, or the fields that are there, one a line; and what previews cut."""
+    """Return the payload as JSON, or its existing fields, one a line; and the losses."""
     handoff = root.get("handoff")
     if handoff is None:
         return "", []
@@ -144,7 +144,7 @@ def handoff_text(root: Root, options: HandoffSection) -> tuple[str, list[Loss]]:
 
 
 def previous_agents_text(root: Root, options: PreviousAgents) -> tuple[str, list[Loss]]:
-    """The other agents' summaries and tool results, in the form of reference system 1."""
+    """Return the other agents' summaries and tool results, in the form of reference system 1."""
     outputs = root["state"].get(options.from_ or "agent_outputs")
     if not isinstance(outputs, Mapping):
         return "", []
@@ -182,12 +182,12 @@ def _moment(text: str) -> datetime | None:
 
 
 def moment(value: Any) -> datetime | None:
-    """Return an ISO 8601 text as a time in UTC if it names no zone; None if it is none."""
+    """Return an ISO 8601 text as a time, UTC by default; None for an invalid one."""
     return _moment(value) if isinstance(value, str) else None
 
 
 def note_line(item: Mapping[str, Any]) -> str:
-    """``[2026-01-04] (nutrition): Prefers metric units``, the form of reference system 1."""
+    """Return ``[2026-01-04] (nutrition): Prefers metric units``, the form of reference system 1."""
     at = moment(item.get("at"))
     day = f"[{at.date().isoformat()}] " if at else ""
     agent = f"({item['agent']}): " if item.get("agent") else ""
@@ -195,12 +195,12 @@ def note_line(item: Mapping[str, Any]) -> str:
 
 
 def item_line(item: Mapping[str, Any]) -> str:
-    """``- text``."""
+    """Return ``- text``."""
     return f"- {text_form(item.get('text', item))}"
 
 
 def grouped(lines: Sequence[tuple[str, str]], channels: Sequence[str]) -> list[str]:
-    """Return the lines of each channel below its name; the lines alone if there is one channel."""
+    """Return the lines of each channel below its name; without names if there is one channel."""
     if len(channels) == 1:
         return [line for _, line in lines]
     names_found: list[str] = []
@@ -214,5 +214,5 @@ _SPEAKERS: Final = {"user": "User", "assistant": "AI", "tool": "Tool", "system":
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
-    """``User: …`` and ``AI: …``, a line a message: the form of reference system 4."""
+    """Return ``User: …`` and ``AI: …``, a line a message: the form of reference system 4."""
     return "\n".join(f"{_SPEAKERS[m.role]}: {m.content}" for m in messages)

@@ -1,4 +1,4 @@
-"""What each section of a recipe says of the root, and what it read and does not show."""
+"""Texts of sections for a root, with the items that they read and do not show."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class SectionText(msgspec.Struct, frozen=True, gc=False):
 
 
 Say: TypeAlias = Callable[[Root], SectionText]
-"""What says a section's text, given the root."""
+"""A function from the root to a section's text."""
 
 NOTHING: Final = SectionText("")
 HISTORY: Final = SectionText("history")
-"""A history is shown, not said."""
+"""A history consists of messages and has no text of its own."""
 
 
 class SectionTexts:
-    """Finds the function that says a section's text."""
+    """The functions that make sections' texts."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class SectionTexts:
         self._scopes = scopes
 
     def of(self, item: r.Item) -> Say:
-        """Return root → text for one section."""
+        """Return the function root → text for one section."""
         match item.options:
             case r.Instructions():
                 return self._instructed()
@@ -177,7 +177,7 @@ def _told_of(item: r.Item, text: Callable[[Root], tuple[str, Sequence[Loss]]]) -
 
 def _handed_over(options: r.HandoffSection, item: r.Item) -> Say:
     if options.format is not None:
-        # The format speaks for the handoff, also where it carries no payload.
+        # The format shows the handoff, also if it has no payload.
         return lambda root: NOTHING if root.get("handoff") is None else SectionText("handoff")
     return _told_of(item, lambda root: rendering.handoff_text(root, options))
 
@@ -188,7 +188,7 @@ def _lines(
     section: str,
     line: Callable[[Mapping[str, Any]], str],
 ) -> tuple[list[tuple[str, str]], list[Unshown]]:
-    """Return channel and line of every item chosen, and what of the channels is not shown."""
+    """Return channel and line of every selected item, and the items not shown."""
     left_out: list[Unshown] = list(result.left_out)
     lines = []
     for channel, place, fields in result.items:
@@ -207,7 +207,7 @@ def _shortened(losses: Sequence[Loss], section: str, channel: str = "") -> list[
 
 
 def _fields_of(value: Any, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that are there, by their labels."""
+    """Return the existing fields, by their labels."""
     values_found = {label: lookup(value, path) for label, path in fields.items()}
     return {
         label: value_found

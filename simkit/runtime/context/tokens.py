@@ -23,12 +23,12 @@ _LENGTH_MAX: Final = 1_000_000
 
 
 def chars_over_four(text: str) -> int:
-    """Count a token for every four characters begun."""
+    """Return one token for every four characters or part of it."""
     return (len(text) + 3) >> 2
 
 
 def counter_named(name: str) -> Counter:
-    """Return the counter; raise Unsupported if it is unknown or its extra is not installed."""
+    """Return the counter; raise Unsupported for an unknown one, or a missing extra."""
     if name == BUILT_IN_COUNTER:
         return chars_over_four
     if name not in _BPE:

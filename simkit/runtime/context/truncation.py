@@ -1,4 +1,4 @@
-"""Values cut to a budget: lists keep their first items, texts their first characters."""
+"""Truncation to a budget: lists keep their first items, texts their first characters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from simkit.language.yaml import SourcePath, path_text
 from simkit.runtime.context.rendering import Loss, json_text
 
 CHARACTERS_PER_ITEM: Final = 16
-"""How many characters of a text are kept for every item that a list keeps."""
+"""The number of characters of a text that are kept for each item of a list."""
 
 
 def fitted(value: JsonValue, fits: Callable[[JsonValue], bool]) -> tuple[Any, list[Loss]]:
-    """Return the most of a value that fits, and what was cut from it; ABSENT if nothing does.
+    """Return the largest part of a value that fits, and the losses; ABSENT if nothing fits.
 
     Every list is cut to its first n items and every text to its first 16·n characters, with the
-    greatest n that fits; mappings keep all their keys, so what is shown has the value's shape.
+    greatest n that fits; mappings keep all their keys, so that the result has the value's shape.
     """
     if fits(value):
         return value, []
@@ -46,7 +46,7 @@ def _longest(value: JsonValue) -> int:
 
 
 def _cut(value: JsonValue, most: int, at: SourcePath, losses: list[Loss]) -> JsonValue:
-    """Return the value with every list cut to ``most`` items; ``losses`` gets what was cut."""
+    """Return the value with every list cut to ``most`` items; ``losses`` collects the cuts."""
     if isinstance(value, str):
         cut = len(value) - most * CHARACTERS_PER_ITEM
         if cut <= 0:

@@ -1,1 +1,1 @@
-"""Who answers a model call."""
+"""Models: scripts, recordings and planned faults that answer model calls."""

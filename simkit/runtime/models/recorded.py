@@ -1,4 +1,4 @@
-"""Models that are asked in their providers' own words: what answers is recorded, or real."""
+"""Recorded models: calls in a provider's protocol, answered by a recording or by the provider."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from simkit.runtime.ports import ModelRequest, TurnModel
 from simkit.trace.events import UnusedLines
 
 _NO_ANSWER: Final = ("length", "refusal", "content_filter")
-"""Reasons to stop that leave no reply, as they do where a line says them: `error: refusal`."""
+"""Finish reasons without a reply; a line writes them as `error: refusal`."""
 Thoughts: TypeAlias = Sequence[Mapping[str, Any]]
 """A model's reasoning, as the provider's own parts."""
 _PARTS: Final = frozenset(("type", "query", "payload"))
-"""What a handoff's tool takes."""
+"""The arguments of a handoff's tool."""
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def spoken_name(name: str) -> str:
-    """Return the name of a tool as providers take it: letters, digits, `_` and `-`."""
+    """Return a tool's name in the characters that providers allow: letters, digits, `_` and `-`."""
     return _FOREIGN.sub("_", name)
 
 
 class Speaker(msgspec.Struct, frozen=True):
-    """How one agent's model is asked."""
+    """The request settings of one agent's model."""
 
     request: ParsedRequest
-    """What is the same in each of its requests."""
+    """The part that all of its requests share."""
     tools: Mapping[str, Offer]
-    """Tool to how it is offered."""
+    """Tool to its offer."""
     handoffs: Mapping[str, Offer]
     """Agent to the tool that passes control to it."""
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A model call on its way to who answers it."""
+    """A model call in a provider's protocol."""
 
     agent: str
     turn: int
@@ -66,14 +66,14 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """Who answers requests: a recording, or the provider itself."""
+    """The part that answers requests: a recording, or the provider itself."""
 
     def answer(self, call: Outgoing) -> HttpAnswer:
-        """Return the answer; raise CassetteMissed where there is none."""
+        """Return the answer; raise CassetteMissed if there is none."""
 
 
 class RecordedModel:
-    """Asks a provider for the agents for which a turn has no reply lines; the others have those."""
+    """A model that calls a provider for agents without reply lines; the others use their lines."""
 
     def __init__(
         self,
@@ -82,28 +82,28 @@ class RecordedModel:
         speakers: Mapping[str, Speaker],
         provider: Provider,
     ) -> None:
-        """``has_lines`` says whether the turn at a place (from 0) has lines for an agent."""
+        """``has_lines`` returns whether the turn at an index has lines for an agent."""
         self._script, self._has_lines = script, has_lines
         self._speakers, self._provider = speakers, provider
         self._place = 0
         self._thoughts: dict[str, list[Thoughts]] = {}
-        """By run: what its model thought before each of its replies."""
+        """Run to the reasoning before each of its replies."""
 
     def begin_turn(self, place: int) -> None:
-        """Take what belongs to the turn at this place (from 0)."""
+        """Begin the turn at this index."""
         self._place = place
         self._script.begin_turn(place)
 
     def begin_group(self, agents: Sequence[str]) -> None:
-        """Is told which agents now run in parallel."""
+        """Announce the agents that now run in parallel."""
         self._script.begin_group(agents)
 
     def unused(self) -> tuple[UnusedLines, ...]:
-        """Return the turn's reply lines that nobody asked for."""
+        """Return the turn's unused reply lines."""
         return self._script.unused()
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Return what the agent's line says, or its provider."""
+        """Return the answer of the agent's line, or of its provider."""
         if self._has_lines(self._place, request.agent):
             return self._script.answer(request)
         speaker = self._speakers.get(request.agent)
@@ -138,10 +138,10 @@ class RecordedModel:
 
 
 def _with_thoughts(messages: Sequence[Message], thoughts: Sequence[Thoughts]) -> list[Message]:
-    """Return messages as they are sent.
+    """Return messages in the form in which they are sent.
 
-    What a model thought before it called a tool goes back to it with the call, in the same run:
-    some providers refuse the call without it.
+    The reasoning before a tool call is sent back with the call in the same run: some providers
+    refuse the call without it.
     """
     own = [
         n
@@ -153,7 +153,7 @@ def _with_thoughts(messages: Sequence[Message], thoughts: Sequence[Thoughts]) ->
 
 
 def _with_call_ids(message: Message, thought: Thoughts) -> Message:
-    """Return a message with nothing but what a provider is told of it."""
+    """Return a message reduced to the parts that a provider gets."""
     return Message(
         message.role,
         message.content,
@@ -165,7 +165,7 @@ def _with_call_ids(message: Message, thought: Thoughts) -> Message:
 
 
 def _parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse | Fails:
-    """Read what came; a failure is one of those that a reply line may say."""
+    """Parse a response; a failure becomes one that a reply line can express."""
     if isinstance(answer, NoResponse):
         return Fails(answer.kind, FAILURES[answer.kind].status, answer.message)
     try:
@@ -179,7 +179,7 @@ def _parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse 
     if parsed.error is None:
         return parsed
     if parsed.error.kind == "malformed_json":
-        # A text that should be JSON is read by the runtime, as a line's is.
+        # The runtime parses a text that should be JSON, as it does for a line.
         if any(isinstance(call.args, str) for call in parsed.message.calls):
             raise ModelError(parsed.error.message, parsed.error.kind, parsed.error.status)
         return parsed
@@ -187,7 +187,7 @@ def _parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse 
 
 
 def _reply(parsed: ParsedResponse, speaker: Speaker, request: ModelRequest) -> Reply:
-    """Return what a model said as a reply line would say it."""
+    """Return a model's response as a reply line would give it."""
     message = parsed.message
     if not message.calls:
         return Text(message.content)
@@ -220,12 +220,12 @@ def _reply(parsed: ParsedResponse, speaker: Speaker, request: ModelRequest) -> R
 
 
 def _handoff(call: ToolCall, target: str, offer: Offer, text: str) -> Handoff:
-    """Read a call that passes control; of one that says other things they are the payload."""
+    """Parse a call that passes control; without the expected arguments, they are the payload."""
     args = call.args if isinstance(call.args, Mapping) else {}
     if not {*args} <= _PARTS:
         args = {"payload": args}
     kind, query = args.get("type"), args.get("query")
-    # One that should say its type and does not has none that is registered: it is refused.
+    # A call without a required type gets an unregistered one, and is rejected.
     is_typed = isinstance(offer.schema, Mapping) and "type" in offer.schema["properties"]
     return Handoff(
         target,

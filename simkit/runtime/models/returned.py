@@ -1,8 +1,8 @@
-"""What a tool says that it returns, held against the results that a scenario scripts for it.
+"""Return types of tools, compared with scripted results.
 
-A list under a tool's name answers one call with each of its items. Whoever means one result that
-is a list is told so, where the tool itself says that it returns lists: by the annotation of its
-function, or by a schema.
+A list under a tool's name answers one call with each of its items. If the tool itself returns
+lists, by its annotation or by a schema, the user probably meant one result that is a list, and gets
+an error that says so.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _SHOWN_MAX: Final = 200
 
 
 def returned_by(function: Callable[..., Any] | None) -> Any:
-    """Return the annotation of what a function returns; None where it says nothing.
+    """Return the return annotation of a function; None if it has none.
 
-    Read is that annotation alone: a parameter may name what only type checkers know.
+    Other annotations are not evaluated: a parameter may name a type that only type checkers know.
     """
     while isinstance(function, partial):
         function = function.func
@@ -41,16 +41,16 @@ def returned_by(function: Callable[..., Any] | None) -> Any:
     only = SimpleNamespace(__annotations__={"return": declared})
     try:
         return get_type_hints(only, globalns=getattr(plain, "__globals__", {})).get("return")
-    except Exception:  # A name that is not there, or only for type checkers: nothing is said.
+    except Exception:  # The name does not exist, or only for type checkers.
         return None
 
 
 def refuse_unwrapped(
     tool: str, answer: ToolReply, returns: Any, schemas: Mapping[str, Any] | None = None
 ) -> None:
-    """Raise ScriptBroken for one of several results where the tool returns a list each time.
+    """Raise ScriptBroken for one of several results if the tool always returns a list.
 
-    ``returns`` is the annotation of its function or a JSON Schema; None where neither is known.
+    ``returns`` is the annotation of its function or a JSON Schema; None if neither is known.
     """
     if answer.at is None or answer.error is not None or isinstance(answer.result, list):
         return
@@ -75,7 +75,7 @@ def _kinds_in(returns: Any, schemas: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _kinds_of(annotation: Any) -> Iterator[str]:
-    """Yield what values of an annotated type are as JSON: lists, null, or something else."""
+    """Yield the JSON kinds of an annotated type: lists, null, or something else."""
     origin = get_origin(annotation)
     if isinstance(annotation, UnionType) or origin is Union:
         for arg in get_args(annotation):

@@ -1,4 +1,4 @@
-"""Scripted models and tools: reply lines, served in order, checked before they are served."""
+"""Scripted models and tools: reply lines, used in order, checked before use."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
 
 WAITING_MAX: Final = 3
-"""Lines of which an error says why their `when` does not hold."""
+"""The number of lines in an error that explains why their `when` does not hold."""
 WHY_MAX: Final = 80
-"""Characters of what such a `when` wanted, and of what it found."""
+"""The length of expected and actual values of such a `when`."""
 ARGUMENTS_MAX: Final = 200
-"""Characters of a call's arguments that an error shows."""
+"""The length of a call's arguments in an error."""
 
 
 class _Line:
@@ -58,7 +58,7 @@ class _Line:
 def agents_in(
     turns: Iterable[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
 ) -> Iterator[str]:
-    """Yield the agents that reply lines are for, or hand over to."""
+    """Yield the agents in reply lines: those that answer, and targets of handoffs."""
     for turn in turns:
         for agent, lines in turn.items():
             yield agent
@@ -66,7 +66,7 @@ def agents_in(
 
 
 class ScriptedModel:
-    """Answers from the scenario's reply lines; a line belongs to one agent and one turn."""
+    """A model that answers with reply lines; a line belongs to one agent and one turn."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ScriptedModel:
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
-        """Take the lines of a turn; what the last turn left is gone."""
+        """Begin a turn with its lines; unused lines of the last turn are dropped."""
         self._place = place
         self._lines = {
             agent: [_Line(number, line) for number, line in enumerate(lines_of(lines))]
@@ -92,7 +92,7 @@ class ScriptedModel:
         self._calls = {}
 
     def begin_group(self, agents: Sequence[str]) -> None:
-        """Reject lines without ``when`` for an agent that runs twice at once."""
+        """Reject lines without ``when`` for an agent that runs twice in parallel."""
         for agent in dict.fromkeys(agents):
             times = list(agents).count(agent)
             if times > 1 and any(line.when is None for line in self._lines.get(agent, ())):
@@ -104,7 +104,7 @@ class ScriptedModel:
                 )
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Serve the first unused line whose ``when`` holds for the context."""
+        """Use the first unused line whose ``when`` holds for the context."""
         agent = request.agent
         number = self._calls[agent] = self._calls.get(agent, 0) + 1
         lines = self._lines.get(agent, [])
@@ -121,7 +121,7 @@ class ScriptedModel:
         raise ReplyMissing(self._missing(request, number, lines))
 
     def unused(self) -> tuple[UnusedLines, ...]:
-        """Return the lines of the turn that were not served."""
+        """Return the turn's unused lines."""
         left = []
         for agent, lines in self._lines.items():
             places = tuple(line.place for line in lines if not line.is_used)
@@ -176,7 +176,7 @@ class ScriptedModel:
     def _computed(
         self, answer: Answer, reply: Computes, request: ModelRequest, where: SourcePath
     ) -> Answer:
-        """Ask the user's function for the line; it gets the messages as ``{role, content}``."""
+        """Call the user's function for the line; it gets the messages as ``{role, content}``."""
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
         try:
             with collected_meanwhile():
@@ -242,13 +242,12 @@ class ScriptedModel:
 
 
 def _located(path: SourcePath, text: str) -> str:
-    """An error of a schema, behind its place in the value unless it is about all of it."""
+    """Return a schema's error after its path in the value, unless it concerns the whole value."""
     return f"{place_text(path)}: {text}" if path else text
 
 
 def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
-    """Return what to do about arguments that a schema refuses, which code has sent or a file
-    declares."""
+    """Return advice on arguments that a schema rejects, for code or for a declared pipeline."""
     value_there = follow(args, path)
     if isinstance(value_there, (dict, list)) and text.endswith("is not of type 'string'"):
         quoted = msgspec.json.encode(value_there).decode().replace("'", "''")
@@ -259,7 +258,7 @@ def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
 
 
 def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
-    """Return what each line's ``when`` wanted and found, a line of text each."""
+    """Return the expected and actual values of each line's ``when``, a line of text each."""
     note = ""
     for line in lines:
         miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
@@ -271,8 +270,7 @@ def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
 
 
 def _root_of(request: ModelRequest) -> dict[str, Any]:
-    """Return what a reply line's ``when`` matches: the context, section by section and as a
-    whole."""
+    """Return the root of a reply line's ``when``: the context, by section and as a whole."""
     sections: Mapping[str, Sequence[Message]] = request.sections()
     return {
         **sections,
@@ -285,7 +283,7 @@ def _root_of(request: ModelRequest) -> dict[str, Any]:
 
 
 class ScriptedTools:
-    """Answers tool calls from the scenario; a tool that is not named there runs for real."""
+    """Tools that the scenario answers; a tool without results runs for real."""
 
     def __init__(
         self,
@@ -301,11 +299,11 @@ class ScriptedTools:
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
-        """Take the results of a turn."""
+        """Begin a turn with its results."""
         self._place, self._used, self._calls = place, {}, {}
 
     def unused(self) -> tuple[UnusedResults, ...]:
-        """Return the turn's own results that no call had; those of all turns may wait."""
+        """Return the turn's own unused results; those for all turns are no finding."""
         lines_unused = []
         for tool, scripted in self._turns[self._place].items():
             if scripted.may_wait:
@@ -318,7 +316,7 @@ class ScriptedTools:
         return tuple(lines_unused)
 
     def scripts(self, tool: str) -> bool:
-        """Report whether the scenario answers a tool in this turn."""
+        """Return whether the scenario answers a tool in this turn."""
         return self._answers(tool) is not None
 
     def _answers(self, tool: str) -> ToolAnswers | None:
@@ -326,7 +324,7 @@ class ScriptedTools:
         return own if own is not None else self._shared.get(tool)
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
-        """Return the scripted answer, or what the real function returns."""
+        """Return the scripted answer, or the real function's result."""
         scripted = self._answers(tool)
         if scripted is not None:
             return self._scripted(agent, tool, args, scripted)
@@ -351,7 +349,7 @@ class ScriptedTools:
         return ("turns", self._place, "tool_results", tool, place)
 
     def _known(self) -> str:
-        """A line with the tools that something answers in this turn; empty if there are none."""
+        """Return a line with the tools that have an answer in this turn; empty if none."""
         results = dict.fromkeys((*self._turns[self._place], *self._shared))
         lines = [
             f"There are {noun} for: {', '.join(names)}."
@@ -384,7 +382,7 @@ class ScriptedTools:
 
 
 def _called_with(args: JsonValue) -> str:
-    """Return a line that says with which arguments a tool was called; of long ones the head."""
+    """Return a line with the arguments of a call, shortened."""
     args_text = short(as_text(canonical(args)), ARGUMENTS_MAX) if args else ""
     return (
         f"It was called with {args_text}.\n" if args_text else "It was called without arguments.\n"
