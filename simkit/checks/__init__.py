@@ -1,1 +1,1 @@
-"""Trace → findings: claims and lints, pure."""
+"""Checks: from a trace to findings, by claims and lints. Pure."""

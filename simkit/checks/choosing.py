@@ -1,4 +1,4 @@
-"""Which model calls, or runs, each claim is held against, and how findings say it."""
+"""Choice of the model calls, or runs, that each claim concerns, and its wording in findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simkit.trace.views import CallView, RunView, ToolView, run_ids
 def meant_agent(
     agent: str, facts: e.PipelineFacts, runs: Iterable[RunView], calls: Iterable[CallView]
 ) -> str:
-    """Return ``; did you mean …?`` for an agent that nothing knows, if one is near."""
+    """Return ``; did you mean …?`` for an unknown agent, if a known one is near."""
     known = dict.fromkeys(_agents(facts, runs, calls))
     return _nearest_name(agent, known)
 
@@ -55,32 +55,32 @@ ItemT = TypeVar("ItemT")
 
 
 class Group(NamedTuple, Generic[ItemT]):
-    """All that a key may speak of for one agent, in order."""
+    """All items that a key may select for one agent, in order."""
 
     agent: str
     items: Sequence[ItemT]
     run: int | None = None
-    """The place of the run, where only its calls are meant."""
+    """The index of the run, if only its calls are meant; else None."""
     noun: str = _MODEL_CALL
 
     def name(self, item: ItemT) -> str:
-        """Return the key by which a claim would name one of them: ``billing[1]``."""
+        """Return the key by which a claim would name an item: ``billing[1]``."""
         place = next(at for at, position in enumerate(self.items) if position is item)
         return f"{self.agent}{self.within}[{place}]"
 
     @property
     def within(self) -> str:
-        """``[run 1]`` where only the calls of one run are meant."""
+        """Return ``[run 1]`` if only the calls of one run are meant."""
         return "" if self.run is None else f"[run {self.run}]"
 
 
 class Looked(NamedTuple, Generic[ItemT]):
-    """One call or run that a claim is held against, and the part of the claim that is."""
+    """One call or run, with the part of a claim that concerns it."""
 
     item: ItemT
     matcher: Any
     is_denial: bool
-    """Whether only what the claim denies is held against it."""
+    """Whether only the denying part of the claim concerns it."""
 
 
 class Claim(NamedTuple, Generic[ItemT]):
@@ -89,7 +89,7 @@ class Claim(NamedTuple, Generic[ItemT]):
     key: str
     name: str
     source_matcher: Any
-    """The whole claim, of which an item may be held against what it denies only."""
+    """The whole claim, of which only the denying part may concern an item."""
     path: Path
     looked: Looked[ItemT]
     group: Group[ItemT]
@@ -97,24 +97,24 @@ class Claim(NamedTuple, Generic[ItemT]):
 
     @property
     def matcher(self) -> Any:
-        """Return what is held against the item."""
+        """Return the part of the claim that concerns the item."""
         return self.looked.matcher
 
     @property
     def item(self) -> ItemT:
-        """Return the item that is looked at."""
+        """Return the item."""
         return self.looked.item
 
 
 class Check(NamedTuple, Generic[ItemT]):
-    """How claims are held against calls, or runs."""
+    """The functions that check claims on calls, or on runs."""
 
     polarity: Callable[[str, Any], Polarity]
-    """What a claim of a name says: that something is there, that something is not, or both."""
+    """Returns the polarity of a claim with a name."""
     holds: Callable[[Claim[ItemT], Writer], bool]
     findings: Callable[[Claim[ItemT], Writer], Iterable[Finding]]
     distance: Callable[[Claim[ItemT], Writer], float]
-    """How far an item is from a claim; 0 where it holds."""
+    """Returns the distance of an item from a claim; 0 if it holds."""
 
 
 def check_chosen(
@@ -126,7 +126,7 @@ def check_chosen(
     scope: Scope,
     writer: Writer,
 ) -> Iterator[Finding]:
-    """Yield what does not hold of the calls, or runs, that a key chooses; or why it has none."""
+    """Yield the failing claims on the selected calls, or runs; or why a key selects none."""
     selector = selected(key)
     if isinstance(groups, str):
         agent = "" if selector.agent == ALL_AGENTS else selector.agent
@@ -149,7 +149,7 @@ def _claims(
     check: Check[ItemT],
     scope: Scope,
 ) -> Iterator[Claim[ItemT]]:
-    """Yield what is held against what, item by item."""
+    """Yield the claims, item by item."""
     by_item: dict[int, list[Claim[ItemT]]] = {id(item): [] for item in group.items}
     for name, matcher in claims:
         for looked in looked_at(selected(key), check.polarity(name, matcher), matcher, group):
@@ -168,7 +168,7 @@ def _check_some(
     scope: Scope,
     writer: Writer,
 ) -> Iterator[Finding]:
-    """Yield the finding that no item holds all claims; of the item that comes nearest."""
+    """Yield a finding about the nearest item if no item satisfies all claims."""
     nearest: tuple[float, list[Claim[ItemT]]] | None = None
     for item in group.items:
         required = [
@@ -192,7 +192,7 @@ def _check_some(
 def looked_at(
     selector: Selector, polarity: Polarity, matcher: Any, group: Group[ItemT]
 ) -> Iterator[Looked[ItemT]]:
-    """Yield what a claim is held against; not for ``[any]``, where one of them is enough."""
+    """Yield the items that a claim concerns; not for ``[any]``, where one of them is enough."""
     items = group.items
     if selector.place is not None:
         yield Looked(items[selector.place], matcher, False)
@@ -213,9 +213,9 @@ def which_words(
     scope: Scope,
     holds: Callable[[ItemT], bool],
 ) -> Iterator[str]:
-    """Yield a line that says which of several were looked at, where the key does not.
+    """Yield a line that says which of several items the claim concerns, if the key does not.
 
-    ``holds`` says whether what was looked at here holds of another one too.
+    ``holds`` returns whether the claim holds for another item, too.
     """
     count = len(group.items)
     if count < 2 or selector.which:
@@ -232,7 +232,7 @@ def which_words(
 
 
 def first_of_each(findings: Iterable[Finding], selector: Selector) -> Iterator[Finding]:
-    """Yield one finding for each claim that is of several calls by its kind, else all."""
+    """Yield one finding for each claim that concerns several calls by its kind, else all."""
     paths_seen: set[Path] = set()
     for finding in findings:
         if not selector.which and finding.path in paths_seen:
@@ -246,7 +246,7 @@ def _in(group: Group[Any], scope: Scope) -> str:
 
 
 def calls_of_run(scope: Scope, agent: str, run: int) -> Group[CallView] | str:
-    """Return the model calls of an agent's run at a place, or why there are none."""
+    """Return the model calls of an agent's run at an index, or why there are none."""
     calls = scope.calls.get(agent, ())
     runs = run_ids(agent, scope.runs, calls)
     if not -len(runs) <= run < len(runs):

@@ -1,4 +1,4 @@
-"""A claim against a value: the finding that says what differs, and nothing else."""
+"""Comparison of a claim with a value: the finding shows the differences, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ DIFFERENCES_MAX: Final = 12
 NAMES_MAX: Final = 12
 LINES_MAX: Final = 8
 _CUT: Final = "\n…"
-"""How an excerpt ends that leaves out lines."""
+"""The end of a shortened excerpt."""
 
 
 class Matchers:
-    """Matchers compiled once, however many turns claim the same."""
+    """A cache of compiled matchers: many turns claim the same."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Matcher] = {}
 
     def of(self, matcher: Any) -> tuple[bytes, Matcher]:
-        """Return a matcher compiled, with the key it is known by."""
+        """Return a compiled matcher, with its cache key."""
         key = msgspec.json.encode(matcher, enc_hook=_plain_number)
         compiled = self._known.get(key)
         if compiled is None:
@@ -39,24 +39,26 @@ class Matchers:
 
 
 def _plain_number(value: Any) -> Any:
-    """Encode numbers that keep their source text: two texts of one number may claim different."""
+    """Encode numbers that keep their source text.
+
+    Two texts of one number may claim different values.
+    """
     return {"source": getattr(value, "source", str(value))}
 
 
 class Writer:
-    """Writes findings: knows the scenario's document, so that each says file and line.
+    """The writer of findings: it knows the scenario's document, for file and line.
 
-    It keeps what claims share: matchers, and what was looked for already.
+    It also keeps state that claims share: compiled matchers, and results of searches.
     """
 
     def __init__(self, document: Document, is_code: bool = False) -> None:
-        """``is_code`` says whether it is code that the findings speak of: what is to be done then
-        is done there."""
+        """``is_code``: the findings concern code, so that their advice does, too."""
         self._document, self.is_code = document, is_code
         self.matchers = Matchers()
         self.search = Search()
         self.passed_over: list[Finding] = []
-        """Claims that were not looked at, since the file declares what they need unseen."""
+        """Claims that were skipped, because a file declares what they need as unseen."""
 
     def compare(
         self,
@@ -74,9 +76,9 @@ class Writer:
     ) -> list[Finding]:
         """Return the finding that a value does not match; nothing if it does.
 
-        ``context`` is only read for a finding, so it may be a generator that costs something.
-        ``several`` says that the claim is also held against other values, for who would accept
-        the one that was found.
+        ``context`` is only read for a finding, so it may be an expensive generator. ``several``
+        says that the claim concerns other values, too; the advice then does not propose the actual
+        value.
         """
         misses = self.misses(matcher, value)
         if not misses:
@@ -96,11 +98,11 @@ class Writer:
         ]
 
     def holds(self, matcher: Any, value: Any) -> bool:
-        """Report whether a whole claim holds of a value."""
+        """Return whether a whole claim holds for a value."""
         return self.matchers.of(matcher)[1].holds(or_nothing(value))
 
     def misses(self, matcher: Any, value: Any) -> Sequence[Mismatch]:
-        """Return where a value differs from a matcher; render nothing where it does not."""
+        """Return the mismatches of a value; if there are none, nothing is rendered."""
         _, compiled = self.matchers.of(matcher)
         value = or_nothing(value)
         return () if compiled.holds(value) else compiled.mismatches(value)
@@ -119,7 +121,7 @@ class Writer:
         at: Path = (),
         breaks: bool = False,
     ) -> Finding:
-        """Return a finding at a claim; ``at`` leads further, to what inside it does not hold."""
+        """Return a finding at a claim; ``at`` is the path of the failing part inside it."""
         which = self._document.repetition(path)
         what = f"{what}, {which}" if which else what
         return Finding(
@@ -136,7 +138,7 @@ class Writer:
         return self._document.excerpt(path)
 
     def _around(self, path: Path, at: Path) -> str:
-        """The whole claim; of one too long to show, the largest part around what does not hold."""
+        """Return the whole claim, or the largest short enough part around the failing one."""
         excerpt = ""
         for size in range(len(at) + 1):
             excerpt = self._document.excerpt((*path, *at[:size]))
@@ -146,7 +148,7 @@ class Writer:
 
 
 def differences(misses: Sequence[Mismatch]) -> list[Difference]:
-    """Return the first differences, and how many more there are."""
+    """Return the first differences, and the number of further ones."""
     lines = [
         Difference(path_text(miss.path) if miss.path else "", miss.expected, miss.actual, miss.note)
         for miss in misses[:DIFFERENCES_MAX]
@@ -158,14 +160,14 @@ def differences(misses: Sequence[Mismatch]) -> list[Difference]:
 
 
 def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """Return names with commas, or ``none``; of many the first."""
+    """Return names with commas, or ``none``; the first ones of many."""
     if len(names) <= NAMES_MAX:
         return ", ".join(names) or "none"
     return f"{', '.join(list(names)[:NAMES_MAX])}, … ({len(names)} in all)"
 
 
 def no_place(index: int, count: int) -> str:
-    """Report that of so many there is none at a place, and how places are counted."""
+    """Return the text that an index does not exist, and how indices are counted."""
     places_text = (
         f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
     )
@@ -175,7 +177,7 @@ def no_place(index: int, count: int) -> str:
 def listing(
     title: str, items: Sequence[T], line_of: Callable[[T], str], otherwise: str
 ) -> Iterator[str]:
-    """Yield a title and the line of each item below it; ``otherwise`` where there is none."""
+    """Yield a title and a line for each item below it; ``otherwise`` if there are none."""
     if items:
         yield from first_lines(title, [line_of(item) for item in items])
     else:
@@ -183,7 +185,7 @@ def listing(
 
 
 def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yield a title and lines with their places below it; of many the first and the last."""
+    """Yield a title and numbered lines below it; of many the first and the last."""
     yield title
     size = len(lines)
     head = size if size <= LINES_MAX else LINES_MAX - 2

@@ -1,7 +1,7 @@
-"""Lints that hold a run against another of the same scenario: without its restarts, or one session.
+"""Lints that compare two runs of a scenario: without its restarts, or with one session only.
 
-STA-06 (langgraph#6792, agent-framework#3226) and STA-08 (agno#3937). Whoever runs scenarios makes
-the other run; these functions only compare.
+STA-06 (langgraph#6792, agent-framework#3226) and STA-08 (agno#3937). The session makes the other
+run; these functions only compare.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def resumed_differs(view: View, unbroken: View, restarts: Sequence[int]) -> list
 
 
 def session_differs(view: View, alone: View, session: str) -> list[Hit]:
-    """STA-08: a session among others is as if it were alone."""
+    """STA-08: a session among others has the same results as alone."""
     turns, its = (
         [turn for turn in turns_view.turns if turn.session == session]
         for turns_view in (view, alone)
@@ -55,9 +55,9 @@ def session_differs(view: View, alone: View, session: str) -> list[Hit]:
 
 
 def reached_by_others(view: View) -> set[str]:
-    """Return the sessions that share with another on purpose what that one wrote.
+    """Return the sessions that share channels with another one on purpose.
 
-    What is given (before any turn) is given to a session alone as well.
+    Given values (before any turn) do not count, because a session alone gets them as well.
     """
     projects = {
         event.session: event.project for event in view.events if isinstance(event, e.SessionStarted)

@@ -1,4 +1,4 @@
-"""Claims on contexts: what one model call received, section by section, and what was left out."""
+"""Claims on contexts: the messages of one model call, by section, and the items left out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from simkit.trace.views import CallView, View
 
 
 def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Yield what does not hold of the contexts that a scope's claims speak of."""
+    """Yield the failing claims on contexts of a scope."""
     for key, claims in scope.expect.context.items():
         path = (*scope.path, "context", key)
         selector = selected(key)
@@ -73,7 +73,7 @@ def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
-    """Yield the calls of which a claim on the first one would not hold, with the claim."""
+    """Yield the calls for which a claim on the first one would fail, with the claim."""
     for key, claims in scope.expect.context.items():
         selector = selected(key)
         groups = groups_of_calls(scope, selector)
@@ -92,7 +92,7 @@ def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
 
 
 def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] | str:
-    """Return the model calls that a key speaks of, by agent; or why there are none."""
+    """Return the model calls that a key selects, by agent; or why there are none."""
     if selector.agent != ALL_AGENTS:
         group = _group(scope, selector.agent, selector)
         return group if isinstance(group, str) else [group]
@@ -142,17 +142,17 @@ def _why_no_call(scope: Scope, agent: str) -> str:
 
 
 def _title(claim: Claim[CallView]) -> str:
-    """Name the claim as findings do."""
+    """Return the claim's name in findings."""
     return f"context.{claim.key}.{claim.name}"
 
 
 def _fields(claim: Claim[CallView]) -> dict[str, Any]:
-    """Return where a finding is."""
+    """Return the place fields of a finding."""
     return {"turn": claim.item.turn, "agent": claim.item.agent, "call": claim.item.index}
 
 
 def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
-    """Yield a line that says which of several calls were looked at."""
+    """Yield a line that says which of several calls the claim concerns."""
 
     polarity = claimed_polarity(claim.name, claim.source_matcher)
     matcher = claim.looked.matcher if claim.looked.is_denial else claim.source_matcher
@@ -166,7 +166,7 @@ def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
 
 
 def _holds(claim: Claim[CallView], writer: Writer) -> bool:
-    """Return whether a claim holds, and nothing else."""
+    """Return whether a claim holds."""
     if claim.name in ("includes", "excludes"):
         affirms = claim.name == "includes"
         pairs = (writer.matchers.of(matcher) for matcher in claim.matcher)
@@ -175,7 +175,7 @@ def _holds(claim: Claim[CallView], writer: Writer) -> bool:
 
 
 def _distance(claim: Claim[CallView], writer: Writer) -> float:
-    """Return how far a context is from a claim; 0 where it holds."""
+    """Return the distance of a context from a claim; 0 if it holds."""
     if claim.name in ("includes", "excludes"):
         affirms = claim.name == "includes"
         pairs = [writer.matchers.of(candidate) for candidate in claim.matcher]
@@ -208,11 +208,11 @@ def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
 
 
 _SENT_WITH_MESSAGES: Final = ("tools", "handoffs", "settings")
-"""What a request itself says, whatever of its messages the provider keeps."""
+"""Claims on parts of a request that are complete even if the provider keeps earlier messages."""
 
 
 def _check_half(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
-    """Yield what is known of a context of which the provider keeps a part."""
+    """Yield the failing claims on a context of which the provider keeps a part."""
     if claim.name in ("includes", "excludes"):
         check = _check_includes if claim.name == "includes" else _check_excludes
         findings = [*check(claim, writer)]
@@ -255,7 +255,7 @@ def _value(claim: Claim[CallView]) -> Any:
     if name == "tokens":
         return context.tokens
     if name == "share":
-        # Who has nothing in a context, or a section that made nothing, has none of its tokens.
+        # An agent or section without messages has the share 0.
         names = dict.fromkeys(("user", *claim.scope.pipeline.agents), NoShare(0.0))
         values = {**names, **shares(context)}
         for _, key in keys_in(claim.source_matcher, ()):
@@ -263,7 +263,7 @@ def _value(claim: Claim[CallView]) -> Any:
         return values
     if name == "settings":
         return context.settings or {}
-    # A section that made no message is an empty list, and absent.
+    # A section without messages is an empty list, and absent.
     return context.section(name) or UNMADE
 
 
@@ -280,7 +280,7 @@ def _compared(claim: Claim[CallView], value: Any, writer: Writer) -> list[Findin
 
 
 def _several_values(claim: Claim[CallView], value: Any) -> bool:
-    """Return whether calls that the claim is also held against found something else."""
+    """Return whether the claim has other actual values in other calls."""
     selector = selected(claim.key)
     if selector.agent == ALL_AGENTS or selector.which in (EVERY, SOME):
         return True
@@ -290,7 +290,7 @@ def _several_values(claim: Claim[CallView], value: Any) -> bool:
 
 
 def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[str]:
-    """Lines that say why a claim on a context does not hold."""
+    """Yield lines that explain why a claim on a context fails."""
     context, name = claim.item.context, claim.name
     is_section = name not in CONTEXT_CLAIMS
     if is_section and not len(value):
@@ -368,7 +368,7 @@ def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]
 
 
 def _shower(section: str) -> str:
-    """Name what shows a message; contexts of code have no sections unless they are told."""
+    """Return who shows a message; contexts of code have no sections unless a file assigns them."""
     return f"section {section}" if section else "the context"
 
 
@@ -389,10 +389,10 @@ _CALLS: Final[Check[CallView]] = Check(claimed_polarity, _holds, _check, _distan
 def claims_unheld_elsewhere(
     scenario: Scenario, document: Document, view: View
 ) -> dict[str, list[str]]:
-    """Return model call to the claims that were held against the first call, and not it.
+    """Return model call to the claims that concern the first call, and would fail for it.
 
-    They are those that would not hold of it. A report shows them beside its context, so that
-    nobody takes a claim on the first call for one on all.
+    A report shows them beside its context, so that nobody takes a claim on the first call for one
+    on all.
     """
     writer = Writer(document)
     unheld: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""How a run ended, where nobody claims it: errors, and turns that were never said."""
+"""Ends of a run that no claim mentions: errors, and turns that did not run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from simkit.trace import events as e
 from simkit.trace.views import View
 
 UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "ScriptMisfit"))
-"""Errors that say what the scenario or a served program lacks; nobody means to claim them."""
+"""Errors about the scenario or a served program itself; nobody means to claim them."""
 
 
 def check_endings(
     scenario: Scenario, view: View, hits: Sorted, writer: Writer
 ) -> Iterator[Finding]:
-    """Yield errors that nobody claims, and the turns that did not run if nothing else tells."""
+    """Yield errors that nobody claims, and turns that did not run if nothing else explains them."""
     left = turns_left(scenario, view)
     last = len(view.turns)
     tells = any(ended_by(hit, view) for hit in hits.failing)
@@ -41,7 +41,7 @@ def check_endings(
         )
     if view.error is not None and (not last or view.turns[-1].error is None):
         lint = ERRORS.get(view.error.type, "")
-        # What kept a turn from beginning is told at that turn, which the trace does not have.
+        # An error that kept a turn from beginning belongs to that turn, which is not in the trace.
         is_expected = (lint, last) in hits.expected_hits or (lint, last + 1) in hits.expected_hits
         is_claimed = scenario.expect.has("error")
         tells = tells or is_claimed or not is_expected
@@ -53,7 +53,7 @@ def check_endings(
 
 
 def turns_left(scenario: Scenario, view: View) -> str:
-    """Describe which turns did not run; empty if all did."""
+    """Return which turns did not run; empty if all did."""
     first, last = len(view.turns) + 1, len(scenario.turns)
     if first > last:
         return ""
@@ -61,12 +61,12 @@ def turns_left(scenario: Scenario, view: View) -> str:
 
 
 def ended_by(hit: Hit, view: View) -> bool:
-    """Return whether a lint tells of the error that the last turn, or the run, ended with."""
+    """Return whether a lint reports the error that ended the last turn, or the run."""
     error = view.error
     return (
         error is not None
         and ERRORS.get(error.type) == hit.id
-        and hit.turn - len(view.turns) in (0, 1)  # Or it kept the next turn from its begin.
+        and hit.turn - len(view.turns) in (0, 1)  # Or it kept the next turn from beginning.
         and "lines" not in hit.data
     )
 
@@ -108,7 +108,7 @@ def _not_run(left: str, view: View, writer: Writer) -> Finding:
 
 
 def _other_turns(scenario: Scenario, view: View, writer: Writer) -> Iterator[Finding]:
-    """Return what only a stored trace can show: it is cut short, or of another scenario."""
+    """Yield findings of a stored trace only: it is cut short, or belongs to another scenario."""
     if view.turns and not view.turns[-1].finished:
         number = len(view.turns)
         yield writer.finding(

@@ -1,7 +1,7 @@
-"""Whether what a claim denies has a shape that the values it speaks of ever had.
+"""Feasibility of a denial: whether any value had the shape that the denial mentions.
 
-``reply: {$not: {$has: [x]}}`` proves nothing where no reply was a list, nor does a denial under
-``interrupt`` where nobody was asked anything. ``vacuous`` looks for texts and names.
+``reply: {$not: {$has: [x]}}`` proves nothing if no reply was a list, nor does a denial under
+``interrupt`` if no agent asked a question. ``vacuous`` searches for texts and names.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _MAPPINGS: Final = ("$exact", "$keys")
 _NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 _ALTERNATIVES: Final = ("$either", "$in")
 _OF_VALUE: Final = ("$not", "$all", "$either", "$exact")
-"""Operators whose operands are held against the value itself."""
+"""Operators whose operands are matched with the value itself."""
 _LEADING: Final = (*_LISTS, *_OF_VALUE)
 _SAY_NOTHING: Final = ("$any", "$absent", "$not", "$ne", "$schema")
-"""Operators that hold of values of any shape."""
+"""Operators that hold for values of any shape."""
 _OF_LEFT_OUT: Final = (
     "section",
     "channel",
@@ -40,20 +40,20 @@ _OF_LEFT_OUT: Final = (
     "text",
     "agent",
 )
-"""What an entry of `left_out` may have beside the fields of the item itself."""
+"""Fields of an entry of `left_out` beside those of the item."""
 _OF_ABSENT: Final = ("$absent", "$not", "$ne", "$either", "$all")
-"""Operators that may hold where nothing is there."""
+"""Operators that may hold for an absent value."""
 
 
 class Candidates:
-    """The values of a trace that claims speak of, by claim; each kind is collected once."""
+    """The values of a trace by claim; each kind is collected once."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._known: dict[tuple[str, ...], list[Any]] = {}
 
     def could_be(self, matcher: Any, path: Path, turn: int) -> bool:
-        """Return whether a value at a claim's place ever had the shape that a matcher asks for.
+        """Return whether a value at a claim's place ever had the shape of a matcher.
 
         ``path`` leads from `expect` to the matcher, through operators too.
         """
@@ -66,7 +66,7 @@ class Candidates:
         for place, step in enumerate(inside):
             before = inside[place - 1] if place else ""
             if isinstance(step, int):
-                # Below a list's operators the elements are there already.
+                # Below a list's operators the values are elements already.
                 if before not in _LISTS and before not in _OF_VALUE:
                     values = _elements(values)
             elif step in _LISTS:
@@ -75,7 +75,7 @@ class Candidates:
                 values = _at(step, values)
         values = list(values)
         if not values and any(isinstance(step, int) or step in _LISTS for step in inside):
-            return True  # No list had elements, so nobody knows what they would be.
+            return True  # No list had elements, so that their shape is unknown.
         candidates = (value for value in values if value is not ABSENT)
         return any(_has_shape(matcher, value) for value in candidates) or _says_nothing(matcher)
 
@@ -95,7 +95,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _elements(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield what stands in those of some values that are lists."""
+    """Yield the elements of the lists among some values."""
     for value in values:
         read = _read(value)
         if is_array(read):
@@ -103,21 +103,21 @@ def _elements(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _at(key: str, values: Iterable[Any]) -> Iterator[Any]:
-    """Yield what stands under a key; nothing is known of what a message has there."""
+    """Yield the values under a key; of messages nothing is known here."""
     get = getter(key.removeprefix("$") if key.startswith("$$") else key)
     for value in values:
         yield _UNKNOWN if value is _UNKNOWN or _is_spoken(value) else get(_read(value))
 
 
 def _is_spoken(value: Any) -> bool:
-    """Return whether it is a message or a call, whose keys are checked before anything runs."""
+    """Return whether it is a message or a call, whose keys are checked before the run."""
     return isinstance(value, (Message, Dropped, ToolCall)) or (
         isinstance(value, Mapping) and "role" in value and "content" in value
     )
 
 
 def _split(path: Path) -> tuple[tuple[str, ...] | None, Path]:
-    """Return which values a claim speaks of, and where in them."""
+    """Return the kind of values that a claim concerns, and the path in them."""
     head = str(path[0])
     if head in ("runs", "context"):
         key = (head, str(path[2]))
@@ -186,11 +186,11 @@ def _read(value: Any) -> Any:
 
 
 _UNKNOWN: Final = object()
-"""A value of which nobody says what it is: it may match."""
+"""A value of unknown shape: it may match."""
 
 
 def _says_nothing(matcher: Any) -> bool:
-    """Return whether a matcher asks for no shape, as ``{$any: true}`` and null do."""
+    """Return whether a matcher requires no shape, as ``{$any: true}`` and null."""
     if isinstance(matcher, Mapping):
         return all(key in _SAY_NOTHING for key in matcher)
     return matcher is None
@@ -233,7 +233,7 @@ def _fits(key: str, operand: Any, value: Any, read: Any) -> bool:
 
 
 def _have_shapes(expected: Iterable[Any], elements: Sequence[Any]) -> bool:
-    """Return whether for each matcher some element has the shape that it asks for."""
+    """Return whether, for each matcher, some element has its shape."""
     return all(any(_has_shape(shape, element) for element in elements) for shape in expected)
 
 
@@ -245,7 +245,7 @@ def _has_shape_at(key: str, operand: Any, read: Mapping[str, Any]) -> bool:
 
 
 def _asks(matcher: Any) -> bool:
-    """Return whether a matcher holds of nothing that is absent."""
+    """Return whether a matcher fails for an absent value."""
     if isinstance(matcher, Mapping):
         return not any(key in _OF_ABSENT for key in matcher)
     return True

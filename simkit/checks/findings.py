@@ -12,13 +12,13 @@ from simkit.language.yaml import near
 from simkit.spec.lint_catalogue import LINTS
 
 CLAIM: Final = "claim"
-"""The id of findings that are no lint."""
+"""The id of findings of claims."""
 
 
 class Difference(
     msgspec.Struct, frozen=True, gc=False, rename={"expected": "wanted", "actual": "found"}
 ):
-    """One place where the actual value is not the expected one (`wanted` and `found` in JSON)."""
+    """One difference of an actual from an expected value (`wanted` and `found` in JSON)."""
 
     at: str
     """The path below the claim; empty for the claim itself."""
@@ -28,42 +28,42 @@ class Difference(
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
-    """One claim that does not hold, or one lint."""
+    """One claim that fails, or one hit of a lint."""
 
     id: str
     """``claim``, or the lint's id."""
     severity: Literal["E", "W"]
     what: str
-    """The headline: which claim, of whom, in which turn."""
+    """The headline: the claim, the agent, the turn."""
     where: str
     """``file:line:column`` of the claim, or of the turn."""
     path: tuple[str | int, ...] = ()
     """The claim's place in the scenario's document."""
     turn: int = 0
-    """Counted from 1; 0 where it is about the whole run."""
+    """The turn, counted from 1; 0 for the whole run."""
     agent: str = ""
     call: int | None = None
-    """The agent's model call in the turn, from 0."""
+    """The index of the agent's model call in the turn; None if it concerns no call."""
     differences: tuple[Difference, ...] = ()
-    """Only what differs."""
+    """The differences only."""
     context: tuple[str, ...] = ()
-    """Lines that explain: provenance, what was dropped and by which filter, what was near."""
+    """Lines that explain it: provenance, dropped messages with their filters, near misses."""
     excerpt: str = ""
     """The scenario's own lines."""
     fix: str = ""
     breaks: bool = False
-    """The scenario itself is at fault: exit 2, not 1."""
+    """Whether the scenario itself is wrong: exit 2, not 1."""
     follows: str = ""
-    """The place and headline of the finding that kept this claim from being reached."""
+    """The place and headline of the finding that caused this one; empty if none did."""
 
     @property
     def place_and_what(self) -> str:
-        """What those that follow from it name it by."""
+        """Return the text by which its consequences name it."""
         return f"{self.where}: {self.what}"
 
 
 class FindingList(tuple[Finding, ...]):
-    """Findings, of which one may ask by a lint's id whether it is among them."""
+    """A tuple of findings; ``in`` and ``count`` also take a lint's id."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class FindingList(tuple[Finding, ...]):
         return self.count(item) > 0
 
     def count(self, item: object) -> int:
-        """Return how many there are of a lint, or how often there is this finding."""
+        """Return the number of findings of a lint, or of equal findings."""
         if not isinstance(item, str):
             return super().count(item)
         if item not in (CLAIM, *LINTS):
@@ -82,25 +82,25 @@ class FindingList(tuple[Finding, ...]):
 
 
 class Hit(msgspec.Struct, frozen=True, gc=False):
-    """What a lint saw, before the scenario says whether that was meant."""
+    """One hit of a lint, before the scenario's waivers and claims."""
 
     id: str
     what: str
-    """One sentence: who, what, where."""
+    """One sentence: agent, problem, place."""
     turn: int
     agent: str = ""
     call: int | None = None
     severity: Literal["E", "W"] | None = None
-    """Where it differs from the catalogue's."""
+    """The severity if it differs from the catalogue's; else None."""
     data: Mapping[str, JsonValue] = {}
-    """More that a claim under ``findings`` may name."""
+    """Further fields for claims under ``findings``."""
     path: tuple[str | int, ...] = ()
-    """The place in the scenario that it speaks of, if there is one."""
+    """The place in the scenario that it concerns; empty if there is none."""
     breaks: bool = False
-    """The scenario itself is at fault: exit 2, not 1."""
+    """Whether the scenario itself is wrong: exit 2, not 1."""
 
     def fields(self) -> dict[str, JsonValue]:
-        """Return what a claim under ``findings`` sees."""
+        """Return the fields for claims under ``findings``."""
         return {
             "id": self.id,
             "turn": self.turn,

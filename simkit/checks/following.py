@@ -1,8 +1,8 @@
-"""Findings that follow from another one: one cause gives one finding.
+"""Causes: findings that follow from another one name it, so that one cause gives one finding.
 
-An agent that did not run is found again by every claim on its contexts and runs, by its reply
-lines, by the handoff to it and by the reply that another one gave in its place. Each of these
-findings names the one that says why. Where nothing says why, a finding stands for itself.
+An agent that did not run is noticed by every claim on its contexts and runs, by its reply lines, by
+the handoff to it and by the reply of another agent in its place. Each of these findings names the
+one that explains it. A finding without a cause stands for itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEFT_OVER: Final = "RUN-01"
 
 
 def with_causes(findings: Sequence[Finding], scopes: Sequence[Scope], view: View) -> list[Finding]:
-    """Return the findings; those that follow from another one name its place and headline."""
+    """Return the findings; those with a cause name its place and headline."""
     causes = _Causes(findings, scopes, view)
     return [
         finding if cause is finding else replace(finding, follows=cause.place_and_what)
@@ -34,7 +34,7 @@ def with_causes(findings: Sequence[Finding], scopes: Sequence[Scope], view: View
 
 
 class _Causes:
-    """What may explain other findings, by turn."""
+    """Findings that may explain others, by turn."""
 
     def __init__(self, findings: Sequence[Finding], scopes: Sequence[Scope], view: View) -> None:
         self._view = view
@@ -49,7 +49,7 @@ class _Causes:
         self._ran[0] = set().union(*self._ran.values())
 
     def root_of(self, finding: Finding) -> Finding:
-        """Return what explains a finding and is explained by nothing else."""
+        """Return the last cause in the chain of causes of a finding."""
         visited: list[Finding] = []
         cause: Finding | None = finding
         while cause is not None and all(cause is not earlier for earlier in visited):
@@ -80,7 +80,7 @@ class _Causes:
         return None
 
     def _ends(self, scope: Scope) -> list[Finding]:
-        """Return what says that a turn, or the run, ended with an error."""
+        """Return the findings that a turn, or the run, ended with an error."""
         if scope.error is None:
             return []
         turn = scope.turn or len(self._view.turns)
@@ -95,14 +95,14 @@ class _Causes:
         ]
 
     def _cause_of_lines(self, finding: Finding) -> Finding | None:
-        """Return why nobody asked for an agent's reply lines: the claim on who runs."""
+        """Return why no call used an agent's reply lines: the failing claim on `agents`."""
         ran = self._ran.get(finding.turn)
         if finding.id != _LEFT_OVER or not finding.agent or not ran or finding.agent in ran:
             return None
         return next(self._expected(finding.agent, finding.turn), None)
 
     def _missing(self, finding: Finding, claim: str, scope: Scope) -> set[str]:
-        """Return the agents that did not run, if that alone keeps a claim from holding."""
+        """Return the agents that did not run, if that alone makes a claim fail."""
         ran = self._ran.get(scope.turn, set())
         expected = {
             name for name_ in self._by_turn.get(scope.turn, ()) for name in self._expects(name_)
@@ -126,7 +126,7 @@ class _Causes:
         return {name for name in names if name and name not in ran}
 
     def _why_not(self, missing: set[str], finding: Finding) -> Iterator[Finding]:
-        """Yield what kept agents from running, the nearest reason first."""
+        """Yield the causes why agents did not run, the nearest first."""
         turns = [finding.turn] if finding.turn else [0, *(turn for turn in self._by_turn if turn)]
         for turn in turns:
             for agent in sorted(missing):
@@ -139,7 +139,7 @@ class _Causes:
                 yield other
 
     def _handed_to(self, finding: Finding) -> set[str]:
-        """Return the agents that a claim on handoffs names, if it only lacks some."""
+        """Return the targets in a claim on handoffs, if the claim only misses some."""
         scope = self._scope_of(finding)
         if scope is None or finding.id != CLAIM or not _lacks(finding):
             return set()
@@ -147,13 +147,13 @@ class _Causes:
         return {*_named(scope.expect.handoffs, "to")} if is_of_handoffs else set()
 
     def _expected(self, agent: str, turn: int) -> Iterator[Finding]:
-        """Yield the claim on who runs in a turn, if it names an agent that did not."""
+        """Yield the claim on `agents` of a turn, if it names an agent that did not run."""
         for claim in self._by_turn.get(turn, ()):
             if agent in self._expects(claim):
                 yield claim
 
     def _expects(self, finding: Finding) -> set[str]:
-        """Return the agents that a failing claim on who runs names and that did not run."""
+        """Return the agents in a failing claim on `agents` that did not run."""
         scope = self._scope_of(finding)
         if finding.id != CLAIM or scope is None:
             return set()
@@ -163,7 +163,7 @@ class _Causes:
 
 
 def _is_cut_off(finding: Finding, claim: str, scope: Scope) -> bool:
-    """Return whether a claim could still have held, had its turn gone on."""
+    """Return whether a claim could have held if its turn had continued."""
     check = _CUT_OFF.get(claim)
     return check is not None and check(finding, scope)
 
@@ -179,7 +179,7 @@ def _lacks(finding: Finding, _: Scope | None = None) -> bool:
 
 
 def _is_without_call(finding: Finding, scope: Scope) -> bool:
-    """Return whether the call or run that a key names is not there."""
+    """Return whether the call or run that a key selects does not exist."""
     return len(finding.path) == len(scope.path) + 2
 
 
@@ -202,24 +202,24 @@ _CUT_OFF: Final[Mapping[str, Callable[[Finding, Scope], bool]]] = {
     "state": lambda _finding, _scope: True,
     "findings": lambda _finding, _scope: True,
 }
-"""By the claim, whether an error that ended the turn explains it."""
+"""Claim to whether an error that ended the turn explains its finding."""
 
 
 def _author(scope: Scope) -> str:
-    """Return the agent that gave the reply."""
+    """Return the agent that wrote the reply."""
     finished = [run for run in scope.runs if run.finished and run.output is not None]
     return max(finished, key=lambda run: run.finished_at).agent if finished else ""
 
 
 def _is_unwritten(finding: Finding, scope: Scope) -> bool:
-    """Return whether nobody wrote, in scope, the channels of a claim on the state that differ."""
+    """Return whether no run in scope wrote the differing channels of a claim on the state."""
     keys = {head_of(difference.at) for difference in finding.differences if difference.at}
     written_channels = {name for update in scope.updates if update.agent for name in update.update}
     return bool(keys) and not keys & written_channels
 
 
 def _named(matcher: Any, key: str) -> Iterator[str]:
-    """Yield the texts that a matcher holds under a key."""
+    """Yield the texts under a key of a matcher."""
     if isinstance(matcher, Mapping):
         for name, inner in matcher.items():
             if name == key and isinstance(inner, str):
@@ -232,7 +232,7 @@ def _named(matcher: Any, key: str) -> Iterator[str]:
 
 
 def _texts(matcher: Any) -> Iterator[str]:
-    """Yield the names in a claim on agents, but for those that it denies."""
+    """Yield the agents in a claim on `agents`, except denied ones."""
     if isinstance(matcher, str):
         yield matcher
     elif isinstance(matcher, Mapping):

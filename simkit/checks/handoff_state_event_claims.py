@@ -1,4 +1,4 @@
-"""Claims on what moves between agents and what stays: handoffs, state, events."""
+"""Claims on handoffs, state, logs and events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from simkit.language.paths import head_of
 from simkit.trace import events as e
 
 _ENDS: Final = ("outcome", "reason")
-"""What an element says of how its request ended; a reason has only what was rejected."""
+"""Fields of a handoff's outcome; only a rejected one has a reason."""
 
 
 def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Request to pass control, in order; those of a plain list are made where it does not say."""
+    """Check handoff requests in order; an element of a plain list means a made one by default."""
     handoffs = [handoff.fields() for handoff in scope.handoffs]
     title = f"handoffs requested {scope.words}:"
     otherwise = f"no handoff was requested {scope.words}"
@@ -34,10 +34,9 @@ def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _made_by_default(matcher: Any) -> Any:
-    """Return the claim in which what a plain list names without an end is made.
+    """Return the claim with ``made`` added to elements of a plain list without an outcome.
 
-    Inside of operators nothing is added: what is denied with an outcome that nobody wrote is
-    denied of less than it says.
+    Inside operators nothing is added, because it would weaken a denial.
     """
     if not isinstance(matcher, (list, tuple)):
         return matcher
@@ -53,7 +52,7 @@ def _is_named(matcher: Any) -> bool:
 
 
 def _says_end(matcher: Any) -> bool:
-    """Return whether a matcher of one handoff says, in an operator too, how its request ended."""
+    """Return whether a matcher of one handoff mentions its outcome, also inside an operator."""
     if isinstance(matcher, (list, tuple)):
         return any(_says_end(element) for element in matcher)
     return isinstance(matcher, Mapping) and any(
@@ -69,7 +68,7 @@ def _handoff_line(handoff: Mapping[str, Any]) -> str:
 
 
 def check_state(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The channels after the turn, or after the run."""
+    """Check the channels after the turn, or after the run."""
     misses = writer.misses(scope.expect.state, scope.state)
     if misses:
         yield from writer.compare(
@@ -83,7 +82,7 @@ def check_state(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
-    """Yield who wrote the channels that differ."""
+    """Yield the agents that wrote the differing channels."""
     keys = dict.fromkeys(str(miss.path[0]) for miss in misses if miss.path)
     channels = dict.fromkeys(_channel(key, scope) for key in keys)
     for channel in [name for name in channels if name][:LINES_MAX]:
@@ -105,7 +104,7 @@ def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
 
 
 def _channel(key: str, scope: Scope) -> str:
-    """The channel that a claim's key leads into."""
+    """Return the channel that a claim's key leads into."""
     if key in scope.state or key in scope.pipeline.channels:
         return key
     return head_of(key)
@@ -121,7 +120,7 @@ def _writer(update: e.StateUpdated) -> str:
 
 
 def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The log records of the code's own loggers, in order."""
+    """Check the log records of the code's own loggers, in order."""
     logs = [log_fields(event) for event in scope.events if isinstance(event, e.LogRecorded)]
     title, otherwise = f"log records {scope.words}:", f"nothing was logged {scope.words}"
     yield from writer.compare(
@@ -139,7 +138,7 @@ def _log_line(record: Mapping[str, Any]) -> str:
 
 
 def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Any fields of the events."""
+    """Check fields of the events."""
     events = [event_fields(event) for event in scope.events]
     yield from writer.compare(
         scope.expect.events,
@@ -152,7 +151,7 @@ def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _events_near(scope: Scope) -> Iterator[str]:
-    """Yield the events of the kinds that a claim names; where there are none, the kinds."""
+    """Yield the events of the claimed kinds; if there are none, the existing kinds."""
     kinds = set(_kinds_in(scope.expect.events))
     near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
     if not near:

@@ -1,4 +1,4 @@
-"""The judge: a scenario's claims and all lints, held against one trace."""
+"""Judge: check a scenario's claims and all lints on one trace."""
 
 from __future__ import annotations
 
@@ -57,22 +57,22 @@ CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
     "logs": check_logs,
     "events": check_events,
 }
-"""The checks by their claims; what explains others comes first."""
+"""Claim to its check; those that explain others come first."""
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What the judge says of one run."""
+    """The result of checking one run."""
 
     findings: tuple[Finding, ...]
-    """What fails the scenario."""
+    """Findings that fail the scenario."""
     warnings: tuple[Finding, ...]
-    """What is printed, but fails nothing."""
+    """Findings that are printed and fail nothing."""
     noted: tuple[Finding, ...]
-    """What lints saw and the scenario claims, or allows beside a claim."""
+    """Hits of lints that the scenario claims, or allows beside a claim."""
     lints_off: tuple[tuple[str, str], ...]
     """Lints that the scenario turns off, each with its reason."""
     passed_over: tuple[Finding, ...] = ()
-    """Claims that were not looked at: what they need is declared unseen."""
+    """Claims that were skipped, because what they need is declared as unseen."""
 
     def __post_init__(self) -> None:
         for name in ("findings", "warnings", "noted", "passed_over"):
@@ -80,12 +80,12 @@ class Judgement(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether every claim and lint held."""
+        """Return whether every claim and lint held."""
         return not self.findings
 
     @property
     def exit_code(self) -> int:
-        """0 all held, 1 findings, 2 the scenario itself is at fault."""
+        """Return 0 if all held, 1 for findings, 2 if the scenario itself is wrong."""
         if any(finding.breaks for finding in self.findings):
             return 2
         return 1 if self.findings else 0
@@ -94,9 +94,9 @@ class Judgement(msgspec.Struct, frozen=True):
 def judge(
     scenario: Scenario, document: Document, trace: Trace, find: Find, twins: Sequence[Hit] = ()
 ) -> Judgement:
-    """Return what does not hold; read only the trace.
+    """Return the findings; read only the trace.
 
-    ``twins`` is what the lints saw that compare runs.
+    ``twins`` are the hits of lints that compare runs.
     """
     try:
         view, hits = run_lints(trace.events, all_lints())
@@ -116,9 +116,9 @@ def judge_seen(
     find: Find,
     places: Collection[int] | None = None,
 ) -> Judgement:
-    """Return what does not hold of a trace that lints have looked at already.
+    """Return the findings of a trace for which the lints have run already.
 
-    ``places`` are the only turns, from 0, whose claims and hits are looked at; else it is all.
+    ``places`` are the only turns, by index, whose claims and hits count; None means all.
     """
     writer = Writer(document, view.pipeline.is_code)
     if places is None:
@@ -157,9 +157,9 @@ def judge_seen(
 
 
 def strictly(judgement: Judgement) -> Judgement:
-    """Return the judgement in which claims that prove nothing are findings.
+    """Return the judgement with claims that prove nothing as findings.
 
-    They are those that were not looked at, and those whose denial nothing could break (RUN-03).
+    They are skipped claims, and denials that nothing could break (RUN-03).
     """
     vacuous = [warning for warning in judgement.warnings if warning.id == _VACUOUS]
     unproven = [*judgement.passed_over, *vacuous]
@@ -174,13 +174,12 @@ def strictly(judgement: Judgement) -> Judgement:
 
 
 def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
-    """By turn, what ended it before what follows from that; the whole run comes last."""
+    """Return the order of findings: by turn, causes first, the whole run last."""
     return finding.turn == 0, finding.turn, not is_cause, finding.id != CLAIM
 
 
 def _scopes(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
-    """Return what claims there are on the turns at these places, as far as they ran, and on the
-    run."""
+    """Return the claims on the turns at these indices, as far as they ran, and on the run."""
     end = min(len(view.turns), len(scenario.turns))
     claimed = [(place, scenario.turns[place].expect) for place in places if place < end]
     scopes = [

@@ -1,4 +1,4 @@
-"""What lints saw, held against the scenario: claimed, turned off, allowed, or a finding."""
+"""Hits of lints and the scenario: each is claimed, turned off, allowed, or a finding."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ERRORS: Final[Mapping[str, str]] = {
     "ScriptMisfit": "RUN-01",
     "LimitExceeded": "FLW-01",
 }
-"""Errors that end a turn, and the lints that tell of the same fact."""
+"""Errors that end a turn, and the lints that report the same."""
 
 
 class Sorted:
-    """The hits of a run, sorted by what the scenario says of them."""
+    """The hits of a run, sorted by the scenario's claims and waivers."""
 
     def __init__(self) -> None:
         self.failing: list[Hit] = []
@@ -31,7 +31,7 @@ class Sorted:
 
 
 class HitsByTurn:
-    """Hits, and the scopes that speak of them, by turn: so all of this is linear in the turns."""
+    """Hits and scopes by turn, so that lookups are linear in the turns."""
 
     def __init__(self, hits: Sequence[Hit], scopes: Sequence[Scope]) -> None:
         self.all = hits
@@ -43,11 +43,11 @@ class HitsByTurn:
             self._scopes.setdefault(scope.turn, []).append(scope)
 
     def of(self, scope: Scope) -> Sequence[Hit]:
-        """Return the hits that a scope speaks of."""
+        """Return the hits in a scope."""
         return self._hits.get(scope.turn, ()) if scope.turn else self.all
 
     def scopes_of(self, hit: Hit) -> Sequence[Scope]:
-        """Return the scopes that speak of a hit: its turn's, and the whole run's."""
+        """Return the scopes of a hit: its turn's, and the whole run's."""
         whole = self._scopes.get(0, [])
         return [*self._scopes.get(hit.turn, ()), *whole] if hit.turn else whole
 
@@ -55,13 +55,13 @@ class HitsByTurn:
 def check_lint_claims(
     scopes: Sequence[Scope], hits: HitsByTurn, writer: Writer
 ) -> Iterator[Finding]:
-    """Yield the lints that a scope claims and that were not found there."""
+    """Yield the claimed lints that have no hit in a scope."""
     for scope in scopes:
         claims = list(scope.expect.findings or ())
         if not claims:
             continue
         scope_hits = hits.of(scope)
-        # Each claim takes a hit of its own: the matcher finds the largest pairing.
+        # Each claim needs its own hit: the matcher finds the largest pairing.
         for miss in writer.misses({"$has": claims}, [hit.fields() for hit in scope_hits]):
             place = miss.at[1]
             assert isinstance(place, int)
@@ -83,7 +83,7 @@ def _found_instead(scope_hits: Sequence[Hit], scope: Scope) -> str:
 
 
 def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: Writer) -> Sorted:
-    """Sort hits: where a scope claims findings, others may be found too and do not fail."""
+    """Sort hits: where a scope claims findings, further hits are allowed."""
     sorted = Sorted()
     for hit in hits.all:
         if is_waived(hit, off, writer):
@@ -110,14 +110,14 @@ def _claims(scope: Scope, hit: Hit, writer: Writer) -> bool:
 
 
 def _is_about_the_script(hit: Hit) -> bool:
-    """A script that does not fit its run is no finding about the pipeline that others excuse."""
+    """Return whether the script does not fit the run; claims on findings do not excuse that."""
     return hit.id in ("RUN-01", "RUN-03", "RUN-04")
 
 
 def _is_claimed_error(hit: Hit, scopes: Sequence[Scope]) -> bool:
-    """A limit or a missing reply that ended the turn is one fact with the error it raised.
+    """Return whether a claim on `error` covers a hit: both report one fact.
 
-    Lines that nobody asked for are another.
+    Unused reply lines are another fact.
     """
     if "lines" in hit.data:
         return False
@@ -130,12 +130,12 @@ def _is_claimed_error(hit: Hit, scopes: Sequence[Scope]) -> bool:
 
 
 def severity_of(hit: Hit) -> str:
-    """A hit's own severity, else its lint's."""
+    """Return a hit's own severity, else its lint's."""
     return hit.severity or LINTS[hit.id].severity
 
 
 def as_finding(hit: Hit, writer: Writer, more: Sequence[str] = ()) -> Finding:
-    """Return what a lint saw as a finding, at the turn it speaks of."""
+    """Return a hit as a finding, at its turn."""
     path: Path = hit.path or (("turns", hit.turn - 1) if hit.turn else ())
     entry = LINTS[hit.id]
     return Finding(

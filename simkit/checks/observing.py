@@ -1,4 +1,4 @@
-"""What a driver must see for a claim to mean something: a claim that it cannot see never passes."""
+"""Observability: a claim on something that the driver does not observe never passes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CLAIMS: Final[Mapping[str, str]] = {
     "logs": "logs",
 }
 CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
-"""Claims on contexts that speak of sections, beside those that are named after one."""
+"""Claims on contexts that need sections, beside those named after one."""
 _NEVER_NAMED: Final = ("dropped", "left_out", "share")
-"""What nobody can say of code's contexts by naming their sections."""
+"""Aspects of code's contexts that assigned sections do not provide."""
 STATE_OF_RUNS: Final = ("received", "update")
 EVENTS: Final[Mapping[str, str]] = {
     "AgentStarted": "runs",
@@ -53,7 +53,7 @@ _OTHERWISE: Final = "Remove the claim, or run a driver that sees them."
 
 
 def unobservable(scope: Scope, name: str) -> str:
-    """Return what a claim needs and the driver does not see; empty if it sees all."""
+    """Return the aspect that a claim needs and the driver does not observe; empty if none."""
     need = CLAIMS.get(name, "")
     if need and not scope.can_observe(need):
         return need
@@ -67,9 +67,9 @@ def unobservable(scope: Scope, name: str) -> str:
 
 
 def _has_unseen_tools(scope: Scope) -> bool:
-    """Return whether a tool was asked for and nothing tells whether, or with what result, it ran.
+    """Return whether a tool was requested and its execution, or its result, is unknown.
 
-    Without an adapter a tool's result is seen where a later request holds it, and else not at all.
+    Without an adapter a tool's result is only seen if a later request contains it.
     """
     facts = scope.pipeline
     if not facts.is_code or {"state", "filters"} & {*facts.observes}:
@@ -84,13 +84,13 @@ def _has_unseen_tools(scope: Scope) -> bool:
 
 
 def untold_of_run(scope: Scope, name: str, run: RunView) -> str:
-    """Return what is null because nobody saw what the code gave its agent; else empty."""
+    """Return the field that is null because nobody saw an agent's input; else empty."""
     need = {"input": "inputs", "goal": "goals"}.get(name, "")
     return need if need and getattr(run, name) is None and scope.pipeline.is_code else ""
 
 
 def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher: Any) -> str:
-    """The same for a claim under ``context``: without sections none of them can be told apart."""
+    """Return the same for a claim under ``context``, which may need sections."""
     agent = selector.agent
     if selector.run is not None and not scope.can_observe("runs"):
         return "runs"
@@ -104,7 +104,7 @@ def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher
 
 
 def unobservable_in_run(scope: Scope, name: str) -> str:
-    """The same for a claim under ``runs``."""
+    """Return the same for a claim under ``runs``."""
     for need in ("runs", "state") if name in STATE_OF_RUNS else ("runs",):
         if not scope.can_observe(need):
             return need
@@ -112,7 +112,7 @@ def unobservable_in_run(scope: Scope, name: str) -> str:
 
 
 def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
-    """Yield the claims that are written on a run, in the order of the format."""
+    """Yield the claims on a run, in the order of the format."""
     for name in type(run).model_fields:
         if name in run.model_fields_set:
             yield name, getattr(run, name)
@@ -121,7 +121,7 @@ def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
 def not_observable(
     scope: Scope, writer: Writer, path: Path, subject: str, need: str, agent: str = ""
 ) -> Iterator[Finding]:
-    """Yield the finding that a claim can neither hold nor fail; none where that was declared."""
+    """Yield the finding that a claim is not observable; none if that was declared."""
     if need in scope.pipeline.unseen:
         writer.passed_over.append(
             writer.finding(
@@ -144,13 +144,13 @@ def not_observable(
 
 
 def _why_unseen(scope: Scope, need: str) -> str:
-    """Return the author's reason; traces of older versions hold none."""
+    """Return the author's reason; traces of older versions contain none."""
     reason = " ".join(scope.pipeline.unseen_reasons.get(need, "").split())
     return f"{need}: {reason}" if reason else f"{need}: declared `unseen`"
 
 
 def _in_code(need: str, claim: str, agent: str) -> str:
-    """Describe how what code does not show may be shown, or what may be claimed in its place."""
+    """Describe how code can show it, or what to claim instead."""
     if need == "state":
         return "Tell it in the code, `simkit.state(name=value)`, or remove the claim."
     if need == "inputs":
@@ -177,13 +177,13 @@ def _in_code(need: str, claim: str, agent: str) -> str:
 
 
 def _is_named(scope: Scope, agent: str) -> bool:
-    """Return whether the pipeline's file says which message of an agent is of which section."""
+    """Return whether the pipeline's file assigns an agent's messages to sections."""
     facts = scope.pipeline.agents.get(agent)
     return facts is not None and facts.sections is not None
 
 
 def _says(matcher: Any, key: str, text: str) -> bool:
-    """Return whether a text stands somewhere under a key."""
+    """Return whether a text occurs somewhere under a key."""
     if isinstance(matcher, Mapping):
         return any(
             _holds_text(inner, text) if name == key else _says(inner, key, text)

@@ -1,8 +1,8 @@
-"""Whether what a claim denies is somewhere in the run, among all that is of its own kind.
+"""Occurrence: whether a denied thing is anywhere in the run, among values of its kind.
 
-``messages: {$not: {$has: [{role: tool}]}}`` proves something where any message of the run is a
-tool's, ``sections: {$not: {$has: [handoff]}}`` where any context has such a section. Elements of a
-list may be found apart: each of them could have been there.
+``messages: {$not: {$has: [{role: tool}]}}`` proves something if any message of the run is a tool's,
+``sections: {$not: {$has: [handoff]}}`` if any context has such a section. Elements of a list may
+occur separately: each of them could have been there.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _ALL_KEYS: Final = ("*",)
 
 
 class Kind(NamedTuple):
-    """What claims of one kind speak of."""
+    """A kind of values that claims concern."""
 
     values: Callable[[View], Iterator[Any]] | None
-    """All of it in a run, of lists their elements; None for messages."""
+    """All such values of a run, of lists their elements; None for messages."""
     is_list: bool
     names: tuple[str, ...] = ()
-    """The keys whose values are names, which stand in no text; ``*`` if all is names."""
+    """The keys whose values are names, which occur in no text; ``*`` if all are names."""
 
     @property
     def is_of_names(self) -> bool:
-        """Whether there are only names, and no text."""
+        """Return whether all values are names, and no texts."""
         return self.names == _ALL_KEYS
 
 
 def kind_of(path: Path) -> Kind | None:
-    """Return what a claim speaks of; ``path`` leads from `expect` to it, or into it."""
+    """Return the kind of a claim's values; ``path`` leads from `expect` to it, or into it."""
     head = str(path[0])
     if head not in ("context", "runs"):
         return _KINDS.get((head,))
@@ -55,7 +55,7 @@ def kind_of(path: Path) -> Kind | None:
 
 
 class Occurring:
-    """Looks among all values of a kind, for each pattern once."""
+    """A search among all values of a kind; each pattern is searched once."""
 
     def __init__(self, view: View, writer: Writer) -> None:
         self._view, self._writer = view, writer
@@ -63,8 +63,10 @@ class Occurring:
         self._holds_by_key: dict[tuple[int, bytes], bool] = {}
 
     def occurs(self, matcher: Any, path: Path) -> bool:
-        """Return whether something of its kind matches a pattern; ``path`` leads from `expect` to
-        it."""
+        """Return whether a value of its kind matches a pattern.
+
+        ``path`` leads from `expect` to it.
+        """
         kind = kind_of(path)
         if kind is None:
             return False
@@ -74,7 +76,7 @@ class Occurring:
         return self._could_be(matcher, _steps(path[size:], kind), kind)
 
     def _could_be(self, matcher: Any, steps: Path, kind: Kind) -> bool:
-        """Return whether a pattern matches, or each of its parts where it speaks of a list."""
+        """Return whether a pattern matches, or each of its parts if it concerns a list."""
         if self._is_one(matcher, steps, kind):
             return True
         if isinstance(matcher, (list, tuple)):
@@ -85,7 +87,7 @@ class Occurring:
         return all(self._holds_in(key, inner, steps, kind) for key, inner in matcher.items())
 
     def _holds_in(self, key: str, operand: Any, steps: Path, kind: Kind) -> bool:
-        """The same of one key of a pattern."""
+        """Return the same for one key of a pattern."""
         if key in _ELEMENTS:
             each = operand if key != "$each" and isinstance(operand, (list, tuple)) else [operand]
             return all(self._could_be(element, (*steps, "$has"), kind) for element in each)
@@ -134,7 +136,7 @@ _LISTING: Final = (*_ELEMENTS, *_SAME)
 
 
 def _steps(inside: Path, kind: Kind) -> Path:
-    """Return how a claim's values are gone into, without its operators: keys, and ``$has``."""
+    """Return the path into a claim's values, without operators: keys, and ``$has``."""
     steps: list[str] = []
     before: str | int = ""
     for step in inside:

@@ -1,4 +1,4 @@
-"""The user's own predicates: they get the view of the trace, and say true or what is wrong."""
+"""The user's predicates: they get the view of the trace, and return true or what is wrong."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from simkit.language.matching.rendering import line
 from simkit.trace.views import View
 
 MESSAGE_MAX: Final = 500
-"""Characters shown of what a predicate says or raises."""
+"""Characters of a predicate's message or exception in a finding."""
 
 Find = Callable[[str], Callable[..., Any]]
 """Finds a user's function by its name ``module:function``."""
 
 
 def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Iterator[Finding]:
-    """Yield the predicates that do not hold, raise, or cannot be found."""
+    """Yield the predicates that fail, raise, or cannot be found."""
     names = scope.expect.satisfies or ()
     is_one = isinstance(names, str)
     for place, name in enumerate((names,) if isinstance(names, str) else names):
@@ -60,6 +60,6 @@ def _answer_text(answer: Any) -> str:
 
 
 def _place_of(problem: Exception) -> str:
-    """Where in the user's code it was raised."""
+    """Return the place in user code that raised."""
     frame = extract_tb(problem.__traceback__)[-1]
     return f"raised at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"

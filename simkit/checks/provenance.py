@@ -1,4 +1,4 @@
-"""Where a context's messages come from, and what was left out: the lines that explain findings."""
+"""Provenance: lines that explain findings by the sources of messages and by left-out items."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from simkit.language.paths import as_text, follow
 from simkit.trace.views import CallView, ContextView, ShownPart
 
 NEAREST_MAX: Final = 200
-"""Messages among which the nearest one is looked for."""
+"""The number of messages that are searched for the nearest one."""
 CONTENT_MAX: Final = 72
 _BEFORE: Final = 20
-"""Characters shown before what matched."""
+"""Characters shown before the match."""
 
 
 def shares(context: ContextView) -> dict[str, float]:
     """Return the share of a context's tokens by section and by agent; the user is ``user``.
 
-    What one message renders of a history counts for its section only.
+    A message that renders a history counts for its section only.
     """
     sections_read = {"current_message", "run"} | {
         part.section
@@ -44,7 +44,7 @@ def shares(context: ContextView) -> dict[str, float]:
 
 
 def sizes_by_section(context: ContextView) -> dict[str, int]:
-    """Return a context's tokens by section, in its order."""
+    """Return a context's tokens by section, in order."""
     sizes: dict[str, int] = {}
     for section, _, tokens in context.weights():
         sizes[section] = sizes.get(section, 0) + tokens
@@ -52,7 +52,7 @@ def sizes_by_section(context: ContextView) -> dict[str, int]:
 
 
 def message_lines(title: str, values: Sequence[Message | Dropped]) -> Iterator[str]:
-    """Yield a title, and what is there; of many the first and the last."""
+    """Yield a title, and a line for each message; of many the first and the last."""
     if not len(values):
         yield title
         return
@@ -60,7 +60,7 @@ def message_lines(title: str, values: Sequence[Message | Dropped]) -> Iterator[s
 
 
 class _Lines(Sequence[str]):
-    """The lines of messages, made only for those that are shown."""
+    """The lines of messages, made only if they are shown."""
 
     def __init__(self, values: Sequence[Message | Dropped]) -> None:
         self._values = values
@@ -73,7 +73,7 @@ class _Lines(Sequence[str]):
 
 
 def message_text(value: Message | Dropped) -> str:
-    """Return a message on one line: who, when, what."""
+    """Return a message on one line: speaker, turn, content."""
     if isinstance(value, Dropped):
         return f"{message_text(value.message)} — {_cut_words(value)}"
     content = short(value.content, CONTENT_MAX)
@@ -89,7 +89,7 @@ def _call(call: ToolCall) -> str:
 
 
 def speaker(message: Message) -> str:
-    """Return who said a message, and when: ``tool log_meal of nutrition (turn 1)``."""
+    """Return the speaker and the turn of a message: ``tool log_meal of nutrition (turn 1)``."""
     words = [message.role]
     if message.role == "tool":
         words += [message.tool] if message.tool else []
@@ -108,7 +108,7 @@ def _cut_words(drop: Dropped) -> str:
 
 
 def unshown_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what sections read and did not show, an entry a line."""
+    """Yield the items that sections read and did not show, one a line."""
     if entries:
         were = "was" if len(entries) == 1 else "were"
         lines = [unshown_words(entry) for entry in entries]
@@ -118,7 +118,7 @@ def unshown_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator[str]:
-    """Yield how much of each channel a section left out: ``left out by tags: 2 of items (turn)``.
+    """Yield how many items a section left out: ``left out by tags: 2 of items (turn)``.
 
     The word in brackets is the channel's scope.
     """
@@ -128,7 +128,7 @@ def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator
 
 
 def circumstances(call: CallView, scope: Scope) -> Iterator[str]:
-    """Yield what an empty section could have read: who had run, and which channels were empty."""
+    """Yield what an empty section could have read: earlier runs, and empty channels."""
     runs = [run for run in scope.runs if run.turn == call.turn]
     place = next((at for at, run in enumerate(runs) if run.id == call.run), None)
     if place is None:
@@ -152,7 +152,7 @@ def _with_scope(channel: str, scope: Scope) -> str:
 
 
 def unshown_texts(context: ContextView, matcher: Matcher) -> Iterator[str]:
-    """Yield what was left out although a claim on messages wants its text."""
+    """Yield left-out items with a text that a claim on messages wants."""
     patterns = (
         entry
         for entry in context.unshown
@@ -174,7 +174,7 @@ def unshown_words(entry: Mapping[str, Any]) -> str:
 
 
 def histories(context: ContextView) -> set[str]:
-    """Return the sections that show what was said before, also within shared messages."""
+    """Return the sections that show histories, also within shared messages."""
     sections_found: set[str] = set()
     for part in context.parts:
         parts_shown = [part] if isinstance(part, ShownPart) else part.shown_parts
@@ -183,7 +183,7 @@ def histories(context: ContextView) -> set[str]:
 
 
 def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
-    """Yield how much each filter and window left out."""
+    """Yield how many messages each filter and window dropped."""
     counts: dict[tuple[str, str], int] = {}
     for drop in drops:
         counts[drop.what, drop.by] = counts.get((drop.what, drop.by), 0) + 1
@@ -198,7 +198,7 @@ def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
 
 
 def lost(drops: Sequence[Dropped]) -> Iterator[str]:
-    """Yield what was left out although a claim wants it."""
+    """Yield dropped messages that a claim wants."""
     for drop in drops[:LINES_MAX]:
         yield f"what it wants is not shown: {message_text(drop)}"
     if len(drops) > LINES_MAX:
@@ -208,7 +208,7 @@ def lost(drops: Sequence[Dropped]) -> Iterator[str]:
 def wanted_but_left_out(
     matcher: Any, value: Any, drops: Sequence[Dropped], writer: Writer
 ) -> Iterator[str]:
-    """Yield the elements of a list wanted that are among what was left out."""
+    """Yield the expected elements that are among the dropped messages."""
     places: dict[tuple[Any, ...], None] = {}
     for miss in writer.misses(matcher, value):
         place = next((i for i, step in enumerate(miss.at) if isinstance(step, int)), None)
@@ -225,7 +225,7 @@ def wanted_but_left_out(
 
 
 def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
-    """Return how the message that comes nearest differs; nothing where none is near."""
+    """Return the differences of the nearest message; none if no message is near."""
     recent = messages[-NEAREST_MAX:]
     if not recent:
         return []
@@ -254,12 +254,12 @@ def _below(path: str) -> str:
 
 
 def distance_of_nearest(matcher: Matcher, messages: Sequence[Message]) -> float:
-    """Return how far the nearest message is from what a matcher wants; 1 if there is none."""
+    """Return the distance of the nearest message; 1 if there is none."""
     return min(map(matcher.distance, messages[-NEAREST_MAX:]), default=1.0)
 
 
 def around(message: Message, matcher: Any) -> str:
-    """Return a message on one line, cut around the text that a matcher looks for."""
+    """Return a message on one line, cut around the text that a matcher searches."""
     calls = [f"{call.name} {as_text(call.args)}" for call in message.calls]
     text = " ".join(" ".join([message.content, *calls]).split())
     place = next(

@@ -1,4 +1,4 @@
-"""Claims on agent runs, replies, tool calls, model calls and how a turn ends."""
+"""Claims on agent runs, replies, tool calls, model calls and the end of a turn."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from simkit.spec.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, se
 from simkit.trace.views import RunView
 
 _GROUP: Final = "$unordered"
-"""What a nested list is: its agents in any order."""
+"""The meaning of a nested list: its agents in any order."""
 _OF_LISTS: Final = ("$has", "$in_order", "$unordered", "$not", "$either", "$all", "$in")
-"""Operators whose operands hold names of agents, or lists of them."""
+"""Operators whose operands contain names of agents, or lists of them."""
 
 
 def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The runs in start order; a nested list is one parallel group in any order."""
+    """Check the runs in start order; a nested list is one parallel group in any order."""
     claimed = scope.expect.agents
     groups = groups_of(scope.runs)
     actual = groups
@@ -60,7 +60,7 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
             for difference in differences(misses)
         ],
         fix=_group_advice(scope.expect.agents, groups),
-        # What stands here for a nested list is in no file.
+        # The matcher that replaces a nested list here is in no file.
         at=tuple(
             step
             for place, step in enumerate(at)
@@ -70,7 +70,7 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _group_advice(claimed: Any, groups: list[Any]) -> str:
-    """Describe what a nested list means, where the right agents ran, but not so."""
+    """Describe the meaning of a nested list, if the right agents ran in another grouping."""
     if not isinstance(claimed, list) or _names(claimed) != _names(groups):
         return ""
     if _has_group(claimed) == _has_group(groups):
@@ -86,7 +86,7 @@ def groups_of(runs: Sequence[RunView]) -> list[Any]:
         if not run.group:
             groups_found.append(run.agent)
         elif run.group in groups:
-            # Agents that work inside of one may have started in between.
+            # Agents that run inside one of them may have started in between.
             groups[run.group].append(run.agent)
         else:
             groups[run.group] = [run.agent]
@@ -95,7 +95,7 @@ def groups_of(runs: Sequence[RunView]) -> list[Any]:
 
 
 def _is_whole(matcher: Any) -> bool:
-    """Return whether a matcher of agents is a list of all of them, or denies one, or chooses."""
+    """Return whether a matcher of agents is a complete list, a denial, or a choice of these."""
     if isinstance(matcher, Mapping):
         return any(_is_whole(matcher.get(key)) for key in ("$not", "$eq", "$ne")) or any(
             _is_whole(element)
@@ -106,7 +106,7 @@ def _is_whole(matcher: Any) -> bool:
 
 
 def _has_group(matcher: Any, inside: bool = False) -> bool:
-    """Return whether a matcher of agents holds a list within a list."""
+    """Return whether a matcher of agents contains a list within a list."""
     if isinstance(matcher, Mapping):
         return any(_has_group(inner, inside) for inner in matcher.values())
     if isinstance(matcher, list):
@@ -115,7 +115,7 @@ def _has_group(matcher: Any, inside: bool = False) -> bool:
 
 
 def _with_groups(matcher: Any) -> Any:
-    """Return the matcher with every list of a list as a group in any order."""
+    """Return the matcher with every nested list as a group in any order."""
     if isinstance(matcher, list):
         return [{_GROUP: element} if isinstance(element, list) else element for element in matcher]
     if isinstance(matcher, Mapping):
@@ -137,7 +137,7 @@ def _name(element: Any) -> str:
 
 
 def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The output of the last finished run."""
+    """Check the output of the last finished run."""
     lines = []
     finished = [run for run in scope.runs if run.finished and run.output is not None]
     if scope.error is not None:
@@ -164,7 +164,7 @@ def _error_line(scope: Scope) -> str:
 
 
 def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Return what an activation of an agent got and gave."""
+    """Check the inputs and results of an agent's runs."""
     for key, claims in scope.expect.runs.items():
         path = (*scope.path, "runs", key)
         selector = selected(key)
@@ -182,7 +182,7 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _groups(scope: Scope, selector: Selector) -> list[Group[RunView]] | str:
-    """The activations that a key speaks of, by agent; or why there are none."""
+    """Return the runs that a key selects, by agent; or why there are none."""
     agent, index = selector.agent, selector.place
     mine: dict[str, list[RunView]] = {}
     for run in scope.runs:
@@ -267,7 +267,7 @@ def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
 
 
 def _distance(claim: Claim[RunView], writer: Writer) -> float:
-    """Return how far a run is from a claim; 0 where it holds."""
+    """Return the distance of a run from a claim; 0 if it holds."""
     return writer.matchers.of(claim.source_matcher)[1].distance(_value(claim.item, claim.name))
 
 
@@ -286,7 +286,7 @@ _RUNS: Final[Check[RunView]] = Check(
 
 
 def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Tool calls in order."""
+    """Check tool calls in order."""
     calls_found = [tool.fields() for tool in scope.tools]
     title, otherwise = f"tools called {scope.words}:", f"no tool was called {scope.words}"
     yield from writer.compare(
@@ -304,7 +304,7 @@ def _call_line(call: Mapping[str, Any]) -> str:
 
 
 def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Return how often each agent's model was asked."""
+    """Check the number of each agent's model calls."""
     for agent, expected in (scope.expect.model_calls or {}).items():
         actual = len(scope.calls.get(agent, ()))
         if actual == expected:
@@ -321,7 +321,7 @@ def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The error that the turn, or the run, ends with; a text alone is its type."""
+    """Check the error that ended the turn, or the run; a plain text is its type."""
     expected = scope.expect.error
     if isinstance(expected, str):
         expected = {"type": expected}
@@ -333,13 +333,13 @@ def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def error_fields(scope: Scope) -> dict[str, Any]:
-    """Return the error as a claim sees it; what is empty is absent."""
+    """Return the error's fields for claims; an empty field is absent."""
     fields: dict[str, Any] = msgspec.to_builtins(scope.error)
     return {name: value for name, value in fields.items() if value not in ("", 0)}
 
 
 def check_interrupt(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The question that the turn ends with."""
+    """Check the question with which the turn ended."""
     lines = [] if scope.interrupt is not None else [f"nothing was asked {scope.words}"]
     yield from writer.compare(
         scope.expect.interrupt,

@@ -1,4 +1,4 @@
-"""What a set of claims speaks of: one turn, or the whole run."""
+"""The scope of claims: one turn, or the whole run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The part of a trace that claims speak of, and where they are written."""
+    """The part of a trace that claims concern, and the path of the claims."""
 
     path: Path
     """The claims' place in the scenario's document."""
@@ -40,20 +40,20 @@ class Scope(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """``in turn 2``, or ``in the whole run``."""
+        """Return ``in turn 2``, or ``in the whole run``."""
         return f"in turn {self.turn}" if self.turn else "in the whole run"
 
     def can_observe(self, aspect: str) -> bool:
-        """Return whether the driver sees ``sections``, ``state``, ``runs`` or ``handoffs``."""
+        """Return whether the driver observes ``sections``, ``state``, ``runs`` or ``handoffs``."""
         if aspect in self.pipeline.unseen:
             return False
         if aspect == "state" and self.state and not self.pipeline.channels:
-            return True  # The code itself has told some.
+            return True  # The code itself has reported some.
         return aspect in self.pipeline.observes
 
 
 def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Scope:
-    """Return what the claims of one turn speak of."""
+    """Return the scope of one turn's claims."""
     return Scope(
         ("turns", place, "expect"), expect, turn.number, turn.runs, turn.calls_by_agent,
         turn.calls, turn.handoffs, turn.tools, _Span(view.events, turn.lo, turn.hi), turn.updates,
@@ -62,7 +62,7 @@ def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Sco
 
 
 def scope_of_run(expect: Expect, view: View) -> Scope:
-    """Return what the claims at the top level speak of."""
+    """Return the scope of the claims at the top level."""
     calls: dict[str, list[CallView]] = {}
     everything = [call for turn in view.turns for call in turn.calls]
     for call in everything:
@@ -102,7 +102,7 @@ class _Span(Sequence[e.AnyEvent]):
 
 
 def log_fields(event: e.LogRecorded) -> dict[str, Any]:
-    """Return a log record as claims see it; an agent or error that it has not is absent."""
+    """Return a log record's fields for claims; a missing agent or error is absent."""
     fields: dict[str, Any] = {
         "level": event.level,
         "logger": event.logger,
@@ -114,7 +114,7 @@ def log_fields(event: e.LogRecorded) -> dict[str, Any]:
 
 
 def event_fields(event: e.AnyEvent) -> dict[str, Any]:
-    """Return an event as claims see it: its fields by name; empty ids and names are absent."""
+    """Return an event's fields for claims by name; empty ids and names are absent."""
     fields: dict[str, Any] = {"kind": e.kind_of(event)}
     for name in event.__struct_fields__:
         value = getattr(event, name)

@@ -1,4 +1,4 @@
-"""Looking for a message in a context: what many contexts share is searched once."""
+"""Search for messages in contexts; parts that many contexts share are searched once."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from simkit.language.paths import as_text
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
 
 BLOCK: Final = 256
-"""Messages whose texts are searched together, before any of them is looked at."""
+"""The number of messages whose texts are searched together first."""
 NEW: Final = 8
-"""Settled messages that are looked at with the current turn's."""
+"""The number of settled messages that are searched with the current turn's."""
 NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
-"""Keys of a message whose values are names: they stand in no text."""
+"""Keys of a message whose values are names: they occur in no text."""
 ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
 """Operators that may hold although a text inside them does not occur."""
 _TEXTLESS: Final = ("$type", "$len", "$schema", "$keys", "$any", "$absent", "$regex")
 
 
 class Search:
-    """Looks for messages; what a stream has settled is looked at once for each pattern."""
+    """A search for messages; the settled part of a stream is searched once for each pattern."""
 
     def __init__(self) -> None:
         self._streams: dict[StreamView, _Stream] = {}
@@ -33,10 +33,10 @@ class Search:
     def first(self, context: ContextView, key: bytes, matcher: Matcher) -> Message | None:
         """Return the first message of a context that matches, with its section.
 
-        Of a message that several sections share, each piece is a message too.
+        Of a shared message, each piece is a message too.
         """
         if context.named is not None and names_section(matcher.source):
-            # The file says which section it is: the parts of the context do not.
+            # The pipeline's file assigns the section: the parts of the context do not show it.
             return next(
                 (message_ for message_ in context.sectioned() if matcher.holds(message_)), None
             )
@@ -54,10 +54,10 @@ class Search:
         return None
 
     def occurs(self, context: ContextView, key: bytes, matcher: Matcher) -> bool:
-        """Report whether some message of a context matches.
+        """Return whether some message of a context matches.
 
-        What is new is looked at before what has settled: a claim mostly speaks of its own turn,
-        and one that each turn makes with words of its own must not read all that was ever said.
+        New messages are searched before settled ones: most claims concern their own turn, and a
+        claim with new words in each turn must not search everything said before.
         """
         if context.named is not None and names_section(matcher.source):
             return any(matcher.holds(message_) for message_ in context.sectioned())
@@ -103,7 +103,7 @@ class Search:
 
 
 def names_section(matcher: Any) -> bool:
-    """Return whether a matcher of messages looks at their section; it looks into no content."""
+    """Return whether a matcher of messages mentions their section."""
     if isinstance(matcher, Mapping):
         return any(
             key == "section" or (key.startswith("$") and names_section(inner))
@@ -120,17 +120,17 @@ def _in_made(part: MadePart, matcher: Matcher) -> Message | None:
 
 
 class _Stream:
-    """What was looked for in one stream, and the texts of its messages, block by block."""
+    """The searches of one stream, and the texts of its messages, block by block."""
 
     def __init__(self, stream: StreamView) -> None:
         self._entries = stream.entries
         self._places_found: dict[tuple[str, bytes], tuple[int, list[int]]] = {}
-        """Section and pattern to how far it was looked for, and where it matched."""
+        """Section and pattern to the index up to which it was searched, and the matches."""
         self._texts: list[str] = []
         self._blocks: list[str] = []
 
     def places(self, part: ShownPart, key: bytes, matcher: Matcher) -> list[int]:
-        """The places that match, in order, at least as far as a part shows them."""
+        """Return the matching indices in order, at least as far as a part shows them."""
         memo = part.section, key
         searched, places = self._places_found.get(memo, (0, []))
         if searched < part.hi:
@@ -142,7 +142,7 @@ class _Stream:
         return places
 
     def _candidates(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterator[int]:
-        """Yield the places that may match: those whose text holds all that a match must hold."""
+        """Yield the indices that may match: those with all texts that a match must contain."""
         if not texts:
             yield from range(lo, hi)
             return
@@ -156,7 +156,7 @@ class _Stream:
             place = end
 
     def _read(self, hi: int) -> None:
-        """Keep the texts of the messages up to a place, and those of full blocks together."""
+        """Store the texts of the messages up to an index, and those of full blocks together."""
         for message in self._entries[len(self._texts) : hi]:
             self._texts.append("\n".join(_texts_of(message)))
         for start in range(len(self._blocks) * BLOCK, len(self._texts) - BLOCK + 1, BLOCK):
@@ -164,7 +164,7 @@ class _Stream:
 
 
 def _holds_all(text: str, texts_required: tuple[str, ...]) -> bool:
-    # A plain loop: this runs for every pattern and every message that is near.
+    # A plain loop, because this runs for every pattern and every near message.
     for text_ in texts_required:  # noqa: SIM110
         if text_ not in text:
             return False
@@ -180,7 +180,7 @@ def _texts_of(message: Message) -> Iterator[str]:
 
 
 def required_texts(matcher: Any) -> tuple[str, ...]:
-    """Return texts that occur, as they are, in every message that a matcher holds of."""
+    """Return texts that occur unchanged in every message that a matcher holds for."""
     if has_alternatives(matcher):
         return ()
     return tuple(dict.fromkeys(_required(matcher)))
@@ -200,8 +200,7 @@ def _required(matcher: Any) -> Iterator[str]:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether JSON writes a text in no other form, so that it is found in what was made of
-    it."""
+    """Return whether JSON writes a text unchanged, so that it is found in JSON."""
     return text.isascii() and text.isprintable() and not set(text) & set('"\\/')
 
 

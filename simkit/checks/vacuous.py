@@ -1,4 +1,4 @@
-"""RUN-03: a negative claim proves something only if what it denies could have been there."""
+"""RUN-03: a negative claim proves something only if the denied thing could have been there."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ def vacuous_claims(
     writer: Writer,
     unheld: Collection[Path] = (),
 ) -> Iterator[Hit]:
-    """Yield the `excludes` and `$not` whose pattern occurs nowhere in the trace.
+    """Yield the `excludes` and `$not` with a pattern that occurs nowhere in the trace.
 
-    ``unheld`` are the places of claims that do not hold, or were not looked at: of those it is
-    no news that they prove nothing.
+    ``unheld`` are the paths of claims that failed or were skipped: these need no second finding.
     """
     search, candidates = _Search(view, writer), Candidates(view)
     for path, turn, expect in claims:
@@ -53,9 +52,9 @@ def vacuous_claims(
 def _why_vacuous(
     search: _Search, candidates: Candidates, matcher: Any, inner: Path, turn: int
 ) -> str:
-    """Return why what stands at a place under `expect` could not be there; empty if it could."""
+    """Return why a denied value could not occur at a place; empty if it could."""
     if not polarity_of(matcher).affirms:
-        return ""  # Who denies a denial affirms.
+        return ""  # The denial of a denial affirms.
     is_message = _is_excludes(inner)
     place = inner if is_message else inner[:-1]
     if not search.could_hold(matcher, place, turn):
@@ -70,11 +69,10 @@ def _is_excludes(inner: Path) -> bool:
 
 
 def _is_of_claim(unheld_path: Path, path: Path, inner: Path) -> bool:
-    """Return whether a finding is of the claim in which a pattern stands, or of more than that
-    claim."""
+    """Return whether a finding concerns a pattern's claim, or a larger part with it."""
     size = 1
     if inner[0] in ("context", "runs"):
-        is_any = selected(str(inner[1])).which == SOME  # Its claims hold of one call, or none does.
+        is_any = selected(str(inner[1])).which == SOME  # It holds for one call or none.
         size = 2 if is_any else 4 if inner[2] in ("includes", "excludes") else 3
     claim = (*path, *inner[:size])
     shared = min(len(unheld_path), len(claim))
@@ -112,7 +110,7 @@ def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
 
 
 class _Search:
-    """Looks for patterns in all that was said, made, written and given."""
+    """A search for patterns in everything said, made, written and given."""
 
     def __init__(self, view: View, writer: Writer) -> None:
         self._view = view
@@ -121,10 +119,9 @@ class _Search:
         self._whole = ""
 
     def could_hold(self, matcher: Any, path: Path, turn: int) -> bool:
-        """Return whether the texts of a pattern occur, or something of its own kind matches it.
+        """Return whether the texts of a pattern occur, or a value of its kind matches it.
 
-        ``path`` leads from `expect` to it. Names are no texts: where nothing else is asked for,
-        something must match.
+        ``path`` leads from `expect` to it. Names are no texts: a pattern of names only must match.
         """
         kind = kind_of(path)
         names = kind.names if kind is not None else ()
@@ -140,7 +137,7 @@ class _Search:
         return self._occurring.occurs(matcher, path)
 
     def _occurs(self, text: str, turn: int) -> bool:
-        """Look around the claim's turn first: most patterns are from there."""
+        """Search around the claim's turn first: most patterns come from there."""
         if not self._texts:
             self._texts = _texts_by_turn(self._view)
             self._whole = "\n".join(self._texts)
@@ -172,7 +169,7 @@ def _pattern(matcher: Any, names: Sequence[str]) -> Any:
 
 
 def _texts_by_turn(view: View) -> list[str]:
-    """Everything that was said, made or written, once, by turn; names and what is given first."""
+    """Return everything said, made or written, once, by turn; names and given values first."""
     texts: list[list[str]] = [[] for _ in range(len(view.turns) + 1)]
     texts[0] += _vocabulary(view.pipeline)
     texts_seen = set(texts[0])

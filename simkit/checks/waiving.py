@@ -1,4 +1,4 @@
-"""Lints that a scenario turns off: altogether, or only where a finding names a place."""
+"""Waivers of lints: everywhere, or only if a finding names a place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Waived = Mapping[str, Mapping[str, str]]
 
 
 def is_waived(hit: Hit, waivers: Waived, writer: Writer) -> bool:
-    """Return whether a scenario turns off what a lint saw."""
+    """Return whether a scenario turns a hit off."""
     if is_off(waivers, hit.id):
         return True
     texts = _texts(hit, writer) if hit.id in waivers else ()
@@ -21,10 +21,10 @@ def is_waived(hit: Hit, waivers: Waived, writer: Writer) -> bool:
 
 
 def check_waivers(waivers: Waived, hits: Sequence[Hit], writer: Writer) -> Iterator[Finding]:
-    """Yield each place under `lints` where nothing was found that could be turned off."""
+    """Yield each place under `lints` that turned nothing off."""
     for code, place in places_off(waivers):
         if code.startswith(PREFIX):
-            continue  # `simkit validate` looks at these.
+            continue  # `simkit validate` checks these.
         hits_of_lint = [hit for hit in hits if hit.id == code]
         if any(names_place(_texts(hit, writer), place) for hit in hits_of_lint):
             continue
@@ -40,7 +40,7 @@ def check_waivers(waivers: Waived, hits: Sequence[Hit], writer: Writer) -> Itera
 
 
 def _texts(hit: Hit, writer: Writer) -> list[str]:
-    """Return where a lint's finding is, and of what: all that a place may name."""
+    """Return the texts of a finding in which a place may occur."""
     fields = [value for value in hit.fields().values() if isinstance(value, str)]
     position = [writer.position(hit.path)] if hit.path else []
     return [*fields, *position, f"turn {hit.turn}" if hit.turn else ""]

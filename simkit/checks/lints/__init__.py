@@ -1,4 +1,4 @@
-"""Invariants held on every run, without being asked: one family a file, one pass over the trace."""
+"""Lints: invariants of every run, one family a file, checked in one pass over the trace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ __all__ = ["Lint", "Watch", "all_lints", "run_lints"]
 
 
 def all_lints() -> Iterator[Lint]:
-    """Yield a fresh instance of every lint; each keeps its own state over one trace."""
+    """Yield a new instance of every lint; each keeps its state over one trace."""
     pairing = Pairing()
     yield ScriptMismatch()
     yield Uncontrolled()

@@ -1,4 +1,4 @@
-"""Lints on tools' arguments: what the model says reaches the function that carries it out."""
+"""Lints on tools' arguments: the function gets the arguments that the model wrote."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _SHOWN_MAX: Final = 60
 
 
 class ArgumentLost:
-    """FLW-09: a tool is called with the arguments that the model said.
+    """FLW-09: a tool is called with the arguments that the model wrote.
 
-    What a framework does by a schema is no loss: defaults are filled in, texts become numbers,
-    dates or objects, state and context objects are injected, a key has its alias. It is a warning:
-    code between model and function may change arguments on purpose.
+    Changes by a schema are no loss: defaults are added, texts become numbers, dates or objects,
+    state and context objects are injected, a key has its alias. It is a warning, because code
+    between model and function may change arguments on purpose.
     """
 
     id = "FLW-09"
     kinds: tuple[type, ...] = (e.ToolCalled,)
 
     def look(self, event: e.ToolCalled, view: View) -> Iterable[Hit]:
-        """Compare what a tool was called with to what its model said."""
+        """Compare the arguments of a tool call with those that the model wrote."""
         request = view.requests.get(event.call_id)
         if request == event.args or not isinstance(request, Mapping):
             return ()

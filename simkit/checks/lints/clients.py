@@ -1,6 +1,6 @@
-"""Lints on what a pipeline's own code does where a model's provider fails.
+"""Lints on clients: what a pipeline's code does after a failure of a model provider.
 
-Only drivers of real code see attempts: native agents do not try again.
+Only drivers of real code see attempts: declared agents do not retry.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from simkit.trace import events as e
 from simkit.trace.views import CallView, View
 
 WORTH_RETRYING: Final = (408, 409, 425, 429)
-"""The client errors that may be gone a moment later: RFC 9110, RFC 8470, RFC 6585."""
+"""Client errors that may be temporary: RFC 9110, RFC 8470, RFC 6585."""
 ATTEMPTS_MOST: Final = 5
-"""More than the clients of OpenAI, Anthropic and Google make by themselves."""
+"""More attempts than the clients of OpenAI, Anthropic and Google make by default."""
 ROUNDED_MS: Final = 10
-"""What a wait may be short of, as each of its parts is rounded to a millisecond."""
+"""The tolerance of a wait in milliseconds, because each of its parts is rounded."""
 _SHOWN_MAX: Final = 60
 
 
 class _Again:
-    """Finds the calls that are made again just so: same messages, tools and settings.
+    """A search for calls that are repeated exactly: same messages, tools and settings.
 
-    Another model, or other tools, is another question.
+    Another model, or other tools, make another question.
     """
 
     kinds: tuple[type, ...] = (e.ModelRetried, e.ContextBuilt)
@@ -37,7 +37,7 @@ class _Again:
     def failed(
         self, event: e.ModelRetried | e.ContextBuilt, view: View
     ) -> tuple[CallView, e.ModelFailed] | None:
-        """Return the call that a context repeats, and how that failed; None for all else."""
+        """Return the call that a context repeats, with its failure; None for all others."""
         key = event.session, event.agent
         if isinstance(event, e.ModelRetried):
             self._retried[key] = event
@@ -55,16 +55,16 @@ class _Again:
 
 
 class RetriedInVain(_Again):
-    """NET-01: what the provider refuses for good is not sent again unchanged.
+    """NET-01: a request that the provider refuses for good is not sent again unchanged.
 
-    Refused for good is a status from 400 to 499 but for those of `WORTH_RETRYING`. Seen in
+    Refused for good is a status from 400 to 499, except those of `WORTH_RETRYING`. Seen in
     llama_index#12947 and mini-swe-agent#921.
     """
 
     id = "NET-01"
 
     def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at every call that is made again."""
+        """Check every repeated call."""
         failure = self.failed(event, view)
         if failure is None:
             return ()
@@ -80,17 +80,16 @@ class RetriedInVain(_Again):
 
 
 class RetriedTooEarly(_Again):
-    """NET-02: nobody asks again before the provider's ``Retry-After`` is over.
+    """NET-02: no call is repeated before the provider's ``Retry-After`` is over.
 
-    The time is the virtual one, which every sleep of the pipeline's moves; a program that simkit
-    only serves sleeps unseen. The header is RFC 9110, 10.2.3. Seen in pi#9595
-    and smolagents#2107.
+    Time is virtual, and every sleep of the pipeline moves it; the sleeps of a program that simkit
+    only serves are not seen. The header is RFC 9110, 10.2.3. Seen in pi#9595 and smolagents#2107.
     """
 
     id = "NET-02"
 
     def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at every call that is made again."""
+        """Check every repeated call."""
         failure = self.failed(event, view)
         if failure is None or view.started is None or view.started.driver == "served":
             return ()
@@ -107,11 +106,11 @@ class RetriedTooEarly(_Again):
 
 
 class CutReplyTaken:
-    """NET-03: the beginning of a reply that broke off is not taken for the reply.
+    """NET-03: the beginning of a reply that broke off is not used as the reply.
 
-    It is taken where it is the turn's reply, or stands in a later context as what the assistant
-    said, with something after it: as the last message, the model is asked to go on from it. Seen
-    in hermes-agent#67616.
+    It is used if it is the turn's reply, or appears in a later context as an assistant message with
+    something after it; as the last message, it asks the model to continue. Seen in
+    hermes-agent#67616.
     """
 
     id = "NET-03"
@@ -125,12 +124,12 @@ class CutReplyTaken:
 
     def __init__(self) -> None:
         self._partial: dict[tuple[str, str], e.ModelFailed] = {}
-        """Session and text to the failure of which it is all that came."""
+        """Session and text to the failure that left only this text."""
         self._suspects: dict[int, e.ModelFailed] = {}
-        """Messages that say what came, and of which no model is known to have said them."""
+        """Messages with such a text that no model is known to have written."""
 
     def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
-        """Record what broke off, and look for it in what follows."""
+        """Record broken replies, and search for them in later events."""
         if isinstance(event, e.ModelFailed):
             if event.partial.strip():
                 self._partial[event.session, event.partial.strip()] = event
@@ -142,7 +141,7 @@ class CutReplyTaken:
             self._suspects.pop(event.message, None)
             message = view.messages.get(event.message)
             if message is not None:
-                # It was whole after all.
+                # It was complete after all.
                 self._partial.pop((event.session, message.content.strip()), None)
         elif isinstance(event, e.ContextBuilt):
             return self._in_context(event, view) if self._suspects else ()
@@ -181,16 +180,16 @@ class CutReplyTaken:
 
 
 class RetryStorm:
-    """NET-04: one call is not made again and again.
+    """NET-04: a call is not repeated many times.
 
-    Retries multiply where several layers make them. Seen in mini-swe-agent#921: ten attempts.
+    Retries multiply if several layers make them. Seen in mini-swe-agent#921: ten attempts.
     """
 
     id = "NET-04"
     kinds: tuple[type, ...] = (e.ModelRetried,)
 
     def look(self, event: e.ModelRetried, view: View) -> Iterable[Hit]:
-        """Report a call at the first attempt too many."""
+        """Report a call at the first attempt above the limit."""
         if event.attempt != ATTEMPTS_MOST + 1:
             return ()
         call = view.calls[event.call]

@@ -1,4 +1,4 @@
-"""Lints on one model call's context: its instructions, its budget, its current message."""
+"""Lints on one context: its instructions, its budget, its current message."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, View
 
 SHOWN_MAX: Final = 60
-"""Characters shown of instructions."""
+"""Characters of instructions that a hit shows."""
 WARNED_SHARE: Final = 0.8
 """The share of a budget from which CTX-10 warns."""
 
 
 class WrongInstructions:
-    """CTX-03: a context has exactly one instructions block, the calling agent's.
+    """CTX-03: a context has exactly one instructions block, and it is the calling agent's.
 
-    A block is what section ``instructions`` made (alone, or as its piece of a shared message), or,
-    where the recipe renames that section, a made message that carries an agent's name. Its text
-    must hold the declared instructions; a title or a note around them is allowed, and instructions
-    with references (``${…}``) are not compared. An agent without instructions must have no block.
-    Later calls of a run repeat its first parts and are not looked at again.
+    A block is the message of section ``instructions`` (alone, or as its piece of a shared message),
+    or, if the recipe renames that section, a made message that carries an agent's name. Its text
+    must contain the declared instructions; a title or a note around them is allowed, and
+    instructions with references (``${…}``) are not compared. An agent without instructions must
+    have no block. Later calls of a run repeat its first parts and are not checked again.
 
-    Code makes its contexts itself. There a block of another agent is found, where an adapter knows
-    both agents' instructions word for word: a history that was handed over with the first agent's
-    prompt in it. Reported once for each pair of a turn. Seen in pydantic-ai#885 and #1032.
+    In contexts of code, the lint finds a block of another agent if an adapter knows both agents'
+    instructions word for word: a history that was handed over with the first agent's prompt in it.
+    It reports each pair of a turn once. Seen in pydantic-ai#885 and #1032.
     """
 
     id = "CTX-03"
@@ -34,10 +34,10 @@ class WrongInstructions:
 
     def __init__(self) -> None:
         self._reported: set[tuple[int, str, str]] = set()
-        """Turn and agent, with the agent whose instructions it is sent."""
+        """Turn and agent, with the agent whose instructions it got."""
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at the first context of each run."""
+        """Check the first context of each run."""
         facts = view.pipeline.agents.get(event.agent)
         if event.base or facts is None:
             return ()
@@ -54,7 +54,7 @@ class WrongInstructions:
         return (Hit(self.id, problem, event.turn, event.agent, call.index),)
 
     def _of_another(self, event: e.ContextBuilt, own: str, view: View) -> Iterable[Hit]:
-        """Look for other agents' instructions among the system messages that code sends."""
+        """Search for other agents' instructions among the system messages of code."""
         if not _is_whole(own):
             return ()
         call = view.calls[event.call]
@@ -81,14 +81,12 @@ class WrongInstructions:
 
 
 def _is_whole(instructions: str) -> bool:
-    """Return whether an agent's instructions are known word for word: there are some, and none is
-    made."""
+    """Return whether an agent's instructions are known word for word."""
     return bool(instructions) and "${" not in instructions and "{" not in instructions
 
 
 def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:
-    """Return whether the instructions are there as nearly always: once, word for word, by
-    themselves."""
+    """Return whether the instructions appear as usual: once, word for word, alone."""
     blocks = 0
     for part in parts:
         if type(part) is e.Made:
@@ -103,7 +101,7 @@ def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:
 
 
 def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: str) -> str:
-    """Describe what is wrong with the instructions blocks; empty if nothing is."""
+    """Return what is wrong with the instructions blocks; empty if nothing is."""
     if not declared:
         return f"has no instructions, but is sent {_excerpt(blocks[0][1])}" if blocks else ""
     if not blocks:
@@ -136,8 +134,10 @@ def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
 
 
 def _is_spoken_for(part: e.Made) -> bool:
-    """Return whether a made message carries an agent's name, as only instructions and summaries
-    do."""
+    """Return whether a made message carries an agent's name.
+
+    Only instructions and summaries do.
+    """
     message = part.message
     return message.agent is not None and not message.id and part.section != "summary"
 
@@ -156,7 +156,7 @@ class OverBudget:
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at every context that has a budget."""
+        """Check every context that has a budget."""
         budget, tokens = event.budget, event.tokens
         if not budget or tokens < WARNED_SHARE * budget:
             return ()
@@ -175,16 +175,16 @@ class OverBudget:
 class CurrentMessageTwice:
     """CTX-16: the user's current message appears at most once in a context.
 
-    It is told by its id, so a user may say the same words again. Pieces of one shared message
-    count once. Later calls of a run repeat its first parts and are not looked at again.
-    From reference system 1, where ``messages`` and ``current_message`` both held it.
+    The message is recognized by its id, so that a user may repeat the same words. Pieces of one
+    shared message count once. Later calls of a run repeat its first parts and are not checked
+    again. From reference system 1, where ``messages`` and ``current_message`` both contained it.
     """
 
     id = "CTX-16"
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at the first context of each run: at what is made, and at the current turn."""
+        """Check the first context of each run: its made messages, and the current turn."""
         current = view.turns[-1].message
         if event.base or current is None or not current.id:
             return ()
@@ -230,7 +230,7 @@ def _times_shown(part: ShownPart, identity: str, turn: int) -> int:
                 times += 1
     entries = part.stream.entries
     place = hi - 1
-    # A driver may settle a turn that is still going on; then it stands at the end.
+    # A driver may settle a turn that still runs; its messages are then at the end.
     while place >= lo and entries[place].turn == turn:
         if entries[place].id == identity:
             times += 1

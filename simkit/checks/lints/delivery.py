@@ -1,4 +1,4 @@
-"""Lints on what a handoff brings its target: the request, the data, and in which of the two."""
+"""Lints on what the target of a handoff gets: the request, the data, and where each belongs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _encode = msgspec.json.Encoder().encode
 def first_call_of_target(
     event: e.ContextBuilt, view: View
 ) -> tuple[CallView, e.HandoffRequested] | None:
-    """Return the call and its handoff, if this is the first context that a handoff's target gets.
+    """Return the call and its handoff, if this is the first context of a handoff's target.
 
-    A call that a summarising agent makes within the target's run is none of its own.
+    A summarizing agent's call within the target's run does not count.
     """
     if event.base:
         return None
@@ -39,14 +39,14 @@ def _data(handoff: HandoffEvent) -> dict[str, JsonValue]:
 
 
 class RequestLost:
-    """HND-03: the target's first context holds the user's latest message or the handoff's query.
+    """HND-03: the target's first context contains the user's latest message or the handoff's query.
 
-    The message counts by its id, and its text, like the query's, anywhere in what was made for
-    this call or said in this turn. Where code builds the context, any text inside of a message that
-    is JSON counts too, and of what is delegated: its sender puts the request into its own words.
-    Isolation may be declared: the contract says ``history: none``, or the recipe has a ``task``.
-    An agent that code uses as a tool is asked by its caller, who goes on: it owes nothing to the
-    user. Where no adapter says whether one is, it is a warning. Seen in agent-framework#3161.
+    The message is recognized by its id or its text, and the query by its text, anywhere in what was
+    made for this call or said in this turn. If code builds the context, texts inside JSON messages
+    count too, and of a delegation any text of its payload: its sender rephrases the request.
+    Isolation may be declared: the contract has ``history: none``, or the recipe a ``task``. An
+    agent that code uses as a tool answers its caller, not the user. If no adapter says whether it
+    is one, the hit is a warning. Seen in agent-framework#3161.
     """
 
     id = "HND-03"
@@ -56,7 +56,7 @@ class RequestLost:
         self._lost: list[_Lost] = []
 
     def look(self, event: e.ContextBuilt | e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Look at the first context of each handoff's target; of code, again at the turn's end."""
+        """Check the first context of each handoff's target; for code, again at the turn's end."""
         if isinstance(event, e.TurnFinished):
             lost, self._lost = self._lost, []
             return [hit for loss in lost for hit in loss.hits(view)]
@@ -86,7 +86,7 @@ class RequestLost:
         parts = call.context.parts
         if _is_shown(parts, message, others, isolated):
             return None
-        # What was asked in the same words before is, where a driver knows it again, that message.
+        # If the same words were used before, the driver may take the request for that message.
         if handoff.query and handoff.query in _texts(parts, settled_max=SETTLED_MAX):
             return None
         missing = (
@@ -105,17 +105,17 @@ class RequestLost:
 
 
 class _Lost(NamedTuple):
-    """A request that a target is not sent, before it is known what the target is used for."""
+    """A request that its target did not get, before the use of the target is known."""
 
     hit: Hit
     handoff: HandoffEvent
     calls: int
-    """How many model calls the turn had by then."""
+    """The number of model calls in the turn up to then."""
     is_asked: bool
-    """The target is sent what the handoff itself carries."""
+    """Whether the target got the contents of the handoff itself."""
 
     def hits(self, view: View) -> Iterable[Hit]:
-        """Return the hit as bad as it is, now that the turn is over."""
+        """Return the hit, with its severity, at the end of the turn."""
         is_tool = view.handoffs[self.handoff.handoff].mode == "delegate" or self._has_gone_on(view)
         if is_tool and self.is_asked:
             return ()
@@ -123,16 +123,16 @@ class _Lost(NamedTuple):
         return (self.hit if is_known else replace(self.hit, severity="W"),)
 
     def _has_gone_on(self, view: View) -> bool:
-        """Return whether the source asks its model again, though nobody has handed control back."""
+        """Return whether the source calls its model again without having got control back."""
         later = view.turns[-1].calls[self.calls :]
         runs = [view.runs.get(call.run) for call in later if call.agent == self.handoff.from_agent]
         return any(run is not None and not run.handoff for run in runs)
 
 
 TASK_SECTIONS: Final = frozenset(("task",))
-"""What stands for the request where somebody else says what is to be done."""
+"""Sections that replace the request if somebody else sets the task."""
 GRAPH_SECTIONS: Final = TASK_SECTIONS | {"input", "upstream"}
-"""In a graph, what a node put out is the next one's request."""
+"""In a graph, a node's output is the next node's request."""
 
 
 def _is_shown(
@@ -176,8 +176,10 @@ def _inner_texts(value: JsonValue) -> Iterator[str]:
 
 
 def _is_settled(part: ShownPart, number: int) -> bool:
-    """Return whether a message is among those that are settled: where a turn was resumed, or where
-    a driver settles what it was shown before. Looks at what was said since, from the newest on."""
+    """Return whether a message is among the settled ones, searched from the newest on.
+
+    This happens in a resumed turn, or if a driver settles messages that were shown before.
+    """
     for place in range(part.hi - 1, part.lo - 1, -1):
         entry = part.stream.entries[place]
         if entry.number <= number:
@@ -186,7 +188,7 @@ def _is_settled(part: ShownPart, number: int) -> bool:
 
 
 def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[str]:
-    """Yield the texts of a context: what is made, this turn, then the newest of the settled."""
+    """Yield the texts of a context: made ones, this turn's, then the newest settled ones."""
     for part in parts:
         if type(part) is MadePart:
             yield part.message.content
@@ -209,29 +211,28 @@ def _texts_of(message: Message) -> Iterator[str]:
 
 
 SETTLED_MAX: Final = 100
-"""How many messages of earlier turns HND-12 searches, from the newest on."""
+"""The number of messages of earlier turns that HND-12 searches, from the newest on."""
 
 _PREFIX: Final = 20
-"""How much of a long text must reach the context: recipes show previews."""
+"""The length of a long text that must reach the context: recipes show previews."""
 
 _LEAF_MIN: Final = 3
-"""Shorter texts and numbers stand in any context by chance."""
+"""Shorter texts and numbers occur in any context by chance."""
 
 _OWN_KEYS: Final = ("source_agent", "handoff_type")
 
 
 class ContextIgnored:
-    """HND-12: every key of a delivered payload that must reach the target reaches its contexts.
+    """HND-12: every required key of a delivered payload reaches the target's contexts.
 
-    Those are the keys that the contract requires; where the pipeline is code and has none, all
-    that are handed over. A key has reached the target if one of its texts or numbers stands in one
-    of the contexts of the target's run, through whichever section. Looked for is the beginning of
-    every text and number of at least three characters; what simkit itself puts into a payload
-    (``source_agent``, ``handoff_type``), a name of the source or the target, and true or false are
-    nothing that could be recognised, nor do functions have a context. Of earlier turns the newest
-    100 messages are searched. Where a function of the application is given the payload beside the
-    target (``on_handoff`` of the OpenAI Agents SDK), it is meant for that, and owed to no context.
-    From reference system 5, "I don't have context".
+    The contract determines the required keys; if the pipeline is code and has no contract, all keys
+    are required. A key has reached the target if one of its texts or numbers occurs in one of the
+    contexts of the target's run, in any section. The lint searches for the beginning of every text
+    and number of at least three characters. Not searched are keys that simkit itself adds
+    (``source_agent``, ``handoff_type``), names of the source or the target, true and false;
+    functions have no context. Of earlier turns the newest 100 messages are searched. If a function
+    of the application gets the payload beside the target (``on_handoff`` of the OpenAI Agents SDK),
+    the payload is meant for that function. From reference system 5, "I don't have context".
     """
 
     id = "HND-12"
@@ -239,12 +240,12 @@ class ContextIgnored:
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Handed] = {}
-        """Runs of targets, with what has not reached them yet."""
+        """Runs of targets, with the keys that have not reached them yet."""
 
     def look(
         self, event: e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
     ) -> Iterable[Hit]:
-        """Look for what is handed over in each context of the target, until its run is over."""
+        """Search for the payload in each context of the target, until its run is over."""
         if isinstance(event, e.ContextBuilt):
             self._read(event, view)
             return ()
@@ -299,7 +300,7 @@ class ContextIgnored:
 
 
 class _Handed(NamedTuple):
-    """What a target was handed, and the keys that no context of its has shown yet."""
+    """A target's payload, with the keys that none of its contexts has shown yet."""
 
     call: CallView
     handoff: e.HandoffRequested
@@ -308,9 +309,9 @@ class _Handed(NamedTuple):
 
 
 def _texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
-    """Return what to look for by the payload's keys; by an empty one where it has none.
+    """Return the texts to search by the payload's keys; under an empty key if it has none.
 
-    A key that only names the target or the source is the address (``next``, ``active_agent``).
+    A key that only names the target or the source (``next``, ``active_agent``) is left out.
     """
     payload = handoff.payload
     if not isinstance(payload, Mapping):
@@ -325,7 +326,7 @@ def _texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
 
 
 def _required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
-    """Return the keys that the contract requires; None for all, where nobody could declare any."""
+    """Return the keys that the contract requires; None for all, if there can be no contract."""
     contract = contract_of(handoff, facts)
     if contract is None:
         return None if facts.is_code else ()
@@ -337,7 +338,7 @@ def _required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[st
 
 
 def _recognisable(value: JsonValue) -> Iterator[str]:
-    """Yield the beginnings of the leaves that can be told from chance, plain and as in JSON."""
+    """Yield the beginnings of leaves that are long enough to recognize, plain and as in JSON."""
     if isinstance(value, Mapping):
         for item in value.values():
             yield from _recognisable(item)
@@ -356,25 +357,24 @@ def _recognisable(value: JsonValue) -> Iterator[str]:
 
 
 WHOLE_MIN: Final = 80
-"""A text of this many characters is a document if the query holds all of it."""
+"""A text of this many characters counts as a document if the query contains all of it."""
 
 CHUNK_MIN: Final = 200
-"""A stretch of this many characters is a document's, whatever surrounds it."""
+"""A stretch of this many characters counts as a document's, whatever surrounds it."""
 
 DOCUMENT_MIN: Final = 1000
 DOCUMENT_LINES_MIN: Final = 10
-"""A query with more characters than that, in more lines, is a document on its face."""
+"""A query with more characters than this, in more lines, counts as a document."""
 
 
 class DataInQuery:
-    """HND-10: a delegated query does not carry the document itself.
+    """HND-10: a delegated query does not contain the document itself.
 
-    It does if it repeats a text of the payload or of what the session's state was given or holds
-    (a whole text of at least 80 characters, or a stretch of at least 200; white space is one),
-    or if it is a document on its face: over 1,000 characters in more than ten lines. Messages of
-    the conversation may be quoted. Texts are indexed by blocks of 80 characters when the first
-    long query comes, each once, so a query costs its own length.
-    From reference system 5, anti-patterns.
+    It does if it repeats a text of the payload or of the session's given or current state (a whole
+    text of at least 80 characters, or a stretch of at least 200; white space is normalized), or if
+    it looks like a document: over 1,000 characters in more than ten lines. It may quote messages of
+    the conversation. Texts are indexed by blocks of 80 characters when the first long query comes,
+    each once, so that a query costs its own length. From reference system 5, anti-patterns.
     """
 
     id = "HND-10"
@@ -385,7 +385,7 @@ class DataInQuery:
         self._indexes: dict[str, _Blocks] = {}
 
     def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
-        """Look at every handoff that was made with a query."""
+        """Check every made handoff with a query."""
         raw = event.query or ""
         if len(raw) < WHOLE_MIN:
             return ()
@@ -411,7 +411,7 @@ class DataInQuery:
         return (Hit(self.id, problem, event.turn, event.from_agent, data=data),)
 
     def _index_states(self, view: View) -> None:
-        """Read the state updates since the last long query."""
+        """Index the state updates since the last long query."""
         events = view.events
         for place in range(self._read, len(events)):
             update = events[place]
@@ -424,16 +424,16 @@ class DataInQuery:
 
 
 class _Blocks:
-    """Long texts, found again by any whole block of theirs."""
+    """An index of long texts, by any whole block of theirs."""
 
     __slots__ = ("_places",)
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[str, int]] = {}
-        """Block to the newest text that has it, and where."""
+        """Block to the newest text that has it, and its offset."""
 
     def add_all(self, value: Any) -> None:
-        """Take every long text inside a value."""
+        """Add every long text inside a value."""
         if isinstance(value, str):
             if len(value) >= WHOLE_MIN:
                 text = " ".join(value.split())
@@ -447,7 +447,7 @@ class _Blocks:
                 self.add_all(item)
 
     def longest_in(self, query: str) -> int:
-        """The length of the longest document stretch in the query; 0 if there is none."""
+        """Return the length of the longest document stretch in the query; 0 if there is none."""
         longest = place = 0
         places = self._places
         while places and place <= len(query) - WHOLE_MIN:

@@ -1,4 +1,4 @@
-"""CTX-07: messages that stand in a context twice."""
+"""CTX-07: messages that appear twice in a context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simkit.trace import events as e
 from simkit.trace.views import ShownPart, StreamView, View
 
 IDS_MAX: Final = 5
-"""Messages that a finding names; it holds all of them as data."""
+"""The number of messages that a finding names; its data has all of them."""
 
 Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
@@ -22,10 +22,10 @@ MessagesByKey = dict[Hashable, tuple[Message, str]]
 
 
 def key_of(message: Message) -> Hashable:
-    """Return what two duplicates have in common.
+    """Return the key that two duplicates share.
 
-    Author, turn and content; for calls and results their ids too, since two calls of a tool may
-    well ask, or answer, the same.
+    It consists of author, turn and content; for calls and results also of their ids, since two
+    calls of a tool may ask, or answer, the same.
     """
     if message.calls:
         call_ids = tuple([call.id for call in message.calls])
@@ -38,10 +38,10 @@ def key_of(message: Message) -> Hashable:
 
 
 class _StreamState:
-    """How far one stream was read, and where each message stands in it last.
+    """The position up to which one stream was read, and the last index of each message in it.
 
-    Texts are looked up first, since nearly all differ; only messages that share theirs with
-    another are compared by key.
+    Texts are looked up first, since nearly all differ; only messages with equal texts are compared
+    by key.
     """
 
     __slots__ = ("crossed", "ids", "ids_read", "keys", "read", "stream", "texts")
@@ -50,17 +50,17 @@ class _StreamState:
         self.stream = stream
         self.read = 0
         self.texts: dict[str, int] = {}
-        """Content to the first place that has it."""
+        """Content to the first index with it."""
         self.keys: dict[Hashable, int] = {}
-        """Key to its last place, for contents that came more than once."""
+        """Key to its last index, for contents that came more than once."""
         self.ids: dict[str, int] = {}
-        """Id to its last place; filled only where an agent reads two histories."""
+        """Id to its last index; only used if an agent reads two histories."""
         self.ids_read = 0
         self.crossed: dict[str, int] = {}
-        """Other stream to how far this one was compared with it."""
+        """Other stream to the index up to which this one was compared with it."""
 
     def twin(self, message: Message) -> int:
-        """The last place of an equal message; -1 if there is none."""
+        """Return the last index of an equal message; -1 if there is none."""
         first = self.texts.get(message.content)
         if first is None:
             return -1
@@ -74,12 +74,12 @@ class _StreamState:
 class DuplicateMessage:
     """CTX-07: no two messages of a context are equal, and no id comes twice.
 
-    Equal means: role, author, content and turn are one; tool calls and results are compared with
-    their ids. So a user may say "yes" in every turn, and a tool may answer the same twice; but a
-    reply that was stored under a second id, a message read through two sections, or a text that
-    two sections made, is found. Left to other lints: instructions (CTX-03), and the user's current
-    message by its id (CTX-16). A pair is reported once for each agent, when both first stand in
-    its window. Seen in agent-framework#4695 and openai-agents#2171.
+    Equal messages have the same role, author, content and turn; tool calls and results are compared
+    with their ids. So a user may say "yes" in every turn, and a tool may answer the same twice; but
+    the lint finds a reply that was stored under a second id, a message read through two sections,
+    or a text that two sections made. It leaves to other lints: instructions (CTX-03), and the
+    user's current message by its id (CTX-16). A pair is reported once for each agent, when both
+    first are in its window. Seen in agent-framework#4695 and openai-agents#2171.
     """
 
     id = "CTX-07"
@@ -90,7 +90,7 @@ class DuplicateMessage:
         self._reported: set[tuple[str, Pair]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at what is made, at the current turn, and at what is new in the settled part."""
+        """Check made messages, the current turn, and the new messages of the settled part."""
         context = view.calls[event.call].context
         pairs: list[Pair] = []
         by_key: MessagesByKey = {}
@@ -130,7 +130,7 @@ class DuplicateMessage:
         return self._hits(pairs, event, index, message_.id if message_ is not None else "")
 
     def _settle(self, part: ShownPart, pairs: list[Pair]) -> None:
-        """Read what is new in the settled part, and find its pairs."""
+        """Read the new messages of the settled part, and find their pairs."""
         stream = part.stream
         stream_state = self._streams.get(stream.id)
         if stream_state is None or stream_state.stream is not stream:
@@ -182,7 +182,7 @@ class DuplicateMessage:
     def _hits(
         self, pairs: Sequence[Pair], event: e.ContextBuilt, index: int, current: str
     ) -> list[Hit]:
-        """One hit for all pairs through the same sections that were not reported yet."""
+        """Return one hit for all unreported pairs in the same sections."""
         fresh: dict[tuple[str, str], list[Pair]] = {}
         for pair in pairs:
             first, in_one, two, in_two = pair
@@ -202,7 +202,7 @@ class DuplicateMessage:
 
 
 def _named(pairs: Sequence[Pair]) -> str:
-    """Name what stands twice: ``message m3 twice (section history)``."""
+    """Return the text about duplicates: ``message m3 twice (section history)``."""
     a, first, b, two = pairs[0]
     through = f"section {first}" if first == two else f"sections {first} and {two}"
     if not a or not b:
@@ -215,7 +215,7 @@ def _named(pairs: Sequence[Pair]) -> str:
 
 
 def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pair]) -> None:
-    """Take a message that is made, said in this turn or in this run."""
+    """Add a message that was made, or written in this turn or run."""
     content = message.content
     other = by_key.get(content)
     if other is None:
@@ -231,7 +231,7 @@ def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pai
 
 
 def _join_tail(by_key: MessagesByKey, part: ShownPart, pairs: list[Pair], several: bool) -> None:
-    """Take the current turn's messages; by their ids too where another history shows them."""
+    """Add the current turn's messages; also by their ids if another history shows them."""
     tail, section = part.tail, part.section
     for place in range(max(0, part.lo - part.hi), len(tail)):
         message = tail[place]

@@ -1,4 +1,4 @@
-"""One pass over a trace: each event joins the view, then the lints that ask for its kind look."""
+"""Engine: one pass over a trace; each event is added to the view, then given to its lints."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from simkit.trace.views import View
 
 
 class Lint(Protocol):
-    """One invariant. ``look`` costs what is new with the event, not what the trace holds.
+    """One invariant. ``look`` costs what is new with the event, not the length of the trace.
 
-    It is typed for the kinds of event that the lint names, and is given no other.
+    Its parameter has the type of the events that the lint names; it gets no others.
     """
 
     id: str
     kinds: tuple[type, ...]
-    """The kinds of event that it looks at."""
+    """The kinds of event that it checks."""
 
     def look(self, event: Any, view: View) -> Iterable[Hit]:
-        """Yield what does not hold, given the event, which the view has taken in already."""
+        """Yield the hits for an event, which the view contains already."""
 
 
 Look: TypeAlias = Callable[[Any, View], Iterable[Hit]]
@@ -30,7 +30,7 @@ Look: TypeAlias = Callable[[Any, View], Iterable[Hit]]
 
 @lru_cache
 def _places(kinds: tuple[tuple[type, ...], ...]) -> dict[type, list[int]]:
-    """Return for each kind of event the places of the lints that look at it."""
+    """Return, for each kind of event, the indices of its lints."""
     places: dict[type, list[int]] = {}
     for place, watched in enumerate(kinds):
         for kind in watched:
@@ -39,7 +39,7 @@ def _places(kinds: tuple[tuple[type, ...], ...]) -> dict[type, list[int]]:
 
 
 class Watch:
-    """Lints at work: each event that happens is looked at once."""
+    """Lints during a run: each event is checked once."""
 
     def __init__(self, lints: Iterable[Lint]) -> None:
         self.view, self.hits = View(), list[Hit]()
@@ -50,18 +50,18 @@ class Watch:
         }
 
     def see(self, events: Iterable[AnyEvent]) -> None:
-        """Look at what has happened since."""
+        """Check the events since the last call."""
         view, watching = self.view, self._watching
         for event in events:
             view.apply(event)
             for look in watching.get(type(event), ()):
-                # Nearly every look finds nothing, which is not worth a call.
+                # Nearly every check finds nothing, which is not worth a call.
                 if hits_found := look(event, view):
                     self.hits.extend(hits_found)
 
 
 def run_lints(events: Sequence[AnyEvent], lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
-    """Return the view of the whole trace, and what the lints saw."""
+    """Return the view of the whole trace, and the hits of the lints."""
     watch = Watch(lints)
     watch.see(events)
     return watch.view, watch.hits

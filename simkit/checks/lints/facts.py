@@ -1,4 +1,4 @@
-"""Lints on facts: what must be in an agent's contexts, and what must be in nobody else's."""
+"""Lints on facts: required in an agent's contexts, or private to an agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _words_of = re.compile(r"\w+").findall
 
 
 class _Required(msgspec.Struct, frozen=True):
-    """One fact that an agent requires, ready to be looked for."""
+    """One fact that an agent requires, ready for searching."""
 
     text: str
     key: bytes
@@ -28,10 +28,10 @@ class _Required(msgspec.Struct, frozen=True):
 
 
 class RequiredFactMissing:
-    """CTX-05: what an agent ``requires`` is in each of its contexts.
+    """CTX-05: the facts under an agent's ``requires`` are in each of its contexts.
 
-    A text must stand in some message; a message matcher must hold of one. Later calls of a run
-    repeat its first parts and are not looked at again. Seen in adk#6019 and crewAI#500.
+    A text must occur in some message; a message matcher must hold for one. Later calls of a run
+    repeat its first parts and are not checked again. Seen in adk#6019 and crewAI#500.
     """
 
     id = "CTX-05"
@@ -42,7 +42,7 @@ class RequiredFactMissing:
         self._required: dict[str, tuple[_Required, ...]] = {}
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at the first context of each run."""
+        """Check the first context of each run."""
         agent = event.agent
         required = self._required.get(agent)
         if required is None:
@@ -77,20 +77,20 @@ def _ready(fact: JsonValue) -> _Required:
 
 
 SECRET_MIN: Final = 4
-"""Shorter texts stand in any context by chance."""
+"""Shorter texts occur in any context by chance."""
 
 
 class _Secret(msgspec.Struct, frozen=True):
-    """A text of a private channel, in one of the forms in which it may stand in a context."""
+    """A text of a private channel, in one of the forms that it may have in a context."""
 
     number: int
     text: str
     word: str
-    """Its longest word, by which it is found."""
+    """Its longest word, by which it is searched."""
     channel: str
 
     def is_in(self, text: str) -> bool:
-        """Return whether it stands in a text, with nothing joined to either end."""
+        """Return whether it occurs in a text, between word boundaries."""
         secret, start = self.text, text.find(self.text)
         while start >= 0:
             end = start + len(secret)
@@ -107,7 +107,7 @@ def _is_joined(pair: str) -> bool:
 
 
 class _Index:
-    """The words of what one stream has settled, and how far secrets were looked for in it."""
+    """The words of one stream's settled messages, and how far secrets were searched there."""
 
     __slots__ = ("read", "secrets", "stream", "words")
 
@@ -117,12 +117,12 @@ class _Index:
 
 
 class PrivateFactLeaked:
-    """CTX-06: what a channel holds that is ``private`` to an agent is in no other agent's context.
+    """CTX-06: the content of a channel that is ``private`` to an agent is in no other's context.
 
-    Looked for is every text of at least four characters that the channel ever held, whole and
-    between word boundaries; names of the pipeline's own are no secrets. An agent's instructions,
-    and what it says and hears itself, are not searched. Reported once for each agent and text.
-    Texts and messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
+    The lint searches for every text of at least four characters that the channel ever contained,
+    whole and between word boundaries; the pipeline's own names are no secrets. It does not search
+    an agent's instructions and its own messages. It reports each agent and text once. Texts and
+    messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
     """
 
     id = "CTX-06"
@@ -141,7 +141,7 @@ class PrivateFactLeaked:
     def look(
         self, event: e.RunStarted | e.StateUpdated | e.ContextBuilt, view: View
     ) -> Iterable[Hit]:
-        """Collect what is private, and look for it in every context."""
+        """Collect private texts, and search for them in every context."""
         if isinstance(event, e.RunStarted):
             self._begin(event.pipeline)
         elif not self._owners:
@@ -210,7 +210,7 @@ class PrivateFactLeaked:
         parts: Iterable[MadePart | ShownPart],
         messages: Iterable[Message],
     ) -> Iterator[tuple[str, _Secret]]:
-        """Yield what is private in a context: of a later call of a run, in what is new."""
+        """Yield the private texts in a context; of a later call of a run, in the new part."""
         for message in messages:
             yield from self._in_message(message, "run", event.agent)
         for part in parts if not event.base else ():
@@ -240,7 +240,7 @@ class PrivateFactLeaked:
             yield from self._in_text(_text_of(message), section)
 
     def _in_settled(self, part: ShownPart, agent: str) -> Iterator[tuple[str, _Secret]]:
-        """Look for new secrets in what is old, and for all of them in what is new."""
+        """Search for new secrets in old messages, and for all secrets in new ones."""
         index = self._indexes.get(part.stream.id)
         if index is None or index.stream is not part.stream:
             index = self._indexes[part.stream.id] = _Index(part.stream)
@@ -288,7 +288,7 @@ def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
 
 
 def _text_of(message: Message) -> str:
-    """Return what a message says, and what its calls ask."""
+    """Return a message's content, with the arguments of its calls."""
     if not message.calls:
         return message.content
     call_args = [_encode(call.args).decode() for call in message.calls]

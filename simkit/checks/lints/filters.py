@@ -1,4 +1,4 @@
-"""CTX-17: what a filter of somebody's code has taken out of a context, and what becomes of it."""
+"""CTX-17: messages that a filter of the user's code dropped, and that come back later."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from simkit.trace import events as e
 from simkit.trace.views import ShownPart, View
 
 IDS_MAX = 5
-"""Messages that a finding names; it holds all of them as data."""
+"""The number of messages that a finding names; its data has all of them."""
 
 DroppedMessage = tuple[str, int]
-"""The filter, and the turn in which it took a message out."""
+"""The filter, and the turn in which it dropped a message."""
 
 
 class _StreamState:
-    """How far one stream was read, and what filters have taken out of it."""
+    """The part of one stream that was read, and the messages that filters dropped from it."""
 
     __slots__ = ("cut", "cuts_read", "dropped", "filters", "read", "stream")
 
@@ -25,22 +25,23 @@ class _StreamState:
         self.begin(None)
 
     def begin(self, stream: object) -> None:
-        """The stream is told from its beginning."""
+        """Restart: the stream is reported from its beginning."""
         self.stream = stream
         self.read = self.cuts_read = 0
         self.cut: set[int] = set()
-        """What the settled cuts took out."""
+        """The messages that settled cuts dropped."""
         self.filters: set[str] = set()
-        """Whose they are."""
+        """The filters of these cuts."""
 
 
 class FilteredComesBack:
-    """CTX-17: what a filter took out of an agent's context stays out of its later contexts.
+    """CTX-17: a message that a filter dropped from a context does not come back in a later one.
 
-    Found is a message that one of the agent's contexts lost to a filter, and that a later context
-    shows where the same filter took out nothing: the filter was applied once, and the conversation
-    goes on from what stood before it. Of native pipelines each context is filtered anew. Seen in
-    openai-agents#2258, where ``to_input_list()`` brings back what a nested handoff has summarised.
+    The lint finds a message that one of the agent's contexts lost to a filter, and that a later
+    context shows while the same filter dropped nothing there: the filter was applied once, and the
+    conversation continues from before it. In declared pipelines each context is filtered again.
+    Seen in openai-agents#2258, where ``to_input_list()`` brings back what a nested handoff has
+    summarized.
     """
 
     id = "CTX-17"
@@ -50,7 +51,7 @@ class FilteredComesBack:
         self._streams: dict[str, _StreamState] = {}
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at what is new in each history, and at the current turn's part of it."""
+        """Check the new messages of each history, and the current turn."""
         if "sections" in view.pipeline.observes:
             return ()
         context = view.calls[event.call].context
@@ -81,7 +82,7 @@ class FilteredComesBack:
 
 
 def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, DroppedMessage]]:
-    """Yield what the part shows anew though a filter that is not at work took it out before."""
+    """Yield messages that the part shows although a filter, inactive now, dropped them before."""
     stream = part.stream
     if stream_state.stream is not stream:
         stream_state.begin(stream)
@@ -104,7 +105,7 @@ def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[in
                 and number not in now
                 and number not in stream_state.cut
             ):
-                del stream_state.dropped[number]  # It is told once.
+                del stream_state.dropped[number]  # It is reported once.
                 yield number, dropped_message
     stream_state.read = part.hi
 

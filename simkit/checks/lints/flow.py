@@ -1,4 +1,4 @@
-"""Lints on how control moves: limits, edges, cycles, clear routes, and nothing after the end."""
+"""Lints on control flow: limits, edges, cycles, ambiguous routes, calls after the end."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class LimitPassed:
 class UndeclaredEdge:
     """FLW-02: control moved along a declared edge, route target or contract.
 
-    A run is declared if it is the turn's first and may be (the decider, a start, or any agent
-    where the pipeline names no start), a target of the turn's last route, the target of an edge
-    from a run that finished, the source of a handoff that was rejected, or the target of one that
-    was made between agents which have a contract or of which the source declares the target. A turn
-    that the user's answer resumes goes on with what waited, and with the routes and runs before it.
-    Seen in adk-js#38.
+    A run is declared if it is the turn's first and may be (the decider, a start, or any agent if
+    the pipeline names no start), a target of the turn's last route, the target of an edge from a
+    run that finished, the source of a handoff that was rejected, or the target of one that was made
+    between agents with a contract, or whose source declares the target. A turn that the user's
+    answer resumes continues with the waiting runs, and with the routes and runs before it. Seen in
+    adk-js#38.
     """
 
     id = "FLW-02"
     kinds: tuple[type, ...] = (e.AgentStarted,)
 
     def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Ask every start for its reason."""
+        """Check the reason of every start."""
         if view.pipeline.is_open:
             return ()
         wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
@@ -110,15 +110,15 @@ def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[
 
 
 class PingPong:
-    """FLW-04: no cycle of (agent, state, input, first context): nothing runs again just so.
+    """FLW-04: no agent runs again with the same state, input and first context.
 
     A run repeats another of its turn if the agent, its input, its first context, the source, type,
-    query and payload of its handoff are the same, nothing wrote to the state in between, and it was
-    not told anew why what it passed on was refused. What is unknown equals nothing: where the
-    driver sees no state, and of code where an input or a context was not seen, nothing is reported.
-    Runs of parallel groups are left out: their order is no cycle. So are agents that code calls as
-    it calls a function: no control moves. Reported once for each agent of a turn.
-    Seen in autogen#5831 and #7471.
+    query and payload of its handoff are the same, no run wrote to the state in between, and it got
+    no new reason for a refusal. An unknown value equals nothing: if the driver sees no state, or if
+    an input or a context of code was not seen, nothing is reported. Runs of parallel groups are
+    left out, because their order is no cycle, and so are agents that code calls like functions,
+    because control does not move. Each agent of a turn is reported once. Seen in autogen#5831 and
+    #7471.
     """
 
     id = "FLW-04"
@@ -145,7 +145,7 @@ class PingPong:
             return [hit for run in list(self._waiting) for hit in self._settled(run, view)]
         run = view.runs.get(event.run)
         if run is None or run.agent != event.agent:
-            return ()  # A summarising agent's call within the run is none of its own.
+            return ()  # A summarizing agent's call within the run does not count.
         return self._settled(event.run, view)
 
     def _started(self, event: e.AgentStarted, view: View) -> None:
@@ -170,7 +170,7 @@ class PingPong:
         earlier.append(event)
 
     def _settled(self, run: str, view: View) -> Iterable[Hit]:
-        """Report a run whose first context is known, or that is over without one."""
+        """Report a run when its first context is known, or when it ends without one."""
         event, like = self._waiting.pop(run, (None, ()))
         if event is None or event.agent in self._reported:
             return ()
@@ -188,7 +188,7 @@ class PingPong:
 
 
 def _can_repeat(event: e.AgentStarted, view: View) -> bool:
-    """Return whether a run may close a cycle, and enough of it is known to say so."""
+    """Return whether a run may close a cycle, and enough of it is known."""
     if view.runs[event.run].group:
         return False
     if not view.pipeline.is_code:
@@ -198,8 +198,7 @@ def _can_repeat(event: e.AgentStarted, view: View) -> bool:
 
 
 def _reads_the_same(first_run: str, second_run: str, view: View) -> bool:
-    """Return whether the first contexts of two runs are equal; of code, that must have been
-    seen."""
+    """Return whether the first contexts of two runs are equal; for code, both must be known."""
     first, second = view.runs[first_run].calls[:1], view.runs[second_run].calls[:1]
     if not first or not second:
         return not view.pipeline.is_code and len(first) == len(second)
@@ -208,7 +207,7 @@ def _reads_the_same(first_run: str, second_run: str, view: View) -> bool:
 
 
 def _words_of(message: Message) -> tuple[JsonValue, ...]:
-    """Return what a model reads of a message; ids are the log's."""
+    """Return the parts of a message that a model reads; ids belong to the log."""
     calls = [[call.name, call.args] for call in message.calls]
     return message.role, message.content, calls
 
@@ -226,7 +225,7 @@ def _is_same(before: e.AgentStarted, after: e.AgentStarted, view: View) -> bool:
 
 
 class CallAfterEnd:
-    """FLW-05: no model is called after the turn's reply was made.
+    """FLW-05: no model is called after the turn's reply.
 
     From MAST 1.5, unaware of termination conditions (12.4 % of failures).
     """
@@ -235,7 +234,7 @@ class CallAfterEnd:
     kinds: tuple[type, ...] = (e.ModelCalled,)
 
     def look(self, event: e.ModelCalled, view: View) -> Iterable[Hit]:
-        """Ask whether the call's turn is over."""
+        """Check whether the call's turn is over."""
         turns = view.turns
         if not 0 < event.turn <= len(turns) or not turns[event.turn - 1].finished:
             return ()
@@ -246,9 +245,9 @@ class CallAfterEnd:
 
 
 class AmbiguousRoute:
-    """FLW-08: of the labels on a decision's ways, one matches.
+    """FLW-08: exactly one label of a decision's edges matches.
 
-    Where several do, the first edge is taken, which the order of the file decides: the answer
+    If several match, the first edge is taken, so that the order of the file decides: the answer
     "recreate" contains "create". From reference system 2, decision routing.
     """
 
@@ -256,7 +255,7 @@ class AmbiguousRoute:
     kinds: tuple[type, ...] = (e.RouteChosen,)
 
     def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
-        """Look at every choice between labelled ways."""
+        """Check every choice between labelled edges."""
         labels = list(event.labels)
         if len(labels) < 2:
             return ()

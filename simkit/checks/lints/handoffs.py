@@ -1,4 +1,4 @@
-"""Lints on handoffs themselves: contract, target, and that none is left open."""
+"""Lints on handoffs: their contract, their target, and that none stays open."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ def _data(event: HandoffEvent) -> dict[str, JsonValue]:
 
 
 class PayloadInvalid:
-    """HND-01: the payload of a handoff that was made satisfies its contract.
+    """HND-01: the payload of a made handoff satisfies its contract.
 
-    A key that was requested and is not delivered counts too: it was dropped in silence. A schema
-    that cannot be read from the trace alone is not checked.
-    Seen in openai-agents#627 and CopilotKit#6801.
+    A requested key that is not delivered counts too: it was silently dropped. A schema that the
+    trace alone cannot resolve is not checked. Seen in openai-agents#627 and CopilotKit#6801.
     """
 
     id = "HND-01"
@@ -57,7 +56,7 @@ class PayloadInvalid:
         self._checks: dict[tuple[tuple[str, ...], str, str], Check | None] = {}
 
     def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
-        """Look at every handoff that was made."""
+        """Check every made handoff."""
         problems: list[str] = []
         contract = contract_of(event, view.pipeline)
         if contract is not None and contract.payload is not None:
@@ -89,10 +88,10 @@ class PayloadInvalid:
 class WrongTarget:
     """HND-04: after a handoff was made, its target is the agent that starts next.
 
-    Announced (the event), executed (the run that names the handoff) and next active agent must be
-    one, and the run must name the source. A run of a parallel branch may come in between, and a
-    merge starts once for all handoffs that lead to it. A turn that ends with an error owes no
-    start. Seen in adk#3179 and adk#367.
+    The announced target (the event), the executed one (the run that names the handoff) and the next
+    active agent must be the same, and the run must name the source. A run of a parallel branch may
+    come in between, and a merge starts once for all handoffs that lead to it. A turn that ends with
+    an error need not start the target. Seen in adk#3179 and adk#367.
     """
 
     id = "HND-04"
@@ -152,8 +151,8 @@ class WrongTarget:
 class DanglingHandoff:
     """HND-06: a requested handoff is made or rejected in its turn, and calls beside it answered.
 
-    Beside it are the tool calls of the same assistant message. A turn that ends with an error owes
-    neither. Seen in langgraph-supervisor#230 and langgraph-swarm#26.
+    Calls beside it are the tool calls of the same assistant message. A turn that ends with an error
+    needs neither. Seen in langgraph-supervisor#230 and langgraph-swarm#26.
     """
 
     id = "HND-06"
@@ -163,7 +162,7 @@ class DanglingHandoff:
         self._open: dict[str, dict[str, tuple[str, str]]] = {}
 
     def look(self, event: e.MessageAdded | e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Remember calls made beside a handoff until they are answered or the turn ends."""
+        """Keep calls beside a handoff until they are answered or the turn ends."""
         if isinstance(event, e.MessageAdded):
             message = event.message
             if message.call_id:
@@ -205,7 +204,7 @@ class SeveralHandoffs:
     kinds: tuple[type, ...] = (e.MessageAdded,)
 
     def look(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
-        """Look at messages with more than one call."""
+        """Check messages with more than one call."""
         if len(event.message.calls) < 2:
             return ()
         targets: list[JsonValue] = [call.target for call in event.message.calls if call.is_handoff]
@@ -229,7 +228,7 @@ class Unregistered:
     kinds: tuple[type, ...] = (e.HandoffRequested, e.HandoffMade)
 
     def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
-        """Look at requests, or where there are no contracts at what was made."""
+        """Check requests or, without contracts, made handoffs."""
         facts = view.pipeline
         if facts.is_open or bool(facts.contracts) is (isinstance(event, e.HandoffMade)):
             return ()

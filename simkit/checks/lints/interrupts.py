@@ -1,4 +1,4 @@
-"""FLW-06: questions to the user, and who gets the answers."""
+"""FLW-06: questions to the user, and the agents that get the answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from simkit.trace import events as e
 from simkit.trace.views import View
 
 SHOWN_MAX: Final = 60
-"""Characters shown of a question."""
+"""Characters of a question that a hit shows."""
 
 Followed: TypeAlias = e.TurnInterrupted | e.TurnResumed | e.AgentStarted | e.StateUpdated
 
 
 class _Question(NamedTuple):
-    """What an agent asked the user."""
+    """A question of an agent to the user."""
 
     turn: int
     agent: str
@@ -33,7 +33,7 @@ class _Session:
     def __init__(self) -> None:
         self.open: list[_Question] = []
         self.answered: list[tuple[str, JsonValue]] = []
-        """Agent and question, since the last write."""
+        """Agent and question of answered questions since the last write."""
         self.resumed = 0
         """The last turn that began with an answer."""
         self.has_answer = False
@@ -41,11 +41,11 @@ class _Session:
 
 
 class AskedAgain:
-    """FLW-06: a question is not asked again once answered, and its answer goes to who asked.
+    """FLW-06: an answered question is not asked again, and its answer goes to the agent that asked.
 
-    Asked again is the same question of the same agent after its answer, when no run wrote anything
-    and the user said nothing else in between. The first run of a turn that resumes must be of an
-    agent that waits for an answer. Seen in deepchat#2292 and openai-agents#1815.
+    Asked again is the same question of the same agent after its answer, if no run wrote anything
+    and the user said nothing else in between. The first run of a resumed turn must be of an agent
+    that waits for an answer. Seen in deepchat#2292 and openai-agents#1815.
     """
 
     id = "FLW-06"
@@ -81,7 +81,7 @@ class AskedAgain:
 
     def _started(self, event: e.AgentStarted, session: _Session) -> Iterable[Hit]:
         if event.turn != session.resumed:
-            # The user said something else: what was asked before is given up.
+            # The user said something else: earlier questions are dropped.
             session.open = [question for question in session.open if question.turn == event.turn]
             session.answered.clear()
             return ()

@@ -1,6 +1,7 @@
-"""Contexts read in their order, once for all lints that speak of it.
+"""Order of contexts, read once for all lints about it.
 
-Of the settled part of a history only what is new is read, so a context costs what is new in it.
+Of the settled part of a history only new messages are read, so that a context costs what is new in
+it.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ NOTHING: Final = Oddities()
 
 
 class _ContextWalk(Walk):
-    """The walk through one context: what its streams have settled, and then what they have not."""
+    """A walk through one context: the settled parts of its streams, and the messages after them."""
 
     __slots__ = ("_before", "_is_planned", "has_speech")
 
     def __init__(self, is_planned: bool) -> None:
-        """``is_planned`` says that a recipe put the sections where they are."""
+        """``is_planned``: a recipe has put the sections in this order."""
         super().__init__()
         self._before: list[tuple[SettledWalk, int]] = []
-        """The settled parts that stand before, and where each begins."""
+        """The earlier settled parts, and the index at which each begins."""
         self._is_planned = is_planned
         self.has_speech = False
-        """Whether anything but system messages stands before."""
+        """Whether any message so far is no system message."""
 
     def take_made(self, part: MadePart) -> None:
-        """Take a message that was made for this context, or that a driver saw in it."""
+        """Add a message that was made for this context, or that a driver saw in it."""
         message = part.message
         if message.role != "system":
             self.take_one(message, part.section)
@@ -42,7 +43,7 @@ class _ContextWalk(Walk):
             self.odd.empty.append(Odd(message, part.section, -1))
 
     def take_one(self, message: Message, section: str) -> None:
-        """Take the next message."""
+        """Add the next message."""
         if message.role == "system":
             return
         self.has_speech = True
@@ -52,7 +53,7 @@ class _ContextWalk(Walk):
             self.odd.empty.append(Odd(message, section, -1))
 
     def take_shown(self, part: ShownPart, settled: SettledWalk) -> None:
-        """Take a part of a history, of whose settled messages only what is new is read."""
+        """Add a part of a history; of its settled messages only new ones are read."""
         lo, hi = part.lo, part.hi
         fresh = settled.fresh()
         if fresh is not None:
@@ -82,7 +83,7 @@ class _ContextWalk(Walk):
         odd.late += [pair for pair in fresh.late if pair.place >= lo]
 
     def unknown(self, result: Odd) -> None:
-        """Look for a result's call in the settled parts that stand before."""
+        """Search for a result's call in the earlier settled parts."""
         call = result.message.call_id
         for settled, lo in self._before:
             if settled.request_numbers.get(call, -1) >= lo:
@@ -92,8 +93,11 @@ class _ContextWalk(Walk):
         self.odd.results.append(result)
 
     def end(self) -> Oddities:
-        """Return all that is odd; call that end the context, none of them answered, may wait, but
-        not where it went to a provider: none takes them so."""
+        """Return all oddities.
+
+        Unanswered calls at the end of the context may wait, unless it went to a provider, which
+        does not accept them.
+        """
         if not self._is_planned:
             self.odd.unanswered += self.open.values()
         elif not self.open.keys() <= self.last:
@@ -104,14 +108,14 @@ class _ContextWalk(Walk):
 
 
 class Pairing:
-    """Reads contexts for all lints that speak of their order; each context only once."""
+    """A reader of contexts for all lints about their order; each context is read once."""
 
     def __init__(self) -> None:
         self._streams: dict[str, SettledWalk] = {}
         self._last: tuple[e.ContextBuilt, Oddities] | None = None
 
     def read(self, event: e.ContextBuilt, view: View) -> Oddities:
-        """Return what is odd in the order of a context's messages."""
+        """Return the oddities in the order of a context's messages."""
         if self._last is None or self._last[0] is not event:
             self._last = event, self._walked(event, view)
         return self._last[1]
@@ -135,9 +139,9 @@ class Pairing:
         return walk.end()
 
     def _is_plain(self, context: ContextView, is_planned: bool) -> bool:
-        """Read on in the streams, and report whether a walk could find anything at all.
+        """Read on in the streams, and return whether a walk could find nothing.
 
-        Most contexts hold no tool traffic, and are told by that.
+        Most contexts contain no tool traffic, which is quick to see.
         """
         is_plain, has_speech = True, False
         for part in context.parts:
@@ -167,7 +171,7 @@ class Pairing:
 
 
 def _are_plain(messages: Iterable[Message]) -> bool:
-    """Return whether messages hold a text, and no tool traffic."""
+    """Return whether messages have a text, and no tool traffic."""
     for message in messages:
         if message.calls or message.call_id or not message.content:
             return False

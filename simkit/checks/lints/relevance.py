@@ -1,4 +1,4 @@
-"""CTX-11: how much of a context is none of the agent's business."""
+"""CTX-11: the share of a context that is not relevant to the agent."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class _Tally:
         self.stream = stream
         self.sums: list[int] = [0]
         self.last: dict[str, int] = {}
-        """Agent outside ``sees`` to the last place that is due to it."""
+        """Agent outside ``sees`` to the last entry that it caused."""
 
 
 class IrrelevantShare:
     """CTX-11: the share of a context that other agents caused stays under its limit.
 
     Irrelevant are the messages of agents outside the agent's ``sees`` (its own are relevant), and
-    the user's messages of earlier turns in which, the router's decider apart, only such agents
-    ran. Recalled items (sections ``notes``, ``memories``, ``recall``) count neither way. The limit
-    is ``limits: irrelevant_share``, 20 % unless set; an agent without ``sees`` is never reported.
-    From reference system 1, "Potential issues", and adk#4070.
+    the user's messages of earlier turns in which, apart from the router's decider, only such agents
+    ran. Recalled items (sections ``notes``, ``memories``, ``recall``) do not count. The limit is
+    ``limits: irrelevant_share``, 20 % by default; an agent without ``sees`` is never reported. From
+    reference system 1, "Potential issues", and adk#4070.
     """
 
     id = "CTX-11"
@@ -44,10 +44,10 @@ class IrrelevantShare:
         self._tallies: dict[tuple[str, str], _Tally] = {}
         self._relevant: dict[str, frozenset[str] | None] = {}
         self._answered: dict[int, frozenset[str]] = {}
-        """Turn that is over to the agents that ran in it, without the decider."""
+        """Ended turn to the agents that ran in it, without the decider."""
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Add what is new in the streams to their sums, and compare with the limit."""
+        """Add the new messages of the streams to their sums, and compare with the limit."""
         agent = event.agent
         relevant = self._relevant.get(agent)
         if relevant is None:
@@ -85,7 +85,7 @@ class IrrelevantShare:
         return (Hit(self.id, problem, event.turn, agent, call.index, data=data),)
 
     def _of_history(self, part: ShownPart, agent: str, relevant: frozenset[str], view: View) -> int:
-        """The irrelevant tokens that a history shows."""
+        """Return the irrelevant tokens that a history shows."""
         stream = part.stream
         key = (stream.id, agent)
         tally = self._tallies.get(key)
@@ -123,7 +123,7 @@ class IrrelevantShare:
             sums.append(total)
 
     def _answered_by(self, turn: int, view: View) -> frozenset[str]:
-        """The agents that ran in a turn that is over; none outside turns."""
+        """Return the agents that ran in an ended turn; none outside turns."""
         answers = self._answered.get(turn)
         if answers is None:
             runs = view.turns[turn - 1].runs if 0 < turn <= len(view.turns) else ()
@@ -135,7 +135,7 @@ class IrrelevantShare:
     def _agents(
         self, parts: Iterable[MadePart | ShownPart], agent: str, relevant: frozenset[str]
     ) -> list[str]:
-        """The agents that are to blame, by name."""
+        """Return the agents that caused the irrelevant messages, by name."""
         agents_found: set[str] = set()
         for part in parts:
             if type(part) is ShownPart:

@@ -1,4 +1,4 @@
-"""CTX-18: what a tool returned is shown under the call that it answers."""
+"""CTX-18: a tool's result is shown under the call that it answers."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from simkit.trace import events as e
 from simkit.trace.views import View
 
 _TELLING_MIN: Final = 4
-"""Characters of a result that tell it from other values that code may write."""
+"""The length of a result that distinguishes it from other values of code."""
 
 
 class _ResultMessage(NamedTuple):
-    """A result as a history has it, where it is not what its call returned."""
+    """A result in a history that differs from what its call returned."""
 
     message: Message
     values: tuple[Any, ...]
-    """What it may be read as."""
+    """The values that it may be parsed as."""
 
 
 class ResultsSwapped:
-    """CTX-18: results of one message's calls do not stand under each other's ids.
+    """CTX-18: results of one message's calls are not under each other's ids.
 
-    Told is only what is certain: under each of some calls of one message stands exactly what
-    another of them returned, as a text, as JSON or as Python prints it, and none has its own. What
-    an application cuts, edits or sums up is no such thing, nor are results that are equal, nor
-    calls of which the driver had to guess which one was carried out. Between yes and no, or numbers
-    of few digits, code may exchange one for the other on purpose: there it is a warning.
+    Only certain cases are reported: under each of some calls of one message is exactly the result
+    of another of them, as a text, as JSON or as Python prints it, and none has its own. Results
+    that an application cuts, edits or sums up do not count, nor equal results, nor calls for which
+    the driver had to guess which one was executed. For booleans, and numbers of few digits, code
+    may exchange the values on purpose: there the hit is a warning.
     """
 
     id = "CTX-18"
@@ -42,17 +42,17 @@ class ResultsSwapped:
 
     def __init__(self) -> None:
         self._siblings: dict[str, tuple[str, ...]] = {}
-        """Call to the calls of its message, where there are several."""
+        """Call to the calls of its message, if there are several."""
         self._returned: dict[str, JsonValue] = {}
-        """What they returned."""
+        """Call to its result."""
         self._odd: dict[str, _ResultMessage] = {}
         self._swapped: list[tuple[str, ...]] = []
-        """Calls whose results took each other's places, and that no context showed so far."""
+        """Calls with exchanged results that no context has shown so far."""
 
     def look(
         self, event: e.MessageAdded | e.ToolReturned | e.ContextBuilt, view: View
     ) -> Iterable[Hit]:
-        """Hold each result that arrives against what was returned; wait for who is sent it."""
+        """Compare each shown result with the returned one; report when a context shows it."""
         if isinstance(event, e.ContextBuilt):
             return self._hits(event, view) if self._swapped else ()
         if isinstance(event, e.ToolReturned):
@@ -80,7 +80,7 @@ class ResultsSwapped:
             self._swapped.append(ring)
 
     def _ring_of(self, first: str) -> tuple[str, ...]:
-        """Return the calls, each with the next one's result, that lead back to the first."""
+        """Return the ring of calls back to the first, each with the next one's result."""
         ring = [first]
         while True:
             result_shown = self._odd.get(ring[-1])
@@ -106,7 +106,7 @@ class ResultsSwapped:
         for ring in tuple(self._swapped):
             shown_numbers = [self._odd[call].message.number for call in ring if call in self._odd]
             if len(shown_numbers) < len(ring):
-                self._swapped.remove(ring)  # It was put right before anybody was sent it.
+                self._swapped.remove(ring)  # It was corrected before any model got it.
             elif numbers.issuperset(shown_numbers):
                 self._swapped.remove(ring)
                 if _are_certain(ring, view):
@@ -144,8 +144,10 @@ class ResultsSwapped:
 
 
 def _readings(message: Message) -> Iterator[Any]:
-    """Yield what a result's message may say: its data, its text, what that is as JSON or Python,
-    and what stands alone under one key."""
+    """Yield the values that a result's message may show.
+
+    They are its data, its text, the text as JSON or Python, and a single value under one key.
+    """
     readings = [message.content.strip(), message.data]
     try:
         readings.append(msgspec.json.decode(message.content))
@@ -167,16 +169,16 @@ def _is_of(result_shown: _ResultMessage, result: JsonValue) -> bool:
 
 
 def _is_telling(result: JsonValue) -> bool:
-    """Return whether nobody would write a result but who has it from its tool."""
+    """Return whether a result is so specific that it must come from its tool."""
     text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
     return len(text) >= _TELLING_MIN and text.lower() not in ("true", "false", "null", "none")
 
 
 def _are_certain(ring: Iterable[str], view: View) -> bool:
-    """Return whether each of some calls is known to be the one that was carried out.
+    """Return whether each of some calls is known to be the executed one.
 
-    Where code carries tools out, the call is told by the tool's name and the arguments: it is
-    certain if it is the only one of its tool, or else has arguments of its own, and they arrived.
+    If code executes tools, a call is identified by the tool's name and the arguments: it is certain
+    if it is the only one of its tool, or has arguments of its own that arrived.
     """
     requests: dict[str, list[tuple[str, JsonValue]]] = {}
     called: dict[str, list[e.ToolCalled]] = {}
@@ -199,7 +201,7 @@ def _is_certain(
 ) -> bool:
     known = {call_: args for call_, args in requests}
     if any(call_.call_id not in known for call_ in called):
-        return False  # Code calls the tool by itself, too.
+        return False  # Code calls the tool on its own, too.
     mine = [call_ for call_ in called if call_.call_id == call]
     if len(mine) != 1:
         return False

@@ -16,12 +16,12 @@ _SHOWN_MAX: Final = 5
 
 
 class ScriptMismatch:
-    """RUN-01: every reply line and tool result is used, and nothing is asked that has no line.
+    """RUN-01: every reply line and tool result is used, and every call has one.
 
-    So is anything else that the scenario says and the pipeline does not do: a rule for an agent
-    that is not there, results of a tool that nobody is offered. Where a call found no line that
-    fits, the lines left over are not reported as well. In a turn with a planned fault lines may be
-    left over: who meets it may give up.
+    The same goes for everything else in the scenario that the pipeline does not do: a rule for an
+    agent that does not exist, results of a tool that is not offered. If a call found no fitting
+    line, unused lines are not reported as well. In a turn with a planned fault lines may stay
+    unused: the pipeline may give up.
     """
 
     id = "RUN-01"
@@ -35,7 +35,7 @@ class ScriptMismatch:
     def look(
         self, event: e.FaultInjected | e.ModelFailed | e.TurnFinished | e.RunFinished, view: View
     ) -> Iterable[Hit]:
-        """Wait for the end of the turn, which tells what was not used."""
+        """Wait for the end of the turn, which reports what was not used."""
         if isinstance(event, e.RunFinished):
             return [self._of_misfit(misfit) for misfit in event.misfits]
         if isinstance(event, e.FaultInjected):
@@ -48,7 +48,7 @@ class ScriptMismatch:
         if not event.unused and not event.unused_results and not self._missing:
             return ()
         if event.error is not None and event.error.type == ScriptMisfit.__name__:
-            return ()  # What did not fit kept the turn from the rest of its lines.
+            return ()  # The misfit kept the turn from using the rest of its lines.
         missing, self._missing = self._missing, []
         turn = view.turns[-1]
         unused = {left.agent for left in event.unused}
@@ -60,7 +60,7 @@ class ScriptMismatch:
             if left.agent not in failed_agents and event.turn != self._disturbed
         ]
         if hits or event.turn == self._disturbed:
-            # Lines that nobody asked for call no tools: one cause, one finding.
+            # Unused lines call no tools: one cause, one finding.
             return hits
         return [self._of_unused_results(left, turn, view) for left in event.unused_results]
 
@@ -134,9 +134,9 @@ class ScriptMismatch:
 
 
 class Uncontrolled:
-    """RUN-02: user code reaches no thread, process or network that is not controlled.
+    """RUN-02: user code uses no thread, process or network that simkit does not control.
 
-    The list of what is not deterministic is Temporal's.
+    The list of nondeterministic effects is Temporal's.
     """
 
     id = "RUN-02"
@@ -154,8 +154,8 @@ class Uncontrolled:
 class Unplayed:
     """RUN-04: every recorded interaction of a cassette answers a request.
 
-    Where a planned fault took place, who met it may have asked less. From litellm#37360: recordings
-    that nobody asks for fail at the end.
+    After a planned fault the pipeline may make fewer requests. From litellm#37360: unused
+    recordings fail at the end.
     """
 
     id = "RUN-04"
@@ -165,7 +165,7 @@ class Unplayed:
         self._is_disturbed = False
 
     def look(self, event: e.FaultInjected | e.RunFinished, view: View) -> Iterable[Hit]:
-        """Wait for the end of the run, which tells what was not used."""
+        """Wait for the end of the run, which reports what was not used."""
         if isinstance(event, e.FaultInjected):
             self._is_disturbed = True
             return ()
@@ -178,9 +178,9 @@ class Unplayed:
 
 
 class Drifted:
-    """RUN-05: what is sent is what was recorded, also where the policy lets another pass.
+    """RUN-05: a request equals its recording, also if the policy allows another.
 
-    Drift that nobody sees is how recordings go stale: konveyor/kai#462.
+    Unnoticed drift makes recordings stale: konveyor/kai#462.
     """
 
     id = "RUN-05"
@@ -197,11 +197,10 @@ class Drifted:
 
 
 class Unread:
-    """RUN-06: what goes to a model's provider is read, so that claims see it.
+    """RUN-06: simkit reads every request to a model provider, so that claims see it.
 
-    A path that no protocol knows is answered from a recording, or by an allowed host, without a
-    context, a reply or a tool call in the trace. Whether it was a model call is not known: a
-    warning.
+    A path of no known protocol is answered from a recording, or by an allowed host, without a
+    context, a reply or a tool call in the trace. It may not have been a model call: a warning.
     """
 
     id = "RUN-06"

@@ -1,4 +1,4 @@
-"""Lints on the order of a context's messages: what a provider would refuse."""
+"""Lints on the order of a context's messages, as providers require it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simkit.trace import events as e
 from simkit.trace.views import View
 
 NAMED_MAX: Final = 5
-"""Calls or messages that a finding names; it holds all of them as data."""
+"""The number of calls or messages that a finding names; its data has all of them."""
 
 
 def _hit(
@@ -35,11 +35,11 @@ def _hit(
 
 
 class OrphanResult:
-    """CTX-01: every tool result in a context follows the call that it answers.
+    """CTX-01: every tool result in a context comes after the call that it answers.
 
-    It is told by the call's id. A window that begins between the two, or a filter that takes the
-    call alone, leaves an orphan. Each is reported once for each agent.
-    Seen in langgraph#7129, #5582 and langchain#33245.
+    The call is identified by its id. A window that begins between the two, or a filter that drops
+    the call alone, leaves an orphan. Each is reported once for each agent. Seen in langgraph#7129,
+    #5582 and langchain#33245.
     """
 
     id = "CTX-01"
@@ -50,7 +50,7 @@ class OrphanResult:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at the results that no call of the context asked for."""
+        """Check for results without a call in the context."""
         results = self._pairing.read(event, view).results
         if not results:
             return ()
@@ -69,13 +69,13 @@ class OrphanResult:
 
 
 class OrphanCall:
-    """CTX-02: every tool call in a context is answered once, before the conversation goes on.
+    """CTX-02: every tool call in a context is answered once, before the conversation continues.
 
-    It goes on when the user, or the agent that asked, says something; agents that run in parallel
-    may speak in between. Where a recipe built the context, calls that end it may wait, if none of
-    them is answered: a handoff is a call too, and open while a delegate works. What code sends to
-    a provider may not, since none takes it. Each is reported once for each agent. Seen in
-    langgraph-swarm#105 and #83, langgraph-supervisor#67, pydantic-ai#722.
+    It continues when the user, or the agent that asked, says something; agents that run in parallel
+    may speak in between. If a recipe built the context, calls at its end may wait if none of them
+    is answered: a handoff is a call too, and open while a delegate works. In requests of code to a
+    provider they may not, since no provider accepts them. Each is reported once for each agent.
+    Seen in langgraph-swarm#105 and #83, langgraph-supervisor#67, pydantic-ai#722.
     """
 
     id = "CTX-02"
@@ -86,7 +86,7 @@ class OrphanCall:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at the calls that have no answer, and at those that have two."""
+        """Check for calls without an answer, and for those with two."""
         odd = self._pairing.read(event, view)
         if not odd.unanswered and not odd.twice:
             return ()
@@ -116,9 +116,9 @@ class OrphanCall:
 class IllegalSequence:
     """CTX-12: no message of a context is empty: each has a text, or calls.
 
-    A tool may answer with nothing. What else the order of roles may be depends on the provider,
-    and is held against the one in use. Each message is reported once for each agent.
-    Seen in langgraphjs#2499 and llama_index#19487.
+    A tool may answer with nothing. Other rules for the order of roles depend on the provider, and
+    are checked for the one in use. Each message is reported once for each agent. Seen in
+    langgraphjs#2499 and llama_index#19487.
     """
 
     id = "CTX-12"
@@ -129,7 +129,7 @@ class IllegalSequence:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at the messages that say nothing."""
+        """Check for empty messages."""
         empty = self._pairing.read(event, view).empty
         fresh = _not_reported(empty, event.agent, self._reported)
         if not fresh:
@@ -140,12 +140,12 @@ class IllegalSequence:
 
 
 class SystemNotFirst:
-    """CTX-15: instructions, and system messages of a history, come before what was said.
+    """CTX-15: instructions, and system messages of a history, come first.
 
-    Other sections that a recipe places behind the history (notes, a summary) are meant to stand
-    there; where no recipe is known, every system message counts. What an agent was told in its
-    own run does not. Each is reported once for each agent.
-    From providers that take system messages at the beginning only (Anthropic, Gemini).
+    Other sections that a recipe places after the history (notes, a summary) belong there; without a
+    known recipe, every system message counts. System messages within an agent's own run do not.
+    Each is reported once for each agent. From providers that accept system messages at the
+    beginning only (Anthropic, Gemini).
     """
 
     id = "CTX-15"
@@ -156,7 +156,7 @@ class SystemNotFirst:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Look at the system messages that come late."""
+        """Check for late system messages."""
         late = self._pairing.read(event, view).late
         fresh = _not_reported(late, event.agent, self._reported)
         if not fresh:

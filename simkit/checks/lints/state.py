@@ -1,4 +1,4 @@
-"""Lints on state: what parallel runs overwrite, reducers, and what must only grow."""
+"""Lints on state: lost writes of parallel runs, reducers, and channels that must only grow."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from simkit.trace.reducers import BUILT_IN, is_reset
 from simkit.trace.views import View
 
 _Slots: TypeAlias = dict[tuple[str, ...], tuple[str, str, JsonValue]]
-"""Where a value was written, to the branch that wrote it, its name in words, and the value."""
+"""Place of a written value, to the branch that wrote it, its description, and the value."""
 
 
 class LostUpdate:
     """STA-01: every write of parallel branches is in the merged value.
 
-    Lost is a value that another branch of the same group overwrites with a different one: in
-    a channel that replaces, under one key of a channel that merges, or an item with the same id.
-    So is what a channel that keeps the last items only has no room for, since another branch has
-    added more.
-    The ways that a node opens at once are such branches, too: their contracts may write.
-    ``{$set: …}`` declares the overwrite. Channels of scope agent_run are never merged, and what a
-    user's own reducer does is its own affair. Seen in langgraph#7580 and adk#5244.
+    A value is lost if another branch of the same group overwrites it with a different one: in a
+    channel that replaces, under one key of a channel that merges, or in an item with the same id.
+    So are items that a channel with ``last`` has no room for, because another branch added more.
+    The targets that a node starts at once are such branches, too: their contracts may write.
+    ``{$set: …}`` declares the overwrite. Channels of scope agent_run are never merged, and a user's
+    own reducer decides for itself. Seen in langgraph#7580 and adk#5244.
     """
 
     id = "STA-01"
@@ -33,16 +32,16 @@ class LostUpdate:
 
     def __init__(self) -> None:
         self._writes: dict[tuple[str, str], _Slots] = {}
-        """By the group, and the state to which its runs write."""
+        """Writes by the group, and the state to which its runs write."""
         self._added: dict[tuple[str, str, str], list[tuple[str, str, int]]] = {}
-        """Group, its graph and channel to what was added there: branch, agent, number of items."""
+        """Group, its graph and channel to the additions there: branch, agent, number of items."""
         self._opened: dict[str, _Slots] = {}
-        """Run to what the handoffs wrote that it opens at once, before any target starts."""
+        """Run to the writes of the handoffs that it makes at once, before any target starts."""
 
     def look(
         self, event: e.StateUpdated | e.TurnFinished | e.AgentStarted, view: View
     ) -> Iterable[Hit]:
-        """Compare a write with those of the group's other runs, or of the run's other ways."""
+        """Compare a write with those of the group's other runs, or of the run's other handoffs."""
         if isinstance(event, e.AgentStarted):
             self._opened.clear()
             return ()
@@ -62,7 +61,7 @@ class LostUpdate:
         return hits
 
     def _pushed_out(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Find other branches of whose items there is no room beside those of this one."""
+        """Find other branches whose items do not fit beside those of this one."""
         branch = event.branch or event.run
         for channel, delta in event.update.items():
             facts = view.channels_of(event).get(channel)
@@ -88,7 +87,7 @@ class LostUpdate:
     def _lost(
         self, event: e.StateUpdated, branch: str, writer: str, slots: _Slots, view: View
     ) -> list[Hit]:
-        """Return what a branch's write overwrites of another's; ``writer`` names it in words."""
+        """Return the other branch's overwritten values; ``writer`` describes the writer."""
         hits, channels = [], view.channels_of(event)
         for channel, delta in event.update.items():
             facts = channels.get(channel)
@@ -121,7 +120,7 @@ class LostUpdate:
 
 
 def _slots(reducer: str, channel: str, delta: JsonValue) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield where an update overwrites what stands there, and with what."""
+    """Yield the places that an update overwrites, with the new values."""
     if delta is None and reducer != "replace":
         return
     if is_reset(delta):
@@ -150,17 +149,17 @@ def _deep_slots(
 
 
 class ImpureReducer:
-    """STA-03: a reducer neither changes its arguments nor differs on a second call.
+    """STA-03: a reducer does not change its arguments, and gives the same result twice.
 
-    The driver calls user reducers on copies, twice, and records what it sees. Reported for every
-    update. Seen in company-research-agent#56.
+    The driver calls user reducers on copies, twice, and records the differences. Every update is
+    reported. Seen in company-research-agent#56.
     """
 
     id = "STA-03"
     kinds: tuple[type, ...] = (e.StateUpdated,)
 
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Read what the driver noticed."""
+        """Read the driver's record."""
         if not event.impure:
             return ()
         hits = []
@@ -178,10 +177,9 @@ class ImpureReducer:
 class Shrinking:
     """STA-05: an appending channel never shrinks, and a counter never falls.
 
-    Falling is a negative update of an ``add`` channel. Shrinking is a list, of a user's own
-    reducer or of a driver that reports values, that has fewer items than before. Allowed are the
-    declared reset ``{$set: …}``, ``last: N``, and the end of the channel's scope.
-    Seen in crewAI#4389.
+    A fall is a negative update of an ``add`` channel. A list shrinks if it has fewer items than
+    before, with a user's own reducer or a driver that reports values. Allowed are the declared
+    reset ``{$set: …}``, ``last: N``, and the end of the channel's scope. Seen in crewAI#4389.
     """
 
     id = "STA-05"
@@ -194,7 +192,7 @@ class Shrinking:
         self._counters: tuple[str, ...] = ()
 
     def look(self, event: e.StateUpdated | e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Compare an update, or the new value it brings, with what was there."""
+        """Compare an update, or its new value, with the previous value."""
         channels = view.pipeline.channels
         if isinstance(event, e.TurnFinished):
             if self._sizes:
@@ -253,20 +251,19 @@ class Shrinking:
 
 
 class DoubleCount:
-    """STA-09: an agent does not add to a list what it was given of it.
+    """STA-09: an agent does not append to a list what it received in it.
 
     That is an update of an ``append`` channel that begins with all that the agent received in it
-    and goes on: whoever wrote it meant the whole list. Seen in langgraph#4007 and #3648, where
-    a subgraph returns its parent's channel. An update that is just the list may be equal by chance,
-    as ``[1, 2]`` after ``[1, 2]``; it is certain where an item is known by an id: a message, its
-    tool calls, the result of one.
+    and goes on: its author meant the whole list. Seen in langgraph#4007 and #3648, where a subgraph
+    returns its parent's channel. An update that is just the list may be equal by chance, as ``[1,
+    2]`` after ``[1, 2]``; it is certain if an item has an id: a message, its tool calls, a result.
     """
 
     id = "STA-09"
     kinds: tuple[type, ...] = (e.StateUpdated,)
 
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Compare what a run adds with what it received."""
+        """Compare a run's additions with what it received."""
         run = view.runs.get(event.run)
         if run is None or not isinstance(run.received, Mapping):
             return ()
@@ -294,8 +291,7 @@ class DoubleCount:
 
 
 def _is_known_by_id(item: Any) -> bool:
-    """Return whether an item is one of its kind: a message that was said, or one with an id or
-    calls."""
+    """Return whether an item is identified: a logged message, or an item with an id or calls."""
     if isinstance(item, Message):
         return bool(item.number or item.call_id or item.calls)
     if not isinstance(item, Mapping) or not ("role" in item or "tool_call_id" in item):
@@ -308,7 +304,7 @@ def _is_known_by_id(item: Any) -> bool:
 
 
 class InPlaceChange:
-    """STA-10: an agent returns updates, it does not change the state it received.
+    """STA-10: an agent returns updates and does not change the state that it received.
 
     From reference system 4, ``state["messages"].append``.
     """
@@ -317,7 +313,7 @@ class InPlaceChange:
     kinds: tuple[type, ...] = (e.AgentFinished,)
 
     def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
-        """Read what the driver noticed."""
+        """Read the driver's record."""
         if not event.changed_in_place:
             return ()
         channels = list(event.changed_in_place)
@@ -331,9 +327,9 @@ class InPlaceChange:
 class TwiceAnswered:
     """STA-11: in a list of messages no call is made twice, and none has two results.
 
-    That is what becomes of a message that lost its id: what was to take the place of another is
-    added behind it. Looked at is what is added to a channel; a message that comes again under its
-    own number is another matter (CTX-07). Reported once for each channel and call.
+    This happens to a message that lost its id: it should replace another one and is appended
+    instead. The lint checks what is added to a channel; a message that comes again under its own
+    number is another matter (CTX-07). Each channel and call is reported once.
     """
 
     id = "STA-11"
@@ -341,11 +337,11 @@ class TwiceAnswered:
 
     def __init__(self) -> None:
         self._first_seen: dict[tuple[str, str, str, str], int] = {}
-        """Session, channel, role and call to the message that has it."""
+        """Session, channel, role and call to the message with it."""
         self._reported: set[tuple[str, str, str]] = set()
 
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Look at the messages that an update adds to a channel."""
+        """Check the messages that an update adds to a channel."""
         hits: list[Hit] = []
         channels = view.channels_of(event)
         for channel, delta in event.update.items():
@@ -384,5 +380,5 @@ class TwiceAnswered:
 
 
 def _home(event: e.StateUpdated) -> str:
-    """Name the session and the state in it to which an update goes."""
+    """Return the session, and the state in it, of an update."""
     return f"{event.session}/{event.state}"

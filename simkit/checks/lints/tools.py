@@ -1,4 +1,4 @@
-"""Lints on tool calls: the same one again and again, and those that nobody answered."""
+"""Lints on tool calls: repeated ones, and unanswered ones."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from simkit.trace import events as e
 from simkit.trace.views import View
 
 REPEATED_MIN: Final = 3
-"""How often the same call with the same result is one too many."""
+"""The number of equal calls with equal results that is too many."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class _Times(msgspec.Struct):
-    """How often in a row a call had the same result."""
+    """The number of consecutive equal results of a call."""
 
     count: int
     result: JsonValue
 
 
 class RepeatedCall:
-    """FLW-03: no agent makes the same call three times in a turn, and learns nothing by it.
+    """FLW-03: no agent makes the same call three times in a turn with the same result.
 
-    Tool, arguments and result are the same each time, and no write to the state comes in between.
-    A failure may be tried again: it counts neither way, and the count begins anew after it. Where
-    the driver sees no state, nobody knows what changed: it is a warning.
-    From MAST 1.3, step repetition (15.7 % of failures).
+    Tool, arguments and result are the same each time, and no run writes to the state in between. A
+    failure may be retried: it does not count, and counting restarts after it. If the driver sees no
+    state, changes are unknown: a warning. From MAST 1.3, step repetition (15.7 % of failures).
     """
 
     id = "FLW-03"
@@ -54,7 +53,7 @@ class RepeatedCall:
     ) -> Iterable[Hit]:
         """Count the results of equal calls since the last write."""
         if isinstance(event, e.ToolCalled):
-            # What is unknown equals nothing.
+            # An unknown value equals nothing.
             if event.args is not None:
                 self._last_calls[event.call_id] = event.agent, event.tool, _encode(event.args)
         elif isinstance(event, e.ToolReturned):
@@ -95,21 +94,21 @@ class _Open(NamedTuple):
     run: str
     tool: str
     message: int = 0
-    """The message that asks for it."""
+    """The number of the message that asks for it."""
 
 
 class OpenWork:
-    """FLW-07: a turn does not end with tool calls that were asked for and never answered.
+    """FLW-07: a turn does not end with requested tool calls that were never answered.
 
-    It may if it ends with an error or a question to the user, and a run that was cancelled or
-    timed out owes nothing. Handoffs, and calls made beside them, are left to HND-06. Where code let
-    the model choose no other tool (`tool_choice`), the call may be the answer itself: that is how
-    structured output is asked for.
+    It may if it ends with an error or a question to the user; a run that was cancelled or timed out
+    need not answer. Handoffs, and calls beside them, are left to HND-06. If code forced the model
+    to choose this tool (`tool_choice`), the call may be the answer itself: that is one way to
+    request structured output.
 
-    Code may read a call instead of answering it. It has, where a later context of the agent goes on
-    without the call, and where the agent's run is over and the turn has a reply. If that reply is
-    no more than the words beside the call, or if no adapter sees the run, it is a warning.
-    From MAST 3.1, premature termination.
+    Code may read a call instead of answering it. It does if a later context of the agent continues
+    without the call, and if the agent's run is over and the turn has a reply. If that reply is only
+    the text beside the call, or if no adapter sees the run, the hit is a warning. From MAST 3.1,
+    premature termination.
     """
 
     id = "FLW-07"
@@ -126,7 +125,7 @@ class OpenWork:
         self._open: dict[str, dict[str, _Open]] = {}
         """Session to its open calls."""
         self._group_runs: set[str] = set()
-        """Calls that were made beside a handoff."""
+        """Calls beside a handoff."""
 
     def look(
         self,
@@ -140,7 +139,7 @@ class OpenWork:
         ),
         view: View,
     ) -> Iterable[Hit]:
-        """Remember calls until they are answered or the turn ends."""
+        """Keep calls until they are answered or the turn ends."""
         if isinstance(event, e.MessageAdded):
             message = event.message
             if message.calls:
@@ -180,7 +179,7 @@ class OpenWork:
             self._open.get(session, {}).pop(call, None)
 
     def _goes_on(self, event: e.ContextBuilt, view: View) -> None:
-        """Forget the calls of an agent without which its next context goes on."""
+        """Remove the calls of an agent that its next context leaves out."""
         waiting = self._open.get(event.session, {})
         for call, pending_call in list(waiting.items()):
             run = view.runs.get(pending_call.run)
@@ -217,7 +216,7 @@ class OpenWork:
 
 
 def _severity_of(pending_call: _Open, event: e.TurnFinished, view: View) -> Literal["W", ""] | None:
-    """Return how bad it is that nobody answered a call, None as a rule; empty for not at all."""
+    """Return the severity of an unanswered call, None for the default; empty for none at all."""
     run, facts = view.runs.get(pending_call.run), view.pipeline
     if run is not None and run.status in ("cancelled", "timed_out"):
         return ""
@@ -230,7 +229,7 @@ def _severity_of(pending_call: _Open, event: e.TurnFinished, view: View) -> Lite
 
 
 def _forced_tool(event: e.MessageAdded, view: View) -> JsonValue:
-    """Return what the request that a message answers says of which tool to call."""
+    """Return the `tool_choice` of the request that a message answers."""
     run = view.runs.get(event.run)
     if run is None or not run.calls:
         return None

@@ -1,6 +1,6 @@
-"""Walks through messages in their order: calls and answers, and what else is odd where it stands.
+"""Walks through messages in order: calls, answers, and messages in odd places.
 
-What a stream has settled is walked through once, when it settles.
+The settled part of a stream is walked through once, when it settles.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from simkit.trace.views import ShownPart, StreamView
 
 
 class PendingCall(NamedTuple):
-    """A call that stands in a context, and who asked for it."""
+    """A call in a context, with its agent."""
 
     call: ToolCall
     agent: str | None
     place: int
-    """Its message's place in the stream; -1 outside the settled part."""
+    """Its message's index in the stream; -1 outside the settled part."""
 
 
 class Odd(NamedTuple):
-    """A message that is odd where it stands."""
+    """A message in an odd place."""
 
     message: Message
     section: str
     place: int
-    """Its place in the stream; -1 outside the settled part."""
+    """Its index in the stream; -1 outside the settled part."""
 
 
 class Oddities:
-    """What is odd in the order of a context; of the settled part only what is new."""
+    """The oddities in the order of a context; of the settled part only new ones."""
 
     __slots__ = ("empty", "late", "results", "twice", "unanswered")
 
     def __init__(self) -> None:
         self.results: list[Odd] = []
-        """Results whose calls do not stand before them."""
+        """Results without an earlier call."""
         self.unanswered: list[PendingCall] = []
-        """Calls without a result before the user, or the agent that asked, goes on."""
+        """Calls without a result before the user, or the agent that asked, continues."""
         self.twice: list[Odd] = []
         """Results of calls that have one already."""
         self.empty: list[Odd] = []
         """Messages without text and calls."""
         self.late: list[Odd] = []
-        """System messages after something that was said."""
+        """System messages after other messages."""
 
     def __bool__(self) -> bool:
         return bool(self.results or self.unanswered or self.twice or self.empty or self.late)
 
 
 class Walk:
-    """Goes through messages in their order, and remembers the calls that wait for an answer."""
+    """A walk through messages in order, with the calls that wait for an answer."""
 
     __slots__ = ("closed", "last", "odd", "open", "request_numbers")
 
@@ -61,14 +61,14 @@ class Walk:
         self.odd = Oddities()
         self.open: dict[str, PendingCall] = {}
         self.request_numbers: dict[str, int] = {}
-        """Every call to its place."""
+        """Every call to its index."""
         self.closed: set[str] = set()
         """Calls that were not answered in time."""
         self.last: frozenset[str] = frozenset()
-        """The calls of the last message, as long as nothing follows it."""
+        """The calls of the last message, while nothing follows it."""
 
     def take(self, message: Message, section: str, place: int) -> None:
-        """Take a message that is no system message."""
+        """Add a message that is no system message."""
         calls = message.calls
         if calls:
             if message.content and self.open:
@@ -87,7 +87,7 @@ class Walk:
             self._goes_on(message.agent)
 
     def _goes_on(self, agent: str | None) -> None:
-        """Close what an agent asked for; run in parallel may speak in between."""
+        """Close the calls of an agent that continues; parallel runs may speak in between."""
         self._close([key for key, request in self.open.items() if request.agent == agent])
 
     def _close(self, calls: list[str]) -> None:
@@ -110,12 +110,12 @@ class Walk:
         """Record that a call has its answer."""
 
     def unknown(self, result: Odd) -> None:
-        """Record that no call of this walk asked for a result."""
+        """Record a result without a call in this walk."""
         self.odd.results.append(result)
 
 
 class SettledWalk(Walk):
-    """The walk through what one stream has settled; every context takes it further."""
+    """The walk through the settled part of a stream; every context takes it further."""
 
     __slots__ = ("_reach", "_starts", "read", "stream")
 
@@ -123,12 +123,12 @@ class SettledWalk(Walk):
         super().__init__()
         self.stream, self.read = stream, 0
         self._starts: list[int] = []
-        """Places of answered calls, in order."""
+        """Indices of answered calls, in order."""
         self._reach: list[int] = []
-        """For each of them the last place that answers it or one before it."""
+        """For each of them, the last index that answers it or one before it."""
 
     def read_on(self, part: ShownPart) -> None:
-        """Read what is new up to where a part shows it."""
+        """Read the new messages up to the last one that a part shows."""
         hi, entries, waiting = part.hi, self.stream.entries, self.open
         for place in range(self.read, hi):
             message = entries[place]
@@ -144,7 +144,7 @@ class SettledWalk(Walk):
             self.read = hi
 
     def fresh(self) -> Oddities | None:
-        """Return what is odd in what was read since it was asked last, if anything is."""
+        """Return the oddities found since the last call, if there are any."""
         odd = self.odd
         if not odd:
             return None
@@ -152,30 +152,30 @@ class SettledWalk(Walk):
         return odd
 
     def is_plain(self, lo: int) -> bool:
-        """Return whether nothing is odd from a place on, and no call waits there for its answer."""
+        """Return whether there is nothing odd from an index on, and no waiting call."""
         if self.open or self.odd:
             return False
         before = bisect_left(self._starts, lo) - 1 if lo and self._starts else -1
         return before < 0 or self._reach[before] < lo
 
     def _is_late(self, message: Message, place: int, lo: int) -> bool:
-        """Return what an agent was told in its own run is no system message of the conversation."""
+        """Return whether a system message is late; one within an agent's own run is not."""
         before = (self.stream.entries[at] for at in range(place - 1, lo - 1, -1))
         return message.agent is None and any(message_.role != "system" for message_ in before)
 
     def answered(self, call: str, place: int) -> None:
-        """Keep how far answers reach, for windows that begin between a call and its answer."""
+        """Record how far answers reach, for windows that begin between a call and its answer."""
         start = self.request_numbers[call]
         at = bisect_left(self._starts, start)
         if at == len(self._starts) or self._starts[at] != start:
             self._starts.insert(at, start)
             self._reach.insert(at, place)
-        # Only calls that were made meanwhile stand behind it.
+        # Only calls that were made meanwhile come after it.
         for later in range(at, len(self._reach)):
             self._reach[later] = place
 
     def cut_off(self, part: ShownPart) -> Iterator[Odd]:
-        """Yield the results that a part shows, but whose calls stand before it."""
+        """Yield the results that a part shows without their calls."""
         lo = part.lo
         before = bisect_left(self._starts, lo) - 1
         if before < 0 or self._reach[before] < lo:
@@ -187,5 +187,5 @@ class SettledWalk(Walk):
 
 
 def is_empty(message: Message) -> bool:
-    """Return whether a message says nothing; a tool may well answer with nothing."""
+    """Return whether a message is empty; a tool may answer with nothing."""
     return not message.content and not message.calls and message.role != "tool"
