@@ -1,1 +1,1 @@
-"""Drivers for pipelines that are somebody's own code: one module a framework."""
+"""Drivers for pipelines that are code: one module a framework."""

@@ -1,4 +1,4 @@
-"""What a recorder hands out: activations of agents, and the tool calls that models asked for."""
+"""Agent runs and tool requests, as recorders create them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from simkit.trace.events import Cut
 
 
 class CallFacts(msgspec.Struct, frozen=True):
-    """What a run received, where that is not the session's state."""
+    """The input of a run, if it is not the session's state."""
 
     state: str = ""
-    """The graph's in which it works."""
+    """The name of the graph's state in which it runs; empty for the session's."""
     received: JsonValue = None
-    """What no channel holds."""
+    """Input that no channel holds."""
     channels: tuple[str, ...] | None = None
     """The channels that it can read; None for all."""
 
 
 class Run:
-    """One activation of an agent that is, or was, at work."""
+    """One agent run, current or ended."""
 
     __slots__ = (
         "agent",
@@ -44,14 +44,14 @@ class Run:
         self.call_facts = CallFacts()
         self.model_calls = 0
         self.final: Message | None = None
-        """The last thing it said without calling a tool."""
+        """Its last message without a tool call; None if there is none."""
         self.has_replied = False
         self.output_tools: Sequence[str] = ()
         """The tools by which its model gives structured output."""
         self.cuts: tuple[Cut, ...] = ()
-        """What filters took out of the context that is sent next."""
+        """Messages that filters dropped from the next context."""
         self.lasting_cuts: tuple[Cut, ...] = ()
-        """What they took out of all that are sent from now on."""
+        """Messages that filters dropped from all later contexts."""
 
 
 class ToolRequest(msgspec.Struct):
@@ -61,5 +61,5 @@ class ToolRequest(msgspec.Struct):
     agent: str
     run: Run
     is_told: bool = False
-    """ToolCalled has been emitted."""
+    """Whether ToolCalled has been emitted."""
     is_answered: bool = False

@@ -1,4 +1,4 @@
-"""What a pipeline's own code may tell simkit: who is at work, what is handed over, what changed.
+"""Annotations: a pipeline's own code reports its agents, handoffs and state to simkit.
 
 Everything here does nothing while no scenario runs, so it may stay in production code::
 
@@ -23,32 +23,32 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 class Mark:
-    """One activation that user code has named."""
+    """One agent run that user code has named."""
 
     __slots__ = ("agent", "outer", "run")
 
     def __init__(self, agent: str, outer: Mark | None) -> None:
         self.agent, self.outer = agent, outer
         self.run: Any = None
-        """What the listener makes of it."""
+        """The listener's own object for it."""
 
 
 class AnnotationListener(Protocol):
-    """Hears what user code tells; may be called from any thread."""
+    """A listener for annotations; any thread may call it."""
 
     def agent_began(self, mark: Mark) -> None:
-        """An agent went to work."""
+        """Handle the start of an agent."""
 
     def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
-        """Handle the end, or the failure, of marked code."""
+        """Handle the end, or the failure, of annotated code."""
 
     def handed_over(
         self, source: str, to: str, payload: Any, type: str | None, query: str | None
     ) -> None:
-        """Control goes to another agent."""
+        """Handle a handoff."""
 
     def state_changed(self, agent: str, update: dict[str, Any]) -> None:
-        """Channels have new values."""
+        """Handle new values of channels."""
 
 
 _mark: Final = contextvars.ContextVar[Mark | None]("simkit_agent", default=None)
@@ -60,13 +60,13 @@ _lock: Final = threading.Lock()
 
 
 def current_mark() -> Mark | None:
-    """Return the activation in which the caller's code runs, if it was named."""
+    """Return the annotation around the caller's code; None if there is none."""
     return _mark.get()
 
 
 @contextmanager
 def heard_by(listener: AnnotationListener) -> Iterator[None]:
-    """Report a listener what the code inside says of itself."""
+    """Report the annotations of the code inside to a listener."""
     with _lock:
         _listening.append(listener)
     before = _listener.set(listener)
@@ -79,8 +79,7 @@ def heard_by(listener: AnnotationListener) -> Iterator[None]:
 
 
 def _current_listener() -> AnnotationListener | None:
-    """The context's listener; where that hears no longer, or there is none, the only one there
-    is."""
+    """Return the context's listener; if it is closed, or there is none, the only open one."""
     listener = _listener.get()
     with _lock:
         if listener in _listening:
@@ -90,7 +89,7 @@ def _current_listener() -> AnnotationListener | None:
 
 @contextmanager
 def _activation(name: str) -> Iterator[Mark]:
-    """Report of an activation, without making the code inside belong to it."""
+    """Report an agent run, without making the code inside belong to it."""
     mark, listener = Mark(name, _mark.get()), _current_listener()
     if listener is not None:
         listener.agent_began(mark)
@@ -106,7 +105,7 @@ def _activation(name: str) -> Iterator[Mark]:
 
 
 def _steps(name: str, items: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Yield the items of an agent's generator, which is at work only while it makes one."""
+    """Yield the items of an agent's generator; the agent runs only while it makes one."""
     with _activation(name) as mark, closing(items):
         value = None
         while True:
@@ -137,10 +136,10 @@ async def _async_steps(name: str, items: AsyncGenerator[Any, Any]) -> AsyncGener
 
 
 class agent:
-    """Names the agent whose work the block, or the decorated function, is.
+    """Attributes a block, or a decorated function, to an agent.
 
-    Model calls made inside belong to it, in threads and tasks started inside as well. Blocks may
-    be nested: the inner agent works for the outer one. Outside a scenario it does nothing.
+    Model calls inside belong to the agent, also those in threads and tasks started inside. Blocks
+    may be nested: the inner agent works for the outer one. Outside a scenario it does nothing.
 
     >>> with simkit.agent("billing"):
     ...     reply = "A model call in here belongs to billing."
@@ -151,7 +150,7 @@ class agent:
     def __init__(self, name: str) -> None:
         self.name = name
         self._entered: dict[Mark, AbstractContextManager[Mark]] = {}
-        """By several tasks at once, if they share it."""
+        """The open runs; several tasks may share the object."""
 
     def __enter__(self) -> None:
         activation = _activation(self.name)
@@ -226,7 +225,7 @@ def handoff(
     type: str | None = None,
     query: str | None = None,
 ) -> None:
-    """Report that control passes to an agent, with what; ``source`` is else the agent at work.
+    """Report a handoff to an agent; without ``source``, the current agent makes it.
 
     >>> simkit.handoff("billing", {"order": 7}, type="refund")
     """
@@ -238,7 +237,7 @@ def handoff(
 
 
 def state(**channels: Any) -> None:
-    """Report new values of the pipeline's state, one for each channel.
+    """Report new values of channels.
 
     >>> simkit.state(order=7, notes=["The parcel was late."])
     """

@@ -1,6 +1,6 @@
 """What an adapter is written with, for authors of adapters: ``docs/how-to/adapters.md``.
 
-Whatever is named here stays; everything else below ``simkit.adapters`` is simkit's own.
+The names here are stable; everything else below ``simkit.adapters`` is internal.
 """
 
 from simkit.adapters.activations import Run, ToolRequest

@@ -1,4 +1,4 @@
-"""What is known of a pipeline that is code before it runs: from the scenario's rules. Pure."""
+"""Facts about a pipeline that is code before it runs, from the scenario's rules. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTER: Final = "chars/4"
 
 
 def sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
-    """Return what is known of a pipeline with what its file says of what agents read."""
+    """Return a pipeline's facts with the sections that its file assigns."""
     agents = {
         name: msgspec.structs.replace(
             facts.agents.get(name, e.AgentFacts()),
@@ -29,7 +29,7 @@ def sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
 
 
 def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
-    """Return what its file says of a pipeline."""
+    """Return the facts in a pipeline's file."""
     agents = {
         name: e.AgentFacts(
             handoffs=tuple(other for other in app.agents if other != name),

@@ -1,4 +1,4 @@
-"""How a scenario says that agents are run: ``app: {call: …, run_options: …}``."""
+"""Options of an agent's run: ``app: {call: …, run_options: …}``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from simkit.trace.store import copied
 
 
 def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
-    """Return the way to run ``noun``, the first unless the app names another.
+    """Return the method that runs ``noun``: the app's, or else the first.
 
-    Raises FunctionMissing for a way that there is not.
+    Raise FunctionMissing for an unknown method.
     """
     way = app.options.call or ways[0]
     if way not in ways:
@@ -29,16 +29,16 @@ def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
 
 
 def options_of(app: App, session: str) -> dict[str, Any]:
-    """Return what a session's agent is run with beside its messages.
+    """Return the options with which a session's agent is run.
 
-    Raises FunctionMissing where the function is not there, or returns no mapping.
+    Raise FunctionMissing if the function does not exist, or returns no mapping.
     """
     entry = app.options.run_options
     return {} if entry is None else options_made(entry, found_as(entry), session)
 
 
 def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str, Any]:
-    """Return what ``make`` returns; it is told the session's name if it takes one."""
+    """Return the options from ``make``, which gets the session's name if it takes one."""
     named = "session" in inspect.signature(make).parameters
     options = make(session=session) if named else make()
     if not isinstance(options, Mapping):
@@ -53,14 +53,17 @@ def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str
 def gifts_of(
     initial_state: Mapping[str, JsonValue], facts: PipelineFacts, project: str | None = None
 ) -> Gifts:
-    """Return what sessions are given, by how long the pipeline's channels last."""
+    """Return the given state of sessions, by the scopes of the pipeline's channels."""
     scopes = {name: channel.scope for name, channel in facts.channels.items()}
     return Gifts(initial_state, lambda name: scopes.get(name, "session"), project)
 
 
 def give(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
-    """Has what the scenario gives put into ``thing``; of ``start``, its first moment, and what
-    ``more`` there is to tell, the function gets what it takes. Raises FunctionMissing."""
+    """Call the scenario's function that puts given state into ``thing``.
+
+    It gets ``start``, the first moment, and ``more``, if it has these parameters. Raise
+    FunctionMissing.
+    """
     if not recorder.initial_state or app.options.given is None:
         return
     put = found_as(app.options.given)
@@ -71,7 +74,7 @@ def give(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
 
 
 def object_behind(talk: Any) -> Any:
-    """Return the object that has a method; a function itself."""
+    """Return the object of a method, or the function itself."""
     while isinstance(talk, partial):
         talk = talk.func
     return getattr(talk, "__self__", talk)

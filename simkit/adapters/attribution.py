@@ -1,4 +1,4 @@
-"""Which agent a model call belongs to: pure, from the request and the scenario's rules."""
+"""Attribution of a model call to an agent: pure, from the request and the scenario's rules."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from simkit.spec.scenario.apps import AgentRule
 from simkit.spec.scenario.writing import flow
 
 AGENT_HEADER: Final = "x-simkit-agent"
-"""Names the agent where code can say no more than a header."""
+"""Header with the agent's name, for code that can only set headers."""
 _SHOWN_MAX: Final = 200
 _PROPOSED: Final = 60
 _LEAST: Final = 4
-"""Characters of a text that may say whose a call is."""
+"""The least length of a text that may identify an agent."""
 _TELLING: Final = 16
-"""Characters of one that mostly does."""
+"""The length of a text that mostly identifies one."""
 _COMMON: Final = 3
-"""Characters in a row that two texts have by more than chance."""
+"""The length of a common part that is no coincidence."""
 _ALIKE: Final = 0.6
-"""How much of a rule's text must stand in what it nearly fits."""
+"""The share of a rule's text that makes a near match."""
 _NUMBERED: Final = re.compile(r"[\w-]*\d{3,}[\w-]*")
 """Numbers of orders, customers and the like."""
 
 
 class Attribution:
-    """The rules of one scenario, compiled."""
+    """The compiled rules of one scenario."""
 
     def __init__(self, rules: Mapping[str, AgentRule]) -> None:
         self._rules: dict[str, list[tuple[str, Matcher]]] = {
@@ -43,14 +43,16 @@ class Attribution:
             for agent, rule in rules.items()
         }
         self.has_matchers = any(self._rules.values())
-        """Whether a rule says by a request whose it is."""
+        """Whether a rule matches requests."""
         self._rule_sources = {agent: rule.matchers() for agent, rule in rules.items()}
         self._agents_met: dict[str, None] = {}
         """The instructions of calls that belong to agents."""
 
     def agent_of(self, model_request: ParsedRequest, request: HttpRequest, known: str = "") -> str:
-        """Return the agent by header or rule, else the one that a framework knows (``known``);
-        raises CallUnattributed where that is not one."""
+        """Return the agent by header or rule, else ``known`` from a framework.
+
+        Raise CallUnattributed if there is not exactly one.
+        """
         named = header(request.headers, AGENT_HEADER)
         if named:
             return named
@@ -95,7 +97,7 @@ class Attribution:
         return "\n".join(lines)
 
     def _nearest(self, root: Mapping[str, Any]) -> list[str]:
-        """Return which rule nearly fits a call, what of it does not hold, and what is there."""
+        """Return the rule that nearly fits a call, with its mismatches and the actual values."""
         best, nearest = 0.0, []
         for agent, matchers in self._rules.items():
             why = [
@@ -138,10 +140,10 @@ def _prompt_lines(model_request: ParsedRequest) -> list[str]:
 def rule_lines(
     agent: str, system: str, others: Sequence[str] = (), tools: Sequence[str] = ()
 ) -> list[str]:
-    """Return the YAML of a rule that would hold of such a call, and of none with ``others``.
+    """Return the YAML of a rule that fits such a call, and none of ``others``.
 
-    No date and no id stands in it: tomorrow's call has others. What tells no agents apart is
-    joined by the ``tools`` that the call offers.
+    It contains no date and no id, because they differ in the next call. If the text does not
+    distinguish agents, the rule includes the ``tools`` that the call offers.
     """
     pieces = sorted(_lasting(system), key=lambda piece: len(piece) < min(_TELLING, len(system)))
     if not pieces:
@@ -161,7 +163,7 @@ def _operator(piece: str, system: str) -> str:
 
 
 def _fits(piece: str, system: str, other: str) -> bool:
-    """Return whether the rule that is made of a piece of instructions would fit other ones."""
+    """Return whether a rule with a piece of instructions would also fit other instructions."""
     operator = _operator(piece, system)
     if operator == "$eq":
         return piece == other
@@ -169,7 +171,7 @@ def _fits(piece: str, system: str, other: str) -> bool:
 
 
 def _lasting(system: str) -> Iterator[str]:
-    """Yield pieces of instructions that will be the same tomorrow, the first ones first."""
+    """Yield pieces of instructions that will not change, the first ones first."""
     for line in system.strip().split("\n"):
         changing_spans = [
             m.span() for pattern in (PASSING, _NUMBERED) for m in pattern.finditer(line)
@@ -184,7 +186,7 @@ def _lasting(system: str) -> Iterator[str]:
 
 
 def _alike(expected: Any, actual: Any) -> float:
-    """Return how much of a matcher's text stands in what it was held against."""
+    """Return the share of a matcher's text that occurs in the actual value."""
     text = expected if isinstance(expected, str) else ""
     if isinstance(expected, Mapping) and len(expected) == 1:
         (inner,) = expected.values()

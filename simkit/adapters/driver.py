@@ -1,4 +1,4 @@
-"""The driver for pipelines that are code: its surroundings, its gate, and a driver at the helm."""
+"""The driver for pipelines that are code: environment, router, and a framework's driver."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ from simkit.trace.recorder import WHOLE_RUN, Sink
 
 
 class Script(msgspec.Struct, frozen=True):
-    """What a scenario says, as far as a driver needs it."""
+    """The parts of a scenario that a driver needs."""
 
     scenario: str
     seed: int
@@ -86,19 +86,19 @@ class Script(msgspec.Struct, frozen=True):
     model: TurnModel
     tools: Tools
     has_lines: Callable[[int, str], bool]
-    """Whether the turn at a place (from 0) has reply lines for an agent."""
+    """Returns whether the turn at an index has reply lines for an agent."""
     agents: Callable[[], Iterable[str]]
-    """Returns the agents that reply lines are for, or hand over to."""
+    """Returns the agents in reply lines, including targets of handoffs."""
     limits: Limits
     plan: FaultPlan
     """The model calls that fail, whatever would answer them."""
     initial_state: Mapping[str, JsonValue] = {}
     stubs: Callable[[int], Collection[str]] = lambda place: ()
-    """The tools for which a turn itself has results."""
+    """Returns the tools for which the turn at an index has results."""
     logs: bool = False
     """Whether the scenario claims log records."""
     given_project: str | None = None
-    """The project that has what is given to one; else the first turn's."""
+    """The project that gets given project channels; None means the first turn's."""
 
 
 def record_run_start(
@@ -116,13 +116,13 @@ def record_run_start(
 
 
 class CodeDriver:
-    """Runs somebody's pipeline in its surroundings, turn by turn, and writes down what it does."""
+    """Runs a pipeline that is code in its environment, turn by turn, and records it."""
 
     name = "python"
 
     def __init__(self, app: App, script: Script, others: Answerer | None = None) -> None:
-        """``others`` answers what the script does not: a cassette, or the provider itself."""
-        # Resolved once: setups and pipelines may change the working directory.
+        """``others`` answers calls without reply lines: a cassette, or the provider itself."""
+        # Resolved once, because setups and pipelines may change the working directory.
         app = msgspec.structs.replace(app, folder=str(Path(app.folder).resolve()))
         self._app, self._script, self._others = app, script, others
         self._stack, self._zone = ExitStack(), ExitStack()
@@ -130,7 +130,7 @@ class CodeDriver:
         self._allowed = AllowedHosts(app.allow_hosts)
         self._place = 0
         self._agents_met: dict[str, None] = {}
-        """The agents that have worked."""
+        """The agents that have run."""
         self._clock = VirtualClock(script.start)
         self._world = World(
             self._clock,
@@ -144,10 +144,10 @@ class CodeDriver:
         )
         self._owner = Owner()
         self._turns_of: Counter[str] = Counter()
-        """How many turns a session has taken."""
+        """Session to the number of its turns."""
 
     def start(self, sink: Sink) -> None:
-        """Import the pipeline in its surroundings, and begin."""
+        """Import the pipeline in its environment, and begin."""
         try:
             self._zone.enter_context(self._world.in_its_zone())
             with owned_by(self._owner), collected_meanwhile(), self._world.at_work():
@@ -202,7 +202,7 @@ class CodeDriver:
         enter(self._toolbox.standing_by())
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
-        """Import and build the pipeline, which must reach nothing yet."""
+        """Import and build the pipeline, which must not send requests yet."""
         try:
             with passing_through(self._gate, self._app.allow_hosts):
                 driver, home = self._pilot_of(adapter_context), home_of(self._app.entry)
@@ -211,7 +211,7 @@ class CodeDriver:
             raise halted.cause from None
 
     def _pilot_of(self, adapter_context: AdapterContext) -> FrameworkDriver:
-        """Return who flies the pipeline's object, or what its factory makes."""
+        """Return the driver for the pipeline's object, or for its factory's."""
         app = self._app
         entry = entry_of(app)
         driver = pilot_for(entry, app, adapter_context)
@@ -254,7 +254,7 @@ class CodeDriver:
         recorder.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
-        self._gate.halted = None  # What ended an earlier turn was claimed, or there is none now.
+        self._gate.halted = None  # An error of an earlier turn was claimed, or there is none now.
         script.model.begin_turn(place)
         script.plan.begin_turn(place)
         script.tools.begin_turn(place)
@@ -281,28 +281,28 @@ class CodeDriver:
         return error
 
     def _problem_text(self, problem: PipelineError) -> str:
-        """Return an error's words; frameworks are silent about what was wrong with a handoff."""
+        """Return an error's message; frameworks do not say what was wrong with a handoff."""
         is_codes = isinstance(problem, (FrameworkFailed, FunctionFailed))
         misfit = self._answers.misfit if is_codes else ""
         return f"{problem}\n{misfit}" if misfit else str(problem)
 
     def check_rules(self) -> None:
-        """Raise ScriptMisfit for what the scenario says of the code and had no part in the run."""
+        """Raise ScriptMisfit for parts of the scenario about the code that the run did not use."""
         app, driver = self._app, self._driver
         check_imported(app)
         check_nodes(app, driver.nodes() or (), driver.knows_all_nodes())
-        if app.pipeline == app.entry:  # Else they are of a file, for many scenarios.
+        if app.pipeline == app.entry:  # Otherwise the rules are in a file for many scenarios.
             check_agents(app, driver.agents(), self._agents_met)
 
     def restart(self) -> None:
-        """Build the pipeline anew from what outlives a process; raise ScriptMisfit."""
+        """Build the pipeline again from what outlives a process; raise ScriptMisfit."""
         try:
             with (
                 owned_by(self._owner),
                 collected_meanwhile(),
                 self._world.at_work(),
                 passing_through(self._gate, self._app.allow_hosts),
-                self._turns.led(),  # What is built anew may wait for what was there before.
+                self._turns.led(),  # Building may wait for threads that were there before.
             ):
                 self._driver.restart()
         except RunHalted as halted:
@@ -314,7 +314,7 @@ class CodeDriver:
             ) from problem
 
     def _called(self, turn: UserTurn) -> Any:
-        """Return the pipeline's reply; raise PipelineError, or what makes the run impossible."""
+        """Return the pipeline's reply; raise PipelineError, or an error that ends the run."""
         gate, app = self._gate, self._app
         home = home_of(app.entry)
         try:
@@ -351,7 +351,7 @@ class CodeDriver:
         return reply
 
     def _tell_left_threads(self) -> None:
-        """Report threads that the others no longer waited for: what they do has no order."""
+        """Report threads that the others no longer waited for: they run in no fixed order."""
         left, self._turns.left = self._turns.left, []
         for where in left:
             self._uncontrolled(
@@ -362,7 +362,7 @@ class CodeDriver:
             self._uncontrolled("threads that go on and on after the turn's reply", "")
 
     def _caused(self, effect: str, where: str) -> None:
-        if self._turns.is_led:  # What threads do that outlive a turn is no part of any.
+        if self._turns.is_led:  # Threads that outlive a turn are not part of any turn.
             self._uncontrolled(effect, where)
 
     def _uncontrolled(self, effect: str, where: str) -> None:
@@ -373,7 +373,7 @@ class CodeDriver:
             )
 
     def _child_asked(self, method: str, url: str) -> None:
-        """Stop the run: a process that the pipeline started wants to reach the network."""
+        """Stop the run: a child process of the pipeline uses the network."""
         model = protocol_of(HttpRequest(method, url)) is not None
         self._gate.halt(
             CallUnattributed(
@@ -384,12 +384,12 @@ class CodeDriver:
         )
 
     def _wait_turn(self) -> None:
-        """Wait until this thread has its turn; what outlives the run gets none."""
+        """Wait until it is this thread's turn; code that outlives the run gets none."""
         self._turns.stop()
         self.refuse_late()
 
     def refuse_late(self) -> None:
-        """Raise RunHalted for what outlives the run."""
+        """Raise RunHalted for code that outlives the run."""
         if self._turns.is_over:
             raise RunHalted(
                 CallUnattributed(
@@ -404,7 +404,7 @@ class CodeDriver:
             self._recorder.events.record_log_entry(self._recorder.at(run), **entry._asdict())
 
     def _slept(self, seconds: float) -> None:
-        if self._turns.is_over:  # A thread that outlives its scenario sleeps as it always did.
+        if self._turns.is_over:  # A thread that outlives its scenario sleeps for real.
             threading.Event().wait(seconds)
         elif _is_in_loop():
             self._clock.advance_to(self._clock.now + round(seconds * 1_000))
@@ -418,8 +418,8 @@ class CodeDriver:
         self._names.flush()
 
     def close(self) -> None:
-        """End the event loop, and take the surroundings away."""
-        # First of all: an event loop that is closed waits for its threads, which may have stopped.
+        """Close the event loop, and restore the environment."""
+        # First of all: a loop that is closed waits for its threads, which may have stopped.
         self._owner.unfinished = self._turns.unfinished()
         self._turns.end()
         with (
@@ -436,7 +436,7 @@ class CodeDriver:
 
 
 class _Waiting:
-    """Lets threads and tasks wait for an answer in virtual time, side by side."""
+    """Lets threads and tasks wait for an answer in virtual time, in parallel."""
 
     def __init__(self, driver: CodeDriver) -> None:
         self._driver = driver
@@ -448,14 +448,14 @@ class _Waiting:
     async def sleep_in_loop(self, seconds: float) -> None:
         if _is_in_loop():
             await self._driver._turns.sleep_in_loop(seconds)
-        else:  # A loop that is not asyncio's: its tasks wait one after the other.
+        else:  # In a loop that is not asyncio's, tasks wait one after the other.
             self._driver._slept(0.0)
             self._driver._clock.advance_to(self._driver._clock.now + round(seconds * 1_000))
         self._driver.refuse_late()
 
 
 def _is_in_loop() -> bool:
-    """Return whether this code is part of an event loop, which must not wait for threads."""
+    """Return whether this code is inside an event loop, which must not wait for threads."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""How somebody's pipeline is called: found by name, built for each session, run to its reply."""
+"""Entry points: find a pipeline by name, build it for each session, and call it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from simkit.runtime.functions import object_named
 from simkit.spec.scenario.modules import it_has, names_in
 
 METHODS: Final = ("run", "ask", "chat", "send", "invoke", "respond")
-"""What an object may call the method that takes the user's message."""
+"""Names of the method that takes the user's message."""
 
 CLIENTS: Final = frozenset(
     ("aiohttp", "anthropic", "google", "httpx", "httpx2", "litellm", "openai", "requests")
 )
 """The top-level packages of client libraries."""
 _SHOWN_MAX: Final = 60
-"""Characters of a value that an error shows."""
+"""The length of a value in an error."""
 GRACE_S: Final = 1.0
-"""How long code that cannot go on may take to end by itself."""
+"""Seconds in which code that cannot continue may end by itself."""
 Talk = Callable[..., Any]
-"""Takes the user's message and returns the reply, or what becomes it."""
+"""Takes the user's message and returns the reply, or an awaitable or stream of it."""
 
 
 def found_as(name: str) -> Any:
-    """Return what a module holds under a name now; raise FunctionMissing where it holds none."""
+    """Return the object that a module has under a name; raise FunctionMissing if there is none."""
     subject = object_named(name)
     if subject is None:
         module, _, attribute = name.partition(":")
@@ -47,7 +47,7 @@ def found_as(name: str) -> Any:
 
 
 def _instead(module: str, attribute: str) -> str:
-    """Describe what of a module was meant, or what it defines."""
+    """Return advice: the name that was probably meant, or the names in a module."""
     module_object = sys.modules[module]
     nearest = near(attribute, [name for name in vars(module_object) if not name.startswith("_")])
     if nearest:
@@ -65,12 +65,12 @@ def build(
     built: Any = None,
     call: Callable[[Any], Any] = lambda factory: factory(),
 ) -> Talk:
-    """Return what takes the user's messages of one session.
+    """Return the callable that takes the user's messages of one session.
 
-    A class is instantiated, a function without parameters called (a factory), for each session; a
-    function of one parameter is called with each message, and told its ``session`` if it takes
-    one. ``built`` is what it made already; ``call`` calls a factory. Raises FunctionMissing for
-    anything else.
+    For each session, a class is instantiated, and a function without parameters (a factory) is
+    called; a function of one parameter is called with each message, and gets its ``session`` if it
+    takes one. ``built`` is an object that the factory made already; ``call`` calls a factory. Raise
+    FunctionMissing for anything else.
     """
     if is_factory(subject):
         subject = made_by(entry, subject, call) if built is None else built
@@ -83,13 +83,12 @@ def build(
 
 
 def is_factory(subject: Any) -> bool:
-    """Return whether an object is called to make the pipeline: a class, or a function without
-    parameters."""
+    """Return whether an object makes the pipeline: a class, or a function without parameters."""
     return inspect.isclass(subject) or (_is_function(subject) and not _takes_something(subject))
 
 
 def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
-    """Return the pipeline that a factory makes; raise FunctionMissing where it makes none."""
+    """Return the pipeline from a factory; raise FunctionMissing if it makes none."""
     needed = _required(_parameters(factory))
     if needed:
         raise FunctionMissing(
@@ -124,7 +123,7 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
 
 
 def instead_of(entry: str) -> str:
-    """Describe what to write where a function without parameters is a program, not a factory."""
+    """Return advice if a function without parameters is a program, not a factory."""
     module = entry.partition(":")[0]
     return (
         "\nIf it is a program that asks for messages itself, write beside it a function that takes "
@@ -139,7 +138,7 @@ def home_of(entry: str) -> str:
 
 
 def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) -> None:
-    """Raise FunctionMissing for what cannot be called with the user's message alone."""
+    """Raise FunctionMissing if a callable does not take the user's message alone."""
     places = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
     needed = _required([p for p in parameters if p is not next(iter(places), None)])
     name = getattr(talk, "__name__", "")
@@ -197,7 +196,7 @@ def _method_of(entry: str, subject: Any, method: str | None) -> Talk:
 
 
 def _likeliest(subject: Any, methods: list[str]) -> str:
-    """Return the first method that can be called with one message, else the first."""
+    """Return the first method that takes one message, else the first."""
     return next(
         (method for method in methods if _takes_something(getattr(subject, method))), methods[0]
     )
@@ -216,7 +215,7 @@ def _is_function(subject: Any) -> bool:
 
 
 def _is_python(talk: Any) -> bool:
-    """Return whether what a callable takes is known, also where it is nothing."""
+    """Return whether the parameters of a callable are known, even if it has none."""
     return inspect.isfunction(talk) or inspect.ismethod(talk)
 
 
@@ -243,22 +242,22 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return []  # Some callables written in C do not say what they take.
+        return []  # Some callables written in C have no signature.
 
 
 class Caller:
-    """Runs user code to its end: sync or async, and what streams; one event loop for a scenario."""
+    """Runs user code to its end: sync, async or streaming; with one event loop for a scenario."""
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._working: asyncio.Task[Any] | None = None
-        """What runs in the event loop now."""
+        """The current task in the event loop; None if there is none."""
 
     def give_up(self) -> None:
-        """Cancel asynchronous code that has not ended by itself soon after; from any thread.
+        """Cancel asynchronous code that does not end by itself soon; from any thread.
 
-        Frameworks that run agents in tasks of their own may wait for ever for one that was stopped.
+        Frameworks that run agents in tasks may wait for ever for one that was stopped.
         """
         working = self._working
         if working is not None:
@@ -267,7 +266,7 @@ class Caller:
                 loop.call_soon_threadsafe(lambda: loop.call_later(GRACE_S, working.cancel))
 
     def call(self, talk: Callable[..., Any], *args: Any) -> Any:
-        """Return what comes of a call; texts that are yielded are joined."""
+        """Return the result of a call; texts of a stream are joined."""
         result = talk(*args)
         if inspect.isgenerator(result):
             return _joined(list(result))
@@ -288,7 +287,7 @@ class Caller:
             asyncio.get_running_loop()
         except RuntimeError:
             return run()
-        # The caller is inside an event loop of its own: a test that is a coroutine.
+        # The caller is inside an event loop: a test that is a coroutine.
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1)
         return self._pool.submit(contextvars.copy_context().run, run).result()
@@ -301,7 +300,7 @@ class Caller:
             self._working = before
 
     def close(self) -> None:
-        """End the event loop, and what still runs in it."""
+        """Close the event loop, and cancel its tasks."""
         try:
             if self._runner is not None:
                 if self._pool is not None:
@@ -316,16 +315,16 @@ class Caller:
 
 
 def _told_elsewhere(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report what went wrong in a task that nobody awaits, but for why the run cannot go on."""
+    """Report errors of tasks that nobody awaits, except the reason why the run ended."""
     if not isinstance(context.get("exception"), RunHalted):
         loop.default_exception_handler(context)
 
 
 class _ClientsAtOnce(ThreadPoolExecutor):
-    """Runs at once what a provider's client would look up in a thread.
+    """A pool that runs at once what a provider's client would do in a thread.
 
-    Asynchronous clients ask a thread for the platform before their first request. Two first calls
-    that begin together would be sent in the order in which their threads happen to end.
+    Asynchronous clients look up the platform in a thread before their first request. Two first
+    calls that begin together would be sent in the order in which their threads end.
     """
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -340,7 +339,7 @@ class _ClientsAtOnce(ThreadPoolExecutor):
 
 
 def _is_a_clients(work: Any) -> bool:
-    # asyncio.to_thread submits what it is given inside a call of `Context.run`.
+    # asyncio.to_thread wraps its function in a call of `Context.run`.
     while isinstance(work, partial):
         work = work.args[0] if work.args and inspect.isbuiltin(work.func) else work.func
     return (getattr(work, "__module__", None) or "").partition(".")[0] in CLIENTS

@@ -1,4 +1,4 @@
-"""What surrounds somebody's pipeline while a scenario runs: environment, modules, setup."""
+"""The environment of a pipeline during a scenario: variables, modules, setup."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from simkit.providers.protocols import PROTOCOLS
 from simkit.spec.scenario.apps import App
 
 DUMMY_KEY: Final = "simkit"
-"""Long enough for clients that refuse to be built without a key, and nobody's."""
+"""A fake key that is long enough for clients that require one."""
 _OFFLINE: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-"""What keeps libraries from the network while they are imported."""
+"""Variables that keep libraries from using the network during import."""
 
 
 @contextmanager
 def surroundings(
     app: App, find: Callable[[str], Callable[..., Any]], keeps_keys: bool = False
 ) -> Iterator[None]:
-    """Put the pipeline's surroundings in place, and take them away.
+    """Set up the pipeline's environment, and restore the old one at the end.
 
-    ``find`` returns a function by its name. API keys that the environment holds are replaced by
-    dummies, so that they are in no trace, unless real traffic is wanted (``keeps_keys``).
-    Environment and modules are the whole process's: scenarios that run at once share them.
+    ``find`` returns a function by its name. API keys in the environment are replaced by fake ones,
+    so that no trace contains them, unless real traffic is wanted (``keeps_keys``). Environment and
+    modules belong to the process: concurrent scenarios share them.
     """
     keys = {name: DUMMY_KEY for protocol in PROTOCOLS.values() for name in protocol.keys}
     if keeps_keys:
@@ -51,7 +51,7 @@ def surroundings(
 
 @contextmanager
 def _directory() -> Iterator[None]:
-    """Come back to the working directory, which setups and pipelines may change."""
+    """Restore the working directory, which setups and pipelines may change."""
     try:
         before = os.getcwd()
     except OSError as problem:
@@ -64,7 +64,7 @@ def _directory() -> Iterator[None]:
 
 
 class _Variable:
-    """One environment variable that scenarios set: what it was, and what each wants it to be."""
+    """One environment variable that scenarios set: its old value, and each scenario's value."""
 
     __slots__ = ("before", "values")
 
@@ -75,7 +75,7 @@ class _Variable:
 
 _variables: Final[dict[str, _Variable]] = {}
 _folders: Final[Counter[str]] = Counter()
-"""How many scenarios import from a folder that was not on `sys.path`."""
+"""The number of scenarios that import from a folder that was not on `sys.path`."""
 _lock: Final = threading.Lock()
 
 
@@ -94,7 +94,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _forget(name: str, value: str) -> None:
-    """Give a variable the value that the other scenarios want, or that it had before them."""
+    """Set a variable to another scenario's value, or to its old one."""
     variable = _variables[name]
     variable.values.remove(value)
     if variable.values:
@@ -127,8 +127,11 @@ def _imported_from(folders: list[str]) -> Iterator[None]:
 
 @contextmanager
 def _modules(app: App, folders: list[str]) -> Iterator[None]:
-    """Forget modules of the pipeline's name that are another's; its own, if they are to be
-    imported anew, only for as long as it runs."""
+    """Remove modules with the pipeline's name that belong to another folder.
+
+    If the pipeline's own modules are to be imported again, they are removed for the duration of the
+    run.
+    """
     home = app.entry.partition(":")[0].partition(".")[0]
     if _is_from_elsewhere(home, folders):
         forget_modules(home)
@@ -145,8 +148,7 @@ def _modules(app: App, folders: list[str]) -> Iterator[None]:
 
 
 def _is_from_elsewhere(home: str, folders: list[str]) -> bool:
-    """Return whether the module of a name that is imported is not the one in the scenario's
-    folders."""
+    """Return whether an imported module is not the one in the scenario's folders."""
     loaded = sys.modules.get(home)
     if loaded is None or not folders:
         return False
@@ -157,7 +159,7 @@ def _is_from_elsewhere(home: str, folders: list[str]) -> bool:
 
 
 def forget_modules(home: str) -> dict[str, ModuleType]:
-    """Let a package be imported anew; return its modules that were."""
+    """Remove a package from `sys.modules`; return its removed modules."""
     names = [name for name in sys.modules if name == home or name.startswith(f"{home}.")]
     return {name: sys.modules.pop(name) for name in names}
 

@@ -1,4 +1,4 @@
-"""What a pipeline that is code fails with: the provider's failure, or its own."""
+"""Failures of a pipeline that is code: the provider's, or its own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def failure_of(
     entry: str,
     named: Mapping[str, str] = MappingProxyType({}),
 ) -> PipelineError:
-    """Return what a pipeline failed with: the failure served last, where it is that one.
+    """Return the error of a pipeline: the last served failure, if it caused it.
 
-    ``named`` is what the scenario calls exceptions of the code, with their classes.
+    ``named`` are the scenario's names for exceptions of the code, with their classes.
     """
     name = name_of(problem, named)
     if name:
@@ -34,32 +34,32 @@ def failure_of(
 
 
 def raised_by(problem: BaseException) -> BaseException:
-    """Return what the code or its framework itself raised."""
+    """Return the exception that the code or its framework itself raised."""
     is_told = isinstance(problem, FrameworkFailed) and problem.__cause__ is not None
     return problem.__cause__ or problem if is_told else problem
 
 
 def name_of(problem: BaseException, named: Mapping[str, str]) -> str:
-    """Return what an exception is called, by its class or the nearest above it; else nothing."""
+    """Return the name of an exception's class, or of its nearest named base; else empty."""
     names = {entry: name for name, entry in named.items()}
     classes = (f"{class_.__module__}:{class_.__qualname__}" for class_ in type(problem).__mro__)
     return next((names[class_] for class_ in classes if class_ in names), "")
 
 
 def _status_of(problem: BaseException) -> int | None:
-    """Return the HTTP status that a client's exception holds, by the names they have for it."""
-    # `status` before `code`, which aiohttp's exceptions have too, and warn about.
+    """Return the HTTP status in a client's exception, under any of the usual names."""
+    # `status` before `code`, which aiohttp's exceptions have too, with a warning.
     codes = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
     return next((code for code in codes if isinstance(code, int)), None)
 
 
 def _is_a_clients(problem: BaseException) -> bool:
-    """Return whether an exception is a provider client's, or was raised on account of one."""
+    """Return whether an exception comes from a provider client, directly or as its cause."""
     cause: BaseException | None = problem
     known: list[BaseException] = []
     while cause is not None and not any(cause is error for error in known):
         if type(cause).__module__.partition(".")[0] in CLIENTS:
             return True
-        known.append(cause)  # Causes may lead back to where they began.
+        known.append(cause)  # Causes may be circular.
         cause = cause.__cause__
     return False

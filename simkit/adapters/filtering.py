@@ -1,4 +1,4 @@
-"""What a filter of somebody's code took out of a history, from what it was given and returned."""
+"""Filters in user code: find what was dropped, from input and output."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from simkit.trace.events import Cut
 
 
 def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[Cut]:
-    """Return what the filter ``by`` did to messages that have their numbers.
+    """Return what the filter ``by`` did to numbered messages.
 
-    A message that is not among those behind the filter was dropped, or, where as many new ones of
-    its role stand there as are missing, changed into the one in its order. Linear in both.
+    A message that is missing in the output was dropped; or it was changed, if the output has as
+    many new messages of its role as are missing. Linear in both.
     """
     left = Counter(print_of(message) for message in after)
     dropped_messages: list[Message] = []
-    for message in reversed(before):  # Filters mostly keep what is latest.
+    for message in reversed(before):  # Filters mostly keep the latest messages.
         mark = print_of(message)
         if left[mark]:
             left[mark] -= 1
@@ -54,13 +54,13 @@ def _changed(message: Message, fresh: deque[Message], by: str) -> Cut:
 
 
 def name_of(function: Any) -> str:
-    """Return a function's name; of an object that is called, its class's."""
+    """Return a function's name; for a callable object, its class's."""
     name: str = getattr(function, "__name__", type(function).__name__)
     return name
 
 
 def observed(returned: Any, tell: Callable[[Any], None]) -> Any:
-    """Return what a function returned, of which ``tell`` hears as soon as it is there."""
+    """Return a function's result, and pass it to ``tell`` as soon as it is available."""
     if inspect.isawaitable(returned):
         return _awaited(returned, tell)
     tell(returned)

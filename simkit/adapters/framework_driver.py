@@ -1,9 +1,9 @@
-"""What an adapter does for its framework: it runs a pipeline's turns; all else is shared.
+"""Interface of adapters: an adapter runs a framework's pipelines; everything else is shared.
 
 An adapter is a module with a function ``driver(subject, app, adapter_context)``. It returns a
 FrameworkDriver for a subject of its framework, and None for any other. simkit finds the adapter in
 the entry point group ``simkit.adapters``, under the name of a module that only this framework has,
-and asks it once that module is imported. (`agents` alone could be anybody's own package.)
+and calls it once that module is imported. (`agents` alone could be anybody's own package.)
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from simkit.trace.events import PipelineFacts
 
 GROUP: Final = "simkit.adapters"
 COMPUTED_PROMPT: Final = "${instructions}"
-"""Stands for an agent's instructions where a function makes them."""
+"""Placeholder for instructions that a function computes."""
 
 
 class UseTool(Protocol):
-    """Carries out a call of one of the pipeline's tools."""
+    """A function that executes a call of one of the pipeline's tools."""
 
     def __call__(
         self,
@@ -46,13 +46,13 @@ class UseTool(Protocol):
     ) -> Any:
         """Return the result, or an awaitable of it; ``request`` is the model's request, if known.
 
-        ``returns`` is what the tool says that it returns, if it does: an annotation
+        ``returns`` is the tool's declared return type, if it has one: an annotation
         (``returned_by(function)``), or a JSON Schema.
         """
 
 
 class _Writing:
-    """Holds a recorder's lock; entered many times a turn, from any thread, and also when inside."""
+    """A recorder's lock, as a cheap context manager; reentrant, for any thread."""
 
     __slots__ = ("_halt", "_lock")
 
@@ -73,7 +73,7 @@ class _Writing:
 
 
 class AdapterContext:
-    """What a driver works with: who writes down what it sees, and who runs coroutines."""
+    """The object that simkit passes to an adapter: recorder, caller, `use_tool`, `halt`."""
 
     __slots__ = ("_writing", "caller", "halt", "recorder", "use_tool")
 
@@ -84,15 +84,15 @@ class AdapterContext:
         use_tool: UseTool,
         halt: Callable[[SimkitError], RunHalted],
     ) -> None:
-        """``use_tool`` carries out a tool's call by the scenario or for real, and writes it down.
+        """``use_tool`` executes a tool's call by the scenario or for real, and records it.
 
-        ``halt`` remembers why the run cannot go on, and returns what to raise.
+        ``halt`` records why the run cannot continue, and returns the exception to raise.
         """
         self.recorder, self.caller, self.use_tool, self.halt = recorder, caller, use_tool, halt
         self._writing = _Writing(recorder.lock, halt)
 
     def writing(self) -> AbstractContextManager[None]:
-        """Let one thread write; where the run cannot go on, the pipeline's code must not."""
+        """Let one thread write; raise if the run cannot continue."""
         return self._writing
 
     async def carry_out(
@@ -103,14 +103,14 @@ class AdapterContext:
         real: Callable[[], Any],
         returns: Any = None,
     ) -> Any:
-        """Carry out the call that a model has made under an id; return the result."""
+        """Execute the call that a model has made under an id; return the result."""
         with self.recorder.lock:
             request = self.recorder.call_request(call_id)
         result = self.use_tool(tool, args, real, request, returns)
         return await result if inspect.isawaitable(result) else result
 
     def asks_nothing(self, because: str) -> ScriptMisfit:
-        """Return what to raise where a turn answers an interrupt that there is not."""
+        """Return the error of a turn that answers an interrupt although there is none."""
         turn = self.recorder.turn
         return ScriptMisfit(
             f"turn {turn} answers an interrupt, {because}", ("turns", turn - 1, "resume")
@@ -118,32 +118,31 @@ class AdapterContext:
 
 
 class FrameworkDriver(Protocol):
-    """Runs the turns of a pipeline of one framework, and sees what a wire cannot show.
+    """Runs the turns of a pipeline of one framework, and observes what requests do not show.
 
-    Who inherits from it has to write ``run_turn`` alone.
+    A subclass must define only ``run_turn``.
     """
 
     name: str
     """The driver's name in traces and findings."""
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Return what judges need to know of the pipeline, put into what is known without it."""
+        """Return the pipeline's facts, added to those known without the driver."""
         return facts
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Run one turn to its end; return the reply. What it raises is the pipeline's error."""
+        """Run one turn to its end; return the reply. An exception is the pipeline's error."""
 
     def run_now(self) -> Run | None:
-        """Return the activation to which a model call made by this code belongs; None where the
-        framework does not know."""
+        """Return the agent run of a model call from this code; None if unknown."""
         return None
 
     def ends_runs(self) -> bool:
-        """Return whether it says itself when an activation is over."""
+        """Return whether it reports the end of agent runs itself."""
         return False
 
     def close(self) -> None:
-        """Take away what it put into the framework."""
+        """Remove what it installed in the framework."""
         return None
 
 
@@ -152,8 +151,10 @@ class Restartable(Protocol):
     """A driver whose pipeline keeps something that outlives its process."""
 
     def restart(self) -> None:
-        """Build the pipeline anew, as a new process would; raise ScriptMisfit where nothing of
-        it would be left."""
+        """Build the pipeline again, as a new process would.
+
+        Raise ScriptMisfit if nothing of it would be left.
+        """
 
 
 Make = Callable[[Any, App, AdapterContext], FrameworkDriver | None]
@@ -161,14 +162,14 @@ Make = Callable[[Any, App, AdapterContext], FrameworkDriver | None]
 
 @lru_cache(maxsize=1)
 def _adapters() -> tuple[EntryPoint, ...]:
-    """Every adapter that is installed."""
+    """Return every installed adapter."""
     return tuple(entry_points(group=GROUP))
 
 
 def pilot_for(subject: Any, app: App, adapter_context: AdapterContext) -> FrameworkDriver | None:
-    """Return the driver for a pipeline's object; None where no adapter knows its type.
+    """Return the driver for a pipeline's object; None if no adapter knows its type.
 
-    Raises Unsupported for an adapter that cannot be imported.
+    Raise Unsupported for an adapter that cannot be imported.
     """
     for name, module in loaded_adapters():
         try:
@@ -182,7 +183,7 @@ def pilot_for(subject: Any, app: App, adapter_context: AdapterContext) -> Framew
 
 
 def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
-    """Yield name and module of every adapter whose framework is imported; raise Unsupported."""
+    """Yield name and module of every adapter with an imported framework; raise Unsupported."""
     for entry in _adapters():
         if entry.name not in sys.modules:
             continue
@@ -196,12 +197,12 @@ def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
 
 
 _stand_ins: Final[dict[str, Any]] = {}
-"""What is asked in the place of installed adapters, by their names."""
+"""Replacements for installed adapters, by name."""
 
 
 @contextmanager
 def standing_in(name: str, adapter: Any) -> Iterator[None]:
-    """Let another adapter be asked in the place of the one that is installed under a name."""
+    """Replace the adapter that is installed under a name."""
     _stand_ins[name] = adapter
     try:
         yield
@@ -220,5 +221,5 @@ def _imported(entry: EntryPoint) -> ModuleType:
 
 
 def known() -> Iterator[str]:
-    """Yield the names of the adapters that are installed."""
+    """Yield the names of the installed adapters."""
     yield from (entry.name for entry in _adapters())

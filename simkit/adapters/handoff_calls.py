@@ -1,7 +1,7 @@
-"""Handoffs as calls of tools: what a model would say to make one, and what such a call says.
+"""Handoffs as tool calls: the call that makes a handoff, and the handoff in a call.
 
-A tool that takes ``payload`` is told type, query and payload each by its name, as agents of a
-declared pipeline are; of any other tool the arguments are the payload.
+A tool that takes ``payload`` gets type, query and payload under their names, as in a declared
+pipeline; for any other tool the arguments are the payload.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from simkit.language.json_schema import place_text, schema_errors
 from simkit.trace.events import HandoffRequested
 
 MISFITS_MAX: Final = 3
-"""How many refused fields are named."""
+"""The number of rejected fields in a message."""
 _PARTS: Final = ("type", "query", "payload")
 _DEFINED: Final = "#/$defs/"
 
 
 class HandoffFields(msgspec.Struct, frozen=True):
-    """What a call says of a handoff."""
+    """The fields of a handoff in a call."""
 
     payload: JsonValue = None
     type: str | None = None
@@ -31,7 +31,7 @@ class HandoffFields(msgspec.Struct, frozen=True):
 
 
 def told_by(args: JsonValue) -> HandoffFields:
-    """Return what the arguments of a call say of the handoff that it asks for."""
+    """Return the handoff fields in the arguments of a call."""
     if not isinstance(args, dict) or "payload" not in args or not {*args} <= {*_PARTS}:
         return HandoffFields(args or None)
     return HandoffFields(args["payload"], _text(args.get("type")), _text(args.get("query")))
@@ -42,16 +42,15 @@ def _text(value: Any) -> str | None:
 
 
 def asked_for_by(run: Run, requested: Iterable[HandoffRequested]) -> list[HandoffRequested]:
-    """Return the handoffs that an activation has asked for, of those that are not made yet."""
+    """Return the handoffs that an agent run has asked for and that are not made yet."""
     return [handoff for handoff in requested if handoff.run == run.id]
 
 
 def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
-    """Return the arguments with which a model calls a tool to make the handoff that a line says.
+    """Return the arguments with which a model would make the handoff of a line.
 
-    Raises ValueError for a payload that cannot be a tool's arguments. What the tool's schema
-    requires and leaves no choice about (a ``const``) is there too: no model could say anything
-    else.
+    Raise ValueError for a payload that cannot be a tool's arguments. Fields with only one possible
+    value in the tool's schema (a ``const``) are filled in.
     """
     whole = schema if isinstance(schema, dict) else {}
     payload: Any = {} if line.payload is None else line.payload
@@ -67,7 +66,7 @@ def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
 
 
 def misfit_of(args: JsonValue, schema: JsonValue) -> str:
-    """Return what of a call's arguments its tool's schema refuses, field by field."""
+    """Return the errors of a call's arguments by its tool's schema, field by field."""
     if not isinstance(schema, dict):
         return ""
     errors = schema_errors(schema, args)
@@ -77,15 +76,14 @@ def misfit_of(args: JsonValue, schema: JsonValue) -> str:
 
 
 def agents_named(schema: JsonValue, argument: str | None) -> tuple[str, ...]:
-    """Return the agents that a tool's schema allows as an argument; none where it names none."""
+    """Return the agents that a tool's schema allows as an argument; none if it lists none."""
     values = _properties(schema if isinstance(schema, dict) else {}).get(argument or "")
     names = values.get("enum") if isinstance(values, dict) else None
     return tuple(name for name in names or () if isinstance(name, str))
 
 
 def passes_to(schema: JsonValue, argument: str | None, agent: str) -> bool:
-    """Return whether a tool that is told by an argument to whom control passes may be told an
-    agent."""
+    """Return whether a tool with an agent argument accepts an agent."""
     named = agents_named(schema, argument)
     return argument is not None and (not named or agent in named)
 

@@ -1,4 +1,4 @@
-"""Which tools pass control, and to whom: rules say it, then frameworks, then the tools' names."""
+"""Handoff tools: the tools that pass control, by rules, then frameworks, then names."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from simkit.core.messages import HANDOFF_PREFIX, JsonValue
 from simkit.providers.values import Offer
 
 PREFIXES: Final = (HANDOFF_PREFIX, "handoff_to_", "to_")
-"""How the names of tools begin that mostly pass control to the agent named behind."""
+"""Name prefixes of tools that mostly pass control to the agent named after them."""
 _ODD: Final = re.compile(r"[\W_]+")
 
 
 class HandoffTools:
-    """What is known of tools that pass control, in one scenario's run.
+    """The known handoff tools of one scenario's run.
 
-    A name alone makes no handoff: there must be exactly one agent that it fits. An agent is known
-    by a rule, by a reply line, by its framework, or because it has worked.
+    A name alone is enough only if it fits exactly one known agent. An agent is known by a rule, by
+    a reply line, by its framework, or because it has run.
     """
 
     def __init__(
         self, tools: Mapping[str, str] | None = None, routers: Mapping[str, str] | None = None
     ) -> None:
-        """``tools`` and ``routers`` are what the scenario's rules say."""
+        """``tools`` and ``routers`` come from the scenario's rules."""
         self.ruled: Final = {**(tools or {})}
-        """Tool to the agent to which it passes control, by a rule."""
+        """Tool to its target agent, by a rule."""
         self.routers: dict[str, str] = {**(routers or {})}
-        """Tools that pass control to the agent that an argument names, with that argument."""
+        """Tools that take the target agent as an argument, with that argument."""
         self.version = 0
-        """Grows whenever something is learned."""
+        """A number that grows with every change."""
         self._learned: dict[str, str] = {}
         self._agents: set[str] = set()
         self._alike: dict[str, set[str]] = {}
-        """A name without its spelling to the agents that are called so."""
+        """A normalized name to the agents with that name."""
         self._ordinary: set[str] = set()
         self._unguessed: dict[str, Collection[str]] = {}
         self._carried_out: set[str] = set()
         self._used_names: set[str] = set()
 
-    # What there is to know
+    # Learning
 
     def learn(self, tools: Mapping[str, str], routers: Mapping[str, str] | None = None) -> None:
-        """Take down what a framework says of its tools; the scenario's rules hold against it."""
+        """Add a framework's handoff tools; the scenario's rules take precedence."""
         learned, known = {**self._learned, **tools}, {**self.routers, **(routers or {})}
         if learned != self._learned or known != self.routers:
             self._learned, self.routers = learned, known
             self.version += 1
 
     def __ior__(self, tools: Mapping[str, str]) -> Self:
-        """Take down what a framework says of its tools, as `learn` does."""
+        """Add a framework's handoff tools, as `learn` does."""
         self.learn(tools)
         return self
 
     def learn_new(self, tools: Mapping[str, str]) -> None:
-        """Take down what a framework says of tools of which nothing was said before."""
+        """Add a framework's handoff tools, without changing known ones."""
         self.learn({tool: to for tool, to in tools.items() if tool not in self._learned})
 
     def know(self, agents: Iterable[str]) -> None:
-        """Take down the names of agents."""
+        """Add names of agents."""
         for agent in agents:
             if agent not in self._agents:
                 self._agents.add(agent)
@@ -68,37 +68,39 @@ class HandoffTools:
                 self.version += 1
 
     def keep_ordinary(self, tools: Iterable[str]) -> None:
-        """Take down tools that pass control to nobody, whatever their names."""
+        """Add tools that pass no control, whatever their names."""
         self._ordinary.update(tools)
 
     def guess_only(self, agent: str, prefixes: Collection[str]) -> None:
-        """Guess of no other names than those with these prefixes that they mean an agent."""
+        """Guess the agent of a tool only for names with these prefixes."""
         self._unguessed[agent] = [prefix for prefix in PREFIXES if prefix not in prefixes]
 
     def see(self, tools: Iterable[str]) -> None:
-        """Take down tools that a framework carries out, so that it shows what comes of them."""
+        """Add tools that a framework executes, so that it shows their results."""
         self._carried_out.update(tools)
 
     def take(self, tools: Iterable[str]) -> None:
-        """Take down tools whose arguments go to a function of the application."""
+        """Add tools whose arguments go to a function of the application."""
         self._used_names.update(tools)
 
-    # What follows from it
+    # Queries
 
     def is_taken(self, tool: str) -> bool:
-        """Return whether a function of the application is given what a tool passes on."""
+        """Return whether a function of the application gets a tool's payload."""
         return tool in self._used_names
 
     def target_of(self, tool: str, args: JsonValue = None) -> str | None:
-        """Return the agent to which a tool passes control, if it does; empty where only the
-        arguments of a call say that."""
+        """Return the target agent of a handoff tool; None for any other tool.
+
+        Empty if only the arguments of a call name it.
+        """
         if tool in self.routers:
             named = args.get(self.routers[tool]) if isinstance(args, Mapping) else None
             return named if isinstance(named, str) else ""
         return self.ruled.get(tool) or self._learned.get(tool) or self.guessed(tool)
 
     def guessed(self, tool: str) -> str | None:
-        """Return the one agent that a tool's name names; None where there is not exactly one."""
+        """Return the one agent that a tool's name fits; None if there is not exactly one."""
         prefix = next(
             (known_prefix for known_prefix in PREFIXES if tool.startswith(known_prefix)), ""
         )
@@ -112,21 +114,21 @@ class HandoffTools:
         return agents[0] if len(agents) == 1 else None
 
     def passed_by(self, tool: str, args: JsonValue) -> JsonValue:
-        """Return what a call passes on: its arguments without the one that names the agent."""
+        """Return a call's payload: its arguments without the agent."""
         argument = self.routers.get(tool)
         if argument is None or not isinstance(args, Mapping):
             return args
         return {name: value for name, value in args.items() if name != argument}
 
     def among(self, offers: Sequence[Offer]) -> Iterator[tuple[str, str]]:
-        """Yield the offered tools that pass control, each with the agent that gets it."""
+        """Yield the offered handoff tools, each with its target agent."""
         for offer in offers:
             target = self.target_of(offer.name)
             if target is not None:
                 yield offer.name, target
 
     def targets_of(self, offers: Sequence[Offer]) -> tuple[str, ...] | None:
-        """Return the agents to which offered tools pass control; None where one does not say."""
+        """Return the target agents of offered tools; None if a tool does not name its target."""
         agents: dict[str, None] = {}
         for offer in offers:
             argument = self.routers.get(offer.name)
@@ -141,6 +143,6 @@ class HandoffTools:
 
 
 def _plain(name: str) -> str:
-    """Return an agent's name as tools write it: `Refund Agent` and `refund_agent` are `refund`."""
+    """Return an agent's name as in tools: `Refund Agent` and `refund_agent` are `refund`."""
     plain = _ODD.sub("_", name.strip().lower()).strip("_")
     return plain.removesuffix("_agent") or plain

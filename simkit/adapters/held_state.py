@@ -1,4 +1,4 @@
-"""Objects of an application whose fields are state: what of them changed, and by whom."""
+"""Objects of an application whose fields are state: their changes, and who made them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from simkit.adapters.trace_recorder import TraceRecorder
 
 
 class HeldState:
-    """What the objects of one scenario held when they were looked at last."""
+    """The last seen fields of one scenario's objects."""
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder, self._snapshots = recorder, Snapshots()
 
     def look(self, thing: Any, otherwise: str, run: Run | None) -> None:
-        """Report what an object holds that it did not at the last look: ``run`` wrote it, unless
-        the object is new. One without fields is a channel itself, by the name ``otherwise``."""
+        """Record the changed fields of an object: ``run`` wrote them, unless the object is new.
+
+        An object without fields is one channel with the name ``otherwise``.
+        """
         if thing is None:
             return
         update, is_new = self._snapshots.changes(self._recorder.session, thing, otherwise)

@@ -1,4 +1,4 @@
-"""The histories that are told, message by message: of one that grows, what is new. Pure."""
+"""Histories, message by message: finds the new messages of one that grows. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.trace.store import References
 
 _DEARER: Final = 32
-"""To read a message costs as much as to take over so many that another list has read."""
+"""The cost of reading a message, in messages copied from another list."""
 
 
 class MessageHistory:
@@ -23,16 +23,16 @@ class MessageHistory:
         self._messages: list[Message] = []
         self._words: object = None
         self.messages: list[Message] = []
-        """With the recorder's ids and names."""
+        """The messages with the recorder's ids and names."""
         self.prints: list[Print] = []
         self.tokens: list[int] = []
         self.references = References()
-        """To the first messages as they stand in the log, as far as the recorder has found them,"""
+        """References to the first messages, as far as the recorder has found them in the log,"""
         self.repeats = 0
-        """when so many had been said again there."""
+        """and the number of repeated messages in the log at that time."""
 
     def same(self, messages: Sequence[Message], words: object) -> int:
-        """Return how many of the first messages are the very same, under the same names."""
+        """Return the number of first messages that are the same objects, under the same names."""
         return leading_same(self._messages, messages) if words == self._words else 0
 
     def go_on(
@@ -43,7 +43,7 @@ class MessageHistory:
         words: object,
         count: Counter,
     ) -> None:
-        """Read the next history, of which the first ``size`` messages are the same."""
+        """Read the next history, whose first ``size`` messages are the same."""
         self._words = words
         self._messages[size:] = messages[size:]
         new = [ours(message) for message in messages[size:]]
@@ -53,22 +53,22 @@ class MessageHistory:
         del self.references[size:]
 
     def take(self, other: MessageHistory, size: int) -> None:
-        """Hold what another does of its first messages."""
+        """Copy the first messages of another history."""
         self._messages, self.messages = other._messages[:size], other.messages[:size]
         self.prints, self.tokens = other.prints[:size], other.tokens[:size]
         self.references.clear()
 
 
 def is_worth_it(more: int, size: int) -> bool:
-    """Return whether a list of this size is better taken over whole than so many ``more`` read."""
+    """Return whether copying a list of this size is cheaper than reading ``more`` messages."""
     return more * _DEARER > size
 
 
 class Readings:
     """The histories of one session: those of its agents, and of the lists in its state.
 
-    What is at the front of one and is the very same objects is not read again, nor what it shares
-    with the one that was read before it: agents mostly share what was said.
+    Messages at the front that are the same objects are not read again, nor those shared with the
+    history read before: agents mostly share a conversation.
     """
 
     def __init__(self) -> None:
@@ -83,8 +83,10 @@ class Readings:
         words: object,
         count: Counter,
     ) -> MessageHistory:
-        """Return the next history of ``owner``: ``ours`` depends on the message and on ``words``
-        alone."""
+        """Return the next history of ``owner``.
+
+        ``ours`` depends on the message and ``words`` only.
+        """
         reading = self._last.setdefault(owner, MessageHistory())
         size = reading.same(messages, words)
         if is_worth_it(len(messages) - size, len(messages)):

@@ -1,8 +1,8 @@
 """Instrumentation: records what a framework does wherever a pipeline's code uses it.
 
 An adapter's module may have a function ``instrumentation(adapter_context)``. simkit installs what
-it returns for every turn, once the framework is imported. Where the framework is not used, it
-records nothing and makes no difference to a trace.
+it returns for every turn, once the framework is imported. If the framework is not used, it records
+nothing, and traces do not change.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ from simkit.trace.events import PipelineFacts
 
 
 class Instrumentation(Protocol):
-    """Sees what one framework does.
+    """Observes what one framework does.
 
-    Who inherits from it has to write ``at_work`` and ``run_now`` alone. What it sees beyond runs
-    and handoffs (``state``, ``filters``) it may say as ``observes``. One that carries out no tools,
-    and knows whose a call is only where no other does, says ``only_attributes``.
+    A subclass must define only ``at_work`` and ``run_now``. It may list what it observes beyond
+    runs and handoffs (``state``, ``filters``) as ``observes``. One that executes no tools, and
+    attributes calls only if no other does, sets ``only_attributes``.
     """
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Switch it on for this context, and what that starts."""
+        """Switch it on for this context, and for code that it starts."""
 
     def run_now(self) -> Run | None:
-        """Return the activation to which this code belongs; None for none of its framework."""
+        """Return the agent run of this code; None if it is none of the framework's."""
 
     def reply(self, returned: Any) -> Any:
-        """Return what the pipeline says, where it returns a result of the framework's."""
+        """Return the reply in a result of the framework that the pipeline returns."""
         return returned
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Return what the framework failed with, where the exception is its own."""
+        """Return the error for an exception of the framework; None for any other."""
         return None
 
     def close(self) -> None:
-        """Take away what it made."""
+        """Remove what it made."""
         return None
 
 
 @runtime_checkable
 class HasNodes(Protocol):
-    """A driver or an instrumentation of a framework whose pipelines are made of nodes."""
+    """A driver or an instrumentation of a framework with nodes."""
 
     def nodes(self) -> Collection[str]:
-        """Return the names of those that it knows by now."""
+        """Return the names of the nodes known so far."""
 
 
 class Instrumented:
-    """A driver with the instrumentations of every framework that the pipeline imports."""
+    """A driver, with the instrumentations of all frameworks that the pipeline imports."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Instrumented:
         home: str,
         rules: Mapping[str, AgentRule],
     ) -> None:
-        """``home`` is the pipeline's top-level package, ``rules`` what is said of its agents."""
+        """``home`` is the pipeline's top-level package, ``rules`` are its agents' rules."""
         self._driver, self._adapter_context, self._home, self._rules = (
             driver,
             adapter_context,
@@ -88,16 +88,16 @@ class Instrumented:
         )
         self._instrumentations: dict[str, Instrumentation] = {}
         self._used: dict[str, None] = {}
-        """The instrumentations that have seen this pipeline's code at work."""
+        """The instrumentations that have observed this pipeline."""
         self._on = ExitStack()
-        """What is on while a turn lasts."""
+        """The contexts that are open during a turn."""
         self.name = driver.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Describe what the driver says, and what instrumentations see beyond that (``observes``).
+        """Return the driver's facts, with the aspects that instrumentations observe.
 
-        Only those of frameworks that the pipeline uses: others are here because somebody else in
-        this process uses them.
+        Only instrumentations of frameworks that the pipeline uses count: others may be imported by
+        somebody else in this process.
         """
         _import_ahead(self._home)
         self._find()
@@ -132,8 +132,10 @@ class Instrumented:
             raise
 
     def _imports(self, package: str) -> None:
-        """Import the adapters of a package that the pipeline is about to import, and turns them
-        on: what it does with the framework in this very turn is seen too."""
+        """Switch on the adapters of a package that the pipeline is about to import.
+
+        So its use of the framework in this very turn is observed, too.
+        """
         for name in _packages()[package]:
             with suppress(ImportError):  # An older version, or another package of the same name.
                 import_module(name)
@@ -147,7 +149,7 @@ class Instrumented:
                 self._on.enter_context(instrumentation.at_work())
 
     def _find(self) -> None:
-        """Take aboard what the pipeline has imported by now."""
+        """Add instrumentations for frameworks that were imported meanwhile."""
         for name, module in loaded_adapters():
             make: Callable[[AdapterContext], Instrumentation] | None = getattr(
                 module, "instrumentation", None
@@ -163,7 +165,7 @@ class Instrumented:
         self._instrumentations = dict(order)
 
     def nodes(self) -> Collection[str] | None:
-        """Return the nodes that are known of what the pipeline uses; None where it uses none."""
+        """Return the known nodes of the pipeline's frameworks; None if it has no nodes."""
         reached = reached_by(self._home)
         used = (
             source
@@ -176,18 +178,20 @@ class Instrumented:
         return dict.fromkeys(node for nodes in node_maps for node in nodes) if node_maps else None
 
     def knows_all_nodes(self) -> bool:
-        """Return whether it is a pipeline of nodes that is flown; code may make others any time."""
+        """Return whether the driver's pipeline consists of nodes.
+
+        Code, in contrast, may add nodes at any time.
+        """
         return isinstance(self._driver, HasNodes)
 
     def agents(self) -> Collection[str]:
-        """Return the agents that the driver knows by itself."""
+        """Return the agents that the driver knows itself."""
         return self._driver.facts(PipelineFacts(name="", agents={})).agents
 
     def stands_in(self) -> bool:
-        """Return whether anything aboard can answer a tool whose function the scenario does not
-        name.
+        """Return whether anything can answer a tool whose function the scenario does not name.
 
-        Code that imports by a name made at run time may bring any framework.
+        Code that imports a name built at run time may use any framework.
         """
         self._find()
         reached = reached_by(self._home)
@@ -199,11 +203,11 @@ class Instrumented:
         return is_open or bool(getattr(self._driver, "stands_in", False))
 
     def run_now(self) -> Run | None:
-        """Ask the driver, then each instrumentation; one that only attributes may begin a run."""
+        """Return the driver's run, else an instrumentation's; some of these begin a run here."""
         return self._driver.run_now() or self._call_facts()
 
     def run_around(self) -> Run | None:
-        """Return the activation in which this code runs, of those that have begun."""
+        """Return the current agent run of this code, if one has begun."""
         own = self._driver.run_now()
         instrumentations = [
             instrumentation
@@ -214,7 +218,7 @@ class Instrumented:
         return own or next((run for run in runs if run is not None), None)
 
     def ends_runs(self) -> bool:
-        """Return whether the driver does, or an instrumentation sees this code at work."""
+        """Return whether the driver reports ends, or an instrumentation observes this code."""
         return self._driver.ends_runs() or self._call_facts() is not None
 
     def _call_facts(self) -> Run | None:
@@ -226,39 +230,38 @@ class Instrumented:
         return None
 
     def observed(self) -> Collection[str]:
-        """Return what the instrumentations see that have seen this pipeline at work."""
+        """Return the aspects that instrumentations observe in this pipeline."""
         used = (self._instrumentations[name] for name in self._used)
         return dict.fromkeys(
             aspect for source in used for aspect in getattr(source, "observes", ())
         )
 
     def restart(self) -> None:
-        """Build the pipeline anew, if the driver can; raise Unsupported where it cannot."""
+        """Build the pipeline again, if the driver can; else raise Unsupported."""
         if not isinstance(self._driver, Restartable):
             raise Unsupported("nothing is known of where it keeps what outlives its process")
         self._driver.restart()
 
     def close(self) -> None:
         """Close the driver and the instrumentations, which are off by then."""
-        with ExitStack() as stack:  # Each is closed, also where another one fails to.
+        with ExitStack() as stack:  # Each is closed, even if another one fails.
             for instrumentation in self._instrumentations.values():
                 stack.callback(instrumentation.close)
             self._driver.close()
 
 
 def _only_attributes(instrumentation: Instrumentation) -> bool:
-    """Return whether an instrumentation tells whose a call is where no other knows, and nothing
-    else."""
+    """Return whether an instrumentation only attributes calls, if no other does."""
     return bool(getattr(instrumentation, "only_attributes", False))
 
 
 def _import_ahead(home: str) -> None:
-    """Import frameworks that the pipeline will: what it does in its first turn is seen too."""
+    """Import frameworks that the pipeline will use, to observe its first turn too."""
     reached = reached_by(home)
     for name in known():
         is_near = name not in sys.modules and is_among(reached, name.partition(".")[0])
         if is_near and is_among(reached, _package_of(name)):
-            with suppress(ImportError):  # A package of the same name, perhaps.
+            with suppress(ImportError):  # Perhaps another package of the same name.
                 import_module(name)
             reached = reached_by(home)
 
@@ -273,11 +276,11 @@ def _packages() -> dict[str, list[str]]:
 
 @lru_cache(maxsize=64)
 def _package_of(name: str) -> str:
-    """Return the package of a framework of which one module names the adapter."""
+    """Return the package of a framework, given the module that names its adapter."""
     top, _, rest = name.partition(".")
     try:
         spec = find_spec(top)
-    except ValueError:  # Somebody's stub stands for the module.
+    except ValueError:  # A stub has taken the module's place.
         return top
     is_shared = spec is not None and spec.origin is None
     return f"{top}.{rest.partition('.')[0]}" if is_shared and rest else top

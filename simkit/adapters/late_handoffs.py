@@ -1,8 +1,7 @@
-"""Handoffs that are plain only once who gets control begins: what was told before them agrees.
+"""Late handoffs: handoffs that are known only when the target starts; earlier events are adapted.
 
-Of an agent that is known by its activation alone (``simkit.agent("billing")``) nobody knows that a
-tool ``to_billing`` passes control to it until it is at work. The call stands in the log by then,
-and the tool in a context.
+An agent that is only known by its run (``simkit.agent("billing")``) makes a tool ``to_billing`` a
+handoff when it starts. By then the call is in the log, and the tool in a context.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _replaced = msgspec.structs.replace
 
 
 def may_turn_out(event: e.AnyEvent) -> bool:
-    """Return whether a tool in it may turn out to pass control, by its name."""
+    """Return whether a tool in an event may become a handoff, by its name."""
     if not isinstance(event, e.ContextBuilt):
         return False
     known = {tool for tool, _ in event.handoff_tools}
@@ -27,7 +26,7 @@ def may_turn_out(event: e.AnyEvent) -> bool:
 
 
 def with_handoffs(events: Iterable[e.AnyEvent]) -> list[e.AnyEvent]:
-    """Return a turn's events, in which the calls and tools say which handoffs came of them."""
+    """Return a turn's events, with the handoffs marked in calls and tools."""
     result = [*events]
     targets = {
         event.call_id: event.to_agent
@@ -60,7 +59,7 @@ def _agreeing(
 
 
 def _pairs(event: e.ContextBuilt, tools: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the tools that pass control in the order in which they were offered."""
+    """Yield the handoff tools in the order in which they were offered."""
     known = dict(event.handoff_tools)
     for tool in event.tools:
         target = known.get(tool, tools.get(tool))
@@ -69,7 +68,7 @@ def _pairs(event: e.ContextBuilt, tools: Mapping[str, str]) -> Iterator[tuple[st
 
 
 def with_targets(message: Message, targets: Mapping[str, str]) -> Message:
-    """Return a message whose ordinary calls pass control to the agents that ``targets`` has."""
+    """Return a message with its calls to the agents in ``targets`` marked as handoffs."""
     calls = tuple(
         call_of(call.id, call.name, call.args, targets[call.id])
         if not call.is_handoff and call.id in targets

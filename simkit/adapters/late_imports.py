@@ -1,10 +1,10 @@
-"""Frameworks that a pipeline imports while it runs: their adapters are on before they are used.
+"""Late imports: adapters of frameworks that a pipeline imports while it runs.
 
-A driver that imports the application inside its function is usual. An adapter that went on with the
-next turn only would make the verdict depend on what ran before in the same process.
+Drivers that import the application inside their function are usual. If an adapter were switched on
+only in the next turn, the result would depend on earlier runs in the same process.
 
-A framework's adapter is imported when Python looks for the framework's package for the first time,
-so before any of the framework's own modules is half imported: adapters import many of them.
+A framework's adapter is imported when Python first looks for the framework's package, so before any
+of the framework's modules is half imported: adapters import many of them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from simkit.adapters.scoping import ContextListeners
 from simkit.capture.http.places import is_library
 
 Imported = Callable[[str], None]
-"""Is called with the name of a package that is about to be imported."""
+"""Called with the name of a package that is about to be imported."""
 
 _ears: Final = ContextListeners[Imported]("simkit_late_imports")
 
 
 @contextmanager
 def watching_imports(packages: Collection[str], imported: Imported) -> Iterator[None]:
-    """Call ``imported`` where code of this context begins to import one of some packages.
+    """Call ``imported`` when code of this context begins to import one of the packages.
 
-    By the time it returns, the package may be imported; the code that asked gets the same module.
-    A package of the user's own that has a framework's name is left alone.
+    When it returns, the package may be imported; the importing code gets the same module. A user's
+    own package with a framework's name is ignored.
     """
     with _finder.watching(packages), _ears.activate(imported):
         yield
 
 
 class _Finder:
-    """Stands first on Python's list of finders while somebody watches."""
+    """The first of Python's finders while anybody watches."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -48,7 +48,7 @@ class _Finder:
 
     @contextmanager
     def watching(self, packages: Collection[str]) -> Iterator[None]:
-        """Watch some packages more."""
+        """Watch further packages."""
         with self._lock:
             self._watched += packages
             if self not in sys.meta_path:
@@ -65,8 +65,8 @@ class _Finder:
     def find_spec(
         self, name: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how the package was imported meanwhile, or None, so that others look for it."""
-        # What one framework imports of another is found once the first one is imported whole.
+        """Return the spec of a package that was imported meanwhile, or None for other finders."""
+        # Imports between frameworks are found once the first one is imported completely.
         if name not in self._watched or getattr(self._inside, "is_importing", False):
             return None
         imported = _ears.current()
@@ -85,7 +85,7 @@ _finder: Final = _Finder()
 
 
 class _Loaded(Loader):
-    """Loads a module that was imported while it was looked for."""
+    """A loader of a module that was imported during the search."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module, self._spec = module, module.__spec__
@@ -95,7 +95,7 @@ class _Loaded(Loader):
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module as it is; Python has given it the spec that led here."""
+        """Leave the module as it is; Python has given it this spec."""
         module.__spec__ = self._spec
 
 

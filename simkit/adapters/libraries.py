@@ -1,7 +1,7 @@
-"""The libraries that pipelines are made of: which are here, in which versions, what adapters need.
+"""Libraries of pipelines: installed versions, and requirements of adapters.
 
-Versions belong into reports, so that a run can be told from one with other libraries; never into a
-trace, which is equal where the pipeline does the same.
+Versions belong in reports, so that runs with different libraries can be distinguished; never in a
+trace, which is equal if the pipeline does the same.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "langgraph": "langgraph",
     "pydantic_ai": "pydantic-ai",
 }
-"""What frameworks are imported as, and the extra that installs each."""
+"""The import names of frameworks, and the extras that install them."""
 _ADAPTED: Final = "simkit.adapters"
 
 
 def installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield those distributions that are here, with their versions."""
+    """Yield the installed ones of these distributions, with their versions."""
     for name in names:
         with contextlib.suppress(metadata.PackageNotFoundError):
             yield name, metadata.version(name)
 
 
 def libraries() -> dict[str, str]:
-    """Return the frameworks and providers' clients that are here, with their versions."""
+    """Return the installed frameworks and provider clients, with their versions."""
     return dict(installed((*FRAMEWORKS, *PROVIDERS)))
 
 
 def extra_for(module: str) -> str:
-    """Return the extra that installs a module which cannot be found; empty for none."""
+    """Return the extra that installs a missing module; empty for none."""
     parts = module.split(".")
     names = (".".join(parts[: size + 1]) for size in range(len(parts)))
-    # Where nothing of Google's is here, `google` is what is missed first.
+    # Without any package of Google's, `google` is missing first.
     missed = "google.adk" if module == "google" else next((n for n in names if n in _EXTRAS), "")
     return _EXTRAS.get(missed, "")
 
 
 def adapter_of(entry: metadata.EntryPoint) -> str:
-    """Return the name by which users know an adapter: that of its package."""
+    """Return the name of an adapter for users: that of its package."""
     return entry.value.partition(":")[0].rpartition(".")[2].replace("_", "-")
 
 
 @lru_cache
 def unfit(entry: metadata.EntryPoint) -> str:
-    """Return what is wrong with the version of an adapter's framework; empty where nothing is."""
+    """Return what is wrong with the version of an adapter's framework; empty if nothing is."""
     if entry.dist is None or not entry.value.startswith(_ADAPTED):
         return ""
     extra = adapter_of(entry)
@@ -85,5 +85,5 @@ def unfit(entry: metadata.EntryPoint) -> str:
 
 
 def install(extra: str) -> str:
-    """Return the command that installs what an adapter needs."""
+    """Return the command that installs an adapter's requirements."""
     return f"pip install --upgrade 'agent-simkit[{extra}]'"

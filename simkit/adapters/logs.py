@@ -1,9 +1,8 @@
-"""Log records of a pipeline's own code, taken down while it runs.
+"""Log records of a pipeline's own code.
 
-Taken are records that user code makes, of every level, whatever the loggers' levels say; those of
-libraries never are. Loggers, their levels and handlers stay as they are: what was printed is still
-printed, and what was not is not. A record that a logger's own filter or ``disabled`` stops is no
-record.
+simkit records every record that user code makes, of every level, whatever the loggers' levels;
+never those of libraries. Loggers, their levels and handlers stay as they are, so that the printed
+output stays the same. A record that a logger's own filter or ``disabled`` stops is not recorded.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _WRAPPERS: Final = ("structlog",)
 
 
 class LogEntry(NamedTuple):
-    """What a log record says."""
+    """The content of a log record."""
 
     level: str
     logger: str
     message: str
     error: str
-    """The exception that it was made with, as ``Type: message``."""
+    """The logged exception, as ``Type: message``; empty if none."""
 
 
 class _Capture(NamedTuple):
@@ -47,7 +46,7 @@ _current: Final[ContextVar[_Capture | None]] = ContextVar("simkit_logs", default
 
 @contextmanager
 def log_records(listener: LogListener, home: str) -> Iterator[None]:
-    """Call ``listener`` with each log record that user code makes in this context.
+    """Call ``listener`` with each log record of user code in this context.
 
     Code of the top-level package ``home`` is user code wherever it is installed.
     """
@@ -60,7 +59,7 @@ def log_records(listener: LogListener, home: str) -> Iterator[None]:
 
 
 def _enabled(before: Replacement) -> Replacement:
-    """Let a record be made that user code asks ``logging`` for; else answer as the logger would."""
+    """Let user code make every record; otherwise answer as the logger would."""
 
     def isEnabledFor(self: logging.Logger, level: int) -> bool:
         if before(self, level):
@@ -69,14 +68,14 @@ def _enabled(before: Replacement) -> Replacement:
         if capture is None or self.disabled:
             return False
         frame = sys._getframe(1)
-        # Code that asks the logger itself, to spare itself some work, is told the truth.
+        # Code that checks the level itself, to save work, gets the true answer.
         return frame.f_code.co_filename == _LOGGING and _is_users(frame, capture.home)
 
     return isEnabledFor
 
 
 def _handled(before: Replacement) -> Replacement:
-    """Take a record down, and pass it on if it would have been made without simkit."""
+    """Record a log record, and pass it on if it would have been made without simkit."""
 
     def callHandlers(self: logging.Logger, record: logging.LogRecord) -> None:
         capture = _current.get()
@@ -97,7 +96,7 @@ _installation: Final = Installation(
 
 
 def _is_users(frame: FrameType | None, home: str) -> bool:
-    """Say whether user code called ``logging``, directly or through a wrapper of it."""
+    """Return whether user code called ``logging``, directly or through a wrapper."""
     while frame is not None:
         name: str = frame.f_globals.get("__name__") or ""
         if frame.f_code.co_filename != _LOGGING and name.partition(".")[0] not in _WRAPPERS:
@@ -107,7 +106,7 @@ def _is_users(frame: FrameType | None, home: str) -> bool:
 
 
 def entry_of(record: logging.LogRecord) -> LogEntry:
-    """Return what a record says; its own words where its arguments do not fit them."""
+    """Return a record's content; its bare message if the arguments do not fit."""
     try:
         message = record.getMessage()
     except Exception:

@@ -1,7 +1,7 @@
-"""Tasks of event loops that sleep in virtual time, side by side.
+"""Virtual sleep of tasks in event loops.
 
-A task that sleeps waits for a future. The loop looks from time to time, as long as one of its tasks
-sleeps: once it has nothing else to do, and all threads rest, whoever's time is the next goes on
+A sleeping task waits for a future. While one of its tasks sleeps, the loop checks again and again:
+once it has nothing else to do, and all threads rest, the task with the earliest time continues
 (`simkit.adapters.thread_turns`).
 """
 
@@ -17,7 +17,10 @@ _POLLS_S: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005)
 
 
 class Advance(Protocol):
-    """Lets the next one go on, if everybody rests; those of ``resting`` do if they are idle."""
+    """Lets the next sleeper continue, if all others rest.
+
+    Loops in ``resting`` rest if they are idle.
+    """
 
     def __call__(
         self, waited_s: float, resting: frozenset[int], *, is_idle: Any
@@ -35,23 +38,23 @@ class SleepingTask:
 
 
 class LoopSleeps:
-    """The tasks of one run that sleep, of all its event loops."""
+    """The sleeping tasks of one run, in all its event loops."""
 
     def __init__(self, lock: threading.RLock, advance: Advance) -> None:
-        """``lock`` is held while anybody is chosen to go on, which ``advance`` does."""
+        """``lock`` is held while ``advance`` selects the next sleeper."""
         self._lock: Any = lock
         self._advance = advance
         self._asleep: list[SleepingTask] = []
-        """In the order in which they began to sleep."""
+        """Tasks in the order in which they began to sleep."""
         self._looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
     @property
     def first(self) -> SleepingTask | None:
-        """Whose time comes first; of several, who slept first."""
+        """Return the task with the earliest time; of several, the one that slept first."""
         return min(self._asleep, key=lambda task: task.wakes, default=None)
 
     async def sleep(self, wakes: int | None) -> None:
-        """Wait until virtual time has come so far, in milliseconds; None: for ever."""
+        """Wait until a virtual time in milliseconds; None means for ever."""
         loop = asyncio.get_running_loop()
         if wakes is None:
             await loop.create_future()
@@ -68,13 +71,13 @@ class LoopSleeps:
             self._forget(task)
 
     def wake(self, task: SleepingTask) -> None:
-        """Let a task go on, from whichever thread."""
+        """Let a task continue, from any thread."""
         self._forget(task)
         with suppress(RuntimeError):  # Its loop is closed.
             task.loop.call_soon_threadsafe(_end, task.future)
 
     def clear(self) -> None:
-        """Forget those that sleep: their run is over."""
+        """Drop all sleepers: their run is over."""
         self._asleep.clear()
 
     def _forget(self, task: SleepingTask) -> None:
@@ -82,7 +85,7 @@ class LoopSleeps:
             self._asleep = [sleeper for sleeper in self._asleep if sleeper is not task]
 
     def _look(self, loop: asyncio.AbstractEventLoop, polls: int) -> None:
-        """Let the next one go on, if this loop has nothing else to do."""
+        """Let the next sleeper continue, if this loop has nothing else to do."""
         if not any(task.loop is loop for task in self._asleep):
             self._looking.discard(loop)
             return
@@ -98,7 +101,7 @@ class LoopSleeps:
 
 
 def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether nothing but what runs now is to be run."""
+    """Return whether a loop has nothing to run except the current call."""
     ready: Any = loop._ready  # type: ignore[attr-defined]
     return not ready
 

@@ -1,4 +1,4 @@
-"""The gate through which a scenario's model calls go: read, attributed, written down, answered."""
+"""The interceptor of a scenario's model calls: parse, attribute, record, answer."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _LastRequest(msgspec.Struct, frozen=True):
-    """What an agent asked last, and how often."""
+    """An agent's last request, and its number of attempts."""
 
     call: ModelCall
     attempt: int
 
 
 class Answerer(Protocol):
-    """Who answers what a script does not: recorded traffic, or the provider itself."""
+    """The part that answers calls without reply lines: recorded traffic, or the provider itself."""
 
     is_live: bool
     """Whether requests may reach the network."""
@@ -63,18 +63,18 @@ class Answerer(Protocol):
     def decide(
         self, call: ModelCall, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
-        """Answer a model call, or let it through; raise PipelineError where it cannot.
+        """Answer or forward a model call; raise PipelineError if neither is possible.
 
-        ``answered`` is called with the whole answer, as soon as that is there.
+        ``answered`` is called with the complete answer, as soon as it is known.
         """
 
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Answer a request that is no model call, or let it through; None to do neither."""
+        """Answer or forward a request that is no model call; None to do neither."""
 
     def records(self, tool: str) -> bool:
-        """Return whether it carries out a tool's calls, or sees to it that they are."""
+        """Return whether it executes a tool's calls, or records them."""
 
     def carried_out(
         self,
@@ -84,19 +84,19 @@ class Answerer(Protocol):
         recorder: TraceRecorder,
         real: Callable[[], Any],
     ) -> Any:
-        """Return a tool's result, or what becomes it: a recorded one, or that of ``real``."""
+        """Return a tool's result or an awaitable: a recorded one, or that of ``real``."""
 
     def unplayed(self) -> list[str]:
-        """Return what was recorded and answered nothing, a line for each."""
+        """Return the unused interactions, a line for each."""
 
     def drifted(self) -> list[str]:
-        """Return where another request was answered than was recorded, a line for each."""
+        """Return the requests that differ from their recordings, a line for each."""
 
 
 class ModelInterceptor:
-    """Takes every request that the pipeline sends while a scenario runs.
+    """Takes every request of the pipeline while a scenario runs.
 
-    It is entered from any thread; one request at a time is written down.
+    Any thread may call it; one request at a time is recorded.
     """
 
     def __init__(
@@ -114,11 +114,13 @@ class ModelInterceptor:
         around: Callable[[], Run | None] = lambda: None,
         pauses: Pauses | None = None,
     ) -> None:
-        """``run_now`` is asked which activation the calling code belongs to, where none is
-        marked; ``give_up`` is called when the run cannot go on. ``wait_turn`` lets threads be
-        taken one after the other, in an order that is the same every time; ``rename`` gives a run
-        the name that a rule has for its agent. ``around`` is asked which activation the code of a
-        block with a name stands in; ``pauses`` lets who asks wait beside others."""
+        """``run_now`` returns the agent run of the calling code, if no annotation does.
+
+        ``give_up`` is called when the run cannot continue. ``wait_turn`` lets threads be served one
+        after the other, in an order that is the same every time; ``rename`` gives a run the name
+        that a rule has for its agent. ``around`` returns the agent run around an annotated block;
+        ``pauses`` lets callers wait in parallel.
+        """
         self._recorder, self._attribution = recorder, attribution
         self._script, self._others = script, others
         self._host_is_allowed, self._plan, self._run_now = host_is_allowed, plan, run_now
@@ -127,23 +129,24 @@ class ModelInterceptor:
         self._pauses = pauses or _Alone(recorder.clock)
         self._chains = Chains()
         self._last: dict[tuple[str, str], _LastRequest] = {}
-        """What each agent of a session asked last."""
+        """The last request of each agent of a session."""
         self._line_failures: dict[tuple[str, str, int], m.Fails] = {}
-        """The failure of the line that answered an agent last in a turn, if it failed."""
+        """The failure of the last line that answered an agent in a turn."""
         self.lock: Final = recorder.lock
-        """Held while something is written down."""
+        """Held while something is recorded."""
         self.halted: SimkitError | None = None
-        """Why the run cannot go on, also where the pipeline's code has swallowed it."""
+        """Why the run cannot continue, even if the pipeline's code caught the exception; else
+        None."""
         self.last_failure: m.Fails | None = None
-        """The failure that was served last."""
+        """The last served failure; None if there is none."""
 
     def take(self, request: HttpRequest) -> Decision | Later:
-        """Answer a request, at once or later; raise RunHalted where the run cannot go on."""
+        """Answer a request, now or later; raise RunHalted if the run cannot continue."""
         self.wait_turn()
         return self._while_locked(lambda: self._take(request))
 
     def _while_locked(self, work: Callable[[], Decision | Later]) -> Decision | Later:
-        """Do what is written down, while nobody else does."""
+        """Do work that records, while nobody else does."""
         with self.lock:
             if self.halted is not None:
                 raise RunHalted(self.halted)
@@ -155,7 +158,7 @@ class ModelInterceptor:
     def _later(
         self, call: ModelCall, wait_ms: int, finish: Callable[[], Decision | Later]
     ) -> Decision | Later:
-        """Return what comes of a call, or who waits for it: several may, side by side."""
+        """Return the decision about a call, or a wait; several may wait in parallel."""
         if not wait_ms:
             return finish()
         return Later(
@@ -165,7 +168,7 @@ class ModelInterceptor:
         )
 
     def halt(self, problem: SimkitError) -> RunHalted:
-        """Remember why the run cannot go on; return what says so to the pipeline's code."""
+        """Record why the run cannot continue; return the exception for the pipeline's code."""
         with self.lock:
             self.halted = self.halted or problem
         self._give_up()
@@ -211,7 +214,7 @@ class ModelInterceptor:
     def _with_answer(
         self, call: ModelCall, work: Callable[[], Decision | Later]
     ) -> Decision | Later:
-        """Do what answers a call; report so where nothing does."""
+        """Do the work that answers a call; emit the failure if nothing answers it."""
         try:
             return work()
         except PipelineError as problem:
@@ -219,7 +222,7 @@ class ModelInterceptor:
             raise
 
     def _attempt(self, run: Run, model_request: ParsedRequest) -> int:
-        """Return which attempt at one call this is; report so where it is not the first."""
+        """Return the number of this attempt at a call; emit a retry if it is not the first."""
         last = self._last.get((run.agent, self._recorder.session))
         if (
             last is None
@@ -234,7 +237,7 @@ class ModelInterceptor:
         return attempt
 
     def _disturbed(self, call: ModelCall) -> Decision | Later | None:
-        """Return the planned failure of a call, where one is planned."""
+        """Return the planned failure of a call; None if there is none."""
         planned = self._plan.due(call.run.agent)
         if planned is None:
             return None
@@ -255,10 +258,10 @@ class ModelInterceptor:
         return self._later(call, answer.latency_ms, lambda: self._script.served(call, answer))
 
     def _scripted(self, call: ModelCall) -> m.Answer:
-        """Return what the next line says; a client's own attempts fail as the last line did.
+        """Return the next line's answer; a client's own retries fail as the last line did.
 
         So a failure that nothing follows reaches the pipeline's code, however often its client
-        library tries (docs/decisions/028).
+        library retries (docs/decisions/028).
         """
         place = call.run.agent, self._recorder.session, self._recorder.turn
         try:
@@ -275,14 +278,14 @@ class ModelInterceptor:
         return answer
 
     def _hear(self, call: ModelCall, is_marked: bool, answer: HttpAnswer) -> None:
-        """Write down what a provider has answered, from whichever thread reads it."""
+        """Record a provider's answer, from the thread that reads it."""
         with self.lock:
             try:
                 self.last_failure = (
                     record_answer(call, answer, self._recorder, is_marked) or self.last_failure
                 )
             except SimkitError as problem:
-                # The code that reads the answer could take it for the provider's failure.
+                # Code that reads the answer could take it for the provider's failure.
                 self.halt(problem)
 
     def _failing(self, call: ModelCall, fails: m.Fails) -> Decision | Later:
@@ -323,7 +326,7 @@ class ModelInterceptor:
         return self._recorder.open_run(agent) or self._recorder.begin_run(agent)
 
     def _something_else(self, request: HttpRequest) -> Decision:
-        """A request that is no model call: the tools' business, or an outage waiting to happen."""
+        """Decide about a request that is no model call: forward or refuse it."""
         if self._host_is_allowed(request.url):
             self._record_unread(request)
             return Forward(None)
@@ -355,7 +358,7 @@ class ModelInterceptor:
             )
 
     def _of_others(self, request: HttpRequest) -> Decision | None:
-        """Return what recorded traffic, or the provider, answers to what is no model call."""
+        """Return the decision of recorded traffic, or the provider, about other requests."""
         if self._others is None:
             return None
         mark = current_mark()
@@ -363,7 +366,7 @@ class ModelInterceptor:
         return self._others.decide_other(request, agent, self._recorder)
 
     def counted(self, request: HttpRequest) -> HttpResponse | None:
-        """Return how many tokens a context has, to a request that asks that; None for others."""
+        """Return the answer to a request that counts tokens; None for others."""
         count = self._recorder.count
         try:
             return counted(
@@ -388,16 +391,16 @@ class ModelInterceptor:
             drifted=tuple(others.drifted()) if others is not None else (),
         )
 
-    # What the pipeline's code says of itself
+    # Annotations of the pipeline's code
 
     def agent_began(self, mark: Mark) -> None:
-        """An agent went to work."""
+        """Handle the start of an agent."""
         self.wait_turn()
         with self.lock:
             mark.run = self._recorder.begin_marked(mark.agent, self._around())
 
     def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
-        """Record that the mark's work is done, or has failed."""
+        """Handle the end, or the failure, of annotated code."""
         self.wait_turn()
         with self.lock:
             if mark.run is not None:
@@ -406,7 +409,7 @@ class ModelInterceptor:
     def handed_over(
         self, source: str, to: str, payload: Any, type: str | None, query: str | None
     ) -> None:
-        """Control goes to another agent."""
+        """Handle a handoff."""
         self.wait_turn()
         with self.lock:
             runs = self._recorder.runs
@@ -421,14 +424,14 @@ class ModelInterceptor:
             )
 
     def state_changed(self, agent: str, update: dict[str, Any]) -> None:
-        """Channels have new values."""
+        """Handle new values of channels."""
         self.wait_turn()
         with self.lock:
             self._recorder.wrote(update, agent)
 
 
 class _Alone:
-    """Waits where nobody waits beside: the clock is put on."""
+    """Waits when no others wait: it advances the clock."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -441,7 +444,7 @@ class _Alone:
 
 
 def _status_of(problem: BaseException | None) -> str:
-    """Return how an activation ended that ended with this."""
+    """Return the status of an agent run that ended with this exception."""
     if problem is None:
         return "done"
     return "cancelled" if isinstance(problem, CancelledError) else "failed"

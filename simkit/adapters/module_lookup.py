@@ -1,4 +1,4 @@
-"""Where a pipeline's module is: what a scenario names, or what it would have to say to find it."""
+"""Module lookup: the pipeline's module that a scenario names, or advice to find it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from simkit.spec.scenario.modules import folder_with
 
 
 def entry_of(app: App) -> Any:
-    """Return what a scenario names as its pipeline.
+    """Return the object that a scenario names as its pipeline.
 
-    Raises FunctionMissing, which says how the module is named, or where one of its name lies.
+    Raise FunctionMissing, with the correct name, or the place of a module with this name.
     """
     entry = app.entry
     try:
@@ -47,9 +47,9 @@ def entry_of(app: App) -> Any:
 
 
 def check_folders(app: App) -> None:
-    """Raise ScriptBroken for a folder under ``app.path`` that is not there."""
+    """Raise ScriptBroken for a missing folder under ``app.path``."""
     for place, path in enumerate(app.options.path):
-        # Resolved, since the file's own folder may be one that is still to be made.
+        # Resolved, since the file's own folder may not exist yet.
         folder = (Path(app.folder) / path).resolve()
         if not folder.is_dir():
             problem = f"`{path}` is a file" if folder.is_file() else f"there is no folder `{path}`"
@@ -64,7 +64,7 @@ def check_folders(app: App) -> None:
 
 
 def check_imported(app: App) -> None:
-    """Raise ScriptBroken where nothing at all was imported from the folders of ``app.path``."""
+    """Raise ScriptBroken if no module was imported from the folders of ``app.path``."""
     folders = [(Path(app.folder) / path).resolve() for path in app.options.path]
     home = sys.modules.get(home_of(app.entry))
     if not folders or home is None or _is_below(home, folders):
@@ -87,8 +87,8 @@ def _is_below(module: Any, folders: list[Path]) -> bool:
 
 
 def _file_of(module: Any) -> str | None:
-    """Return the real path of a module's file; of a folder without one, of something in it."""
-    names = getattr(module, "__dict__", {})  # Not by attribute: some modules are made lazily.
+    """Return the real path of a module's file, or of a file in its folder."""
+    names = getattr(module, "__dict__", {})  # Not by attribute: some modules are lazy.
     file = names.get("__file__")
     if file is None:
         file = next((os.path.join(place, "*") for place in names.get("__path__") or ()), None)
@@ -115,7 +115,7 @@ def _advice(app: App, home: str) -> str:
 
 
 def _others_beside(app: App, home: str) -> list[str]:
-    """Return the other modules and packages beside a file, and in the folders that it names."""
+    """Return the other modules and packages beside a file, and in its folders."""
     folders = [Path(app.folder, path) for path in (".", *app.options.path)]
     modules = [file.stem for folder in folders for file in folder.glob("*.py")]
     packages = [file.parent.name for folder in folders for file in folder.glob("*/*.py")]

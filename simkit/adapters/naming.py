@@ -1,4 +1,4 @@
-"""Names for agents that say nothing of themselves, and rules that tell their calls apart. Pure."""
+"""Names for agents without one, and rules that distinguish their calls. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from simkit.adapters.attribution import system_of
 from simkit.providers.values import ParsedRequest
 
 NOBODY: Final = "assistant"
-"""An agent without instructions."""
+"""The name of an agent without instructions."""
 WORDS_MAX: Final = 4
-"""Words of which a name is made."""
+"""The number of words in a name."""
 HEAD_MAX: Final = 60
-"""Characters of a rule that is proposed, if these tell agents apart."""
+"""The length of a proposed rule's text, if it distinguishes the agents."""
 _ROLE: Final = re.compile(
     r"(?i:you are|you're|you act as|act as|your role is|your job is)\s+(?i:an|a|the|our)?\s*"
     r"(?P<role>[^\W_][\w'-]*(?:\s+(?!(?i:of|for|who|that|which|in|at|on|with|and|to|from)\b)"
@@ -36,10 +36,10 @@ class Voice(msgspec.Struct):
 
 
 def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]:
-    """Return the agents that made these calls, and the agent of each call.
+    """Return the agents of these calls, and the agent of each call.
 
-    Calls are of one agent if their instructions begin with the same sentence, and they are not
-    offered tools of which none is the same.
+    Calls belong to one agent if their instructions begin with the same sentence, and their offered
+    tools, if any, overlap.
     """
     voices: list[Voice] = []
     owners = []
@@ -65,14 +65,14 @@ def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]
 
 
 def proposed_name(system: str) -> str:
-    """Return a name for an agent: ``You are the triage agent of …`` is ``triage_agent``."""
+    """Return a name for an agent: ``You are the triage agent of …`` gives ``triage_agent``."""
     role = _ROLE.search(_head(system))
     words = re.findall(r"[a-z0-9]+", (role["role"] if role else _head(system)).lower())
     return "_".join(words[:WORDS_MAX]) or NOBODY
 
 
 def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
-    """Return the smallest rule that holds of an agent's calls and of no other's."""
+    """Return the smallest rule that fits an agent's calls and no others."""
     others = [
         system for candidate in voices if candidate is not voice for system in candidate.systems
     ]
@@ -88,7 +88,7 @@ def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
 
 
 def _starts(shared: str) -> list[str]:
-    """Return beginnings of instructions by which to know them, the nicest first."""
+    """Return beginnings of instructions that identify them, the best first."""
     role = _ROLE.match(shared)
     words = [match.end() for match in re.finditer(r"\S+", shared)]
     whole = [shared[:end] for end in words if end > min(HEAD_MAX, len(_head(shared)))]
@@ -102,7 +102,7 @@ def _by_tools(voice: Voice, voices: Sequence[Voice], rule: dict[str, Any]) -> di
 
 
 def _shared(systems: Sequence[str]) -> str:
-    """Return the text with which all begin."""
+    """Return the common beginning."""
     first, last = min(systems), max(systems)
     pairs = enumerate(zip(first, last, strict=False))
     return first[: next((place for place, (a, b) in pairs if a != b), len(first))]

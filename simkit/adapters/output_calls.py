@@ -1,4 +1,4 @@
-"""Structured output that a model gives by calling a tool. Pure."""
+"""Structured output by a tool call. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from simkit.providers.values import Offer, ParsedRequest
 def output_tool(
     model_request: ParsedRequest, value: JsonValue, tools: Sequence[str]
 ) -> Offer | None:
-    """Return the offered tool by which a value is given; None where it is given as text.
+    """Return the offered tool that takes a structured output; None if it is given as text.
 
-    It is the one that must be called, or, of the ``tools`` known to take output, the first that
-    takes this value; where none does, the first, so that code is seen to refuse it.
+    It is the tool that must be called, or the first of the ``tools`` for output that accepts this
+    value; if none does, the first one, so that the code can reject it.
     """
     if model_request.output is not None:
         return None
@@ -32,9 +32,9 @@ def output_tool(
 
 
 def args_of(value: JsonValue, tool: Offer) -> JsonValue:
-    """Return the arguments by which a tool is given a value.
+    """Return the arguments by which a tool gets a value.
 
-    A value that is no object is the one argument of a tool that has one.
+    A value that is no object is the one argument of a tool with one.
     """
     if isinstance(value, dict) or not isinstance(tool.schema, dict):
         return value

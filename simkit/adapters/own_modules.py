@@ -1,4 +1,4 @@
-"""The modules that are a pipeline's own: those below its folders, and those of its name."""
+"""Own modules of a pipeline: those below its folders, and those of its package."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from simkit.core.determinism.imports import is_library
 from simkit.spec.scenario.apps import App
 
 _NEVER: Final = frozenset(("__main__", "conftest"))
-"""Modules that whoever runs scenarios has begun with."""
+"""Modules that were imported before any scenario."""
 
 
 class OwnModules:
-    """Which modules are a pipeline's own.
+    """The modules that belong to a pipeline.
 
-    These are the top-level package that it names, and what lies below the folders of ``app.path``
-    or beside that package's module, but what is installed there and what is not written in Python.
+    These are the top-level package that it names, and modules below the folders of ``app.path`` or
+    beside that package's module, except installed ones and those not written in Python.
     """
 
     def __init__(self, app: App) -> None:
@@ -30,7 +30,7 @@ class OwnModules:
         self._folders: tuple[str, ...] | None = None
 
     def has(self, name: str, file: str) -> bool:
-        """Return whether a module of a name, made of a file, is one of them."""
+        """Return whether a module with a name and a file is one of them."""
         if name == self._home or name.startswith(f"{self._home}."):
             return True
         if name.partition(".")[0] in _NEVER:
@@ -40,7 +40,7 @@ class OwnModules:
         return self._is_below(file) and file.endswith(tuple(SOURCE_SUFFIXES))
 
     def forget(self) -> dict[str, ModuleType]:
-        """Let them be imported anew; return those that were imported."""
+        """Remove them from `sys.modules`; return the removed ones."""
         names = [name for name, module in [*sys.modules.items()] if self._is_own(name, module)]
         return {name: sys.modules.pop(name) for name in names}
 

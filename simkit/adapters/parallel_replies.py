@@ -1,4 +1,4 @@
-"""What a reply line says beside text and calls, put into the words of the provider asked."""
+"""Extras of a reply line, rendered in the provider's protocol."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _WORDS: Final = ("thinking", "logprobs", "citations", "usage")
 def counted_usage(
     answer: Answer, message: Message, model_request: ParsedRequest, count: Counter
 ) -> Usage:
-    """Return what a provider counts: as the line says, else as simkit does.
+    """Return a provider's token counts: the line's, or else simkit's.
 
-    What was cached is part of what was sent, and what was thought of what was made, so neither
-    side is less than its part.
+    Cached tokens are part of the input and thinking is part of the output, so that neither side is
+    less than its part.
     """
     usage, thinking = answer.usage or _NOTHING, answer.extras.thinking
     thought = usage.reasoning_tokens
@@ -47,7 +47,7 @@ def counted_usage(
 
 
 def reported(answer: Answer, usage: Usage) -> Usage | None:
-    """Return the tokens that a trace tells: those of a line that says any, or that thinks."""
+    """Return the token counts for a trace: those of a line that gives any, or that thinks."""
     return answer.usage and msgspec.structs.replace(
         answer.usage, reasoning_tokens=usage.reasoning_tokens
     )
@@ -56,10 +56,10 @@ def reported(answer: Answer, usage: Usage) -> Usage | None:
 def served_beside(
     reply: OutgoingReply, call: ModelCall, at: SourcePath
 ) -> tuple[HttpResponse, JsonValue]:
-    """Return a reply in its provider's words, and what of it is more than text and calls.
+    """Return a reply in its provider's protocol, and its extras.
 
-    Raises ScriptBroken at the word that the provider does not send, ScriptMisfit where this
-    request does not ask for it.
+    Raise ScriptBroken at the key that the provider does not send, ScriptMisfit if this request does
+    not ask for it.
     """
     try:
         served = call.protocol.served(reply, call.model_request)
@@ -81,7 +81,7 @@ def served_beside(
 
 
 def _problem_text(problem: WireInvalid, call: ModelCall, at: SourcePath) -> tuple[str, SourcePath]:
-    """Return why a word cannot be served, and its place."""
+    """Return why a key cannot be served, and its place."""
     word = _WORD.match(problem.field)
     where = (*at, word[0] if word and word[0] in _WORDS else "raw")
     label = f"{path_text(where)} cannot be served to {call.run.agent!r} over {call.protocol.name}"
@@ -89,7 +89,7 @@ def _problem_text(problem: WireInvalid, call: ModelCall, at: SourcePath) -> tupl
 
 
 def _check_raw(reply: OutgoingReply, call: ModelCall, at: SourcePath, message: Message) -> None:
-    """Reject a ``raw`` that changes what the line says in words of its own."""
+    """Reject a ``raw`` that changes parts that the line's other keys set."""
     plain = msgspec.structs.replace(reply, extras=msgspec.structs.replace(reply.extras, raw=None))
     before = call.protocol.parse_response(
         call.protocol.served(plain, call.model_request), call.model_request

@@ -1,4 +1,4 @@
-"""Hand-written pipelines: a function of the user's message, and whatever it calls."""
+"""Plain pipelines: a function of the user's message, and whatever it calls."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from simkit.spec.scenario.apps import App
 
 
 class PlainPilot(FrameworkDriver):
-    """Flies a function of the user's message.
+    """Runs a function of the user's message.
 
-    What it cannot see: nodes, sections, and state that the code does not tell (`simkit.state`).
+    It does not observe nodes, sections, and state without annotations (`simkit.state`).
     """
 
     name = "python"
@@ -22,8 +22,7 @@ class PlainPilot(FrameworkDriver):
     def __init__(
         self, subject: Any, app: App, adapter_context: AdapterContext, subject_value: Any = None
     ) -> None:
-        """``subject_value`` is what the factory ``subject`` has made already: the first
-        session's."""
+        """``subject_value`` is the result of the factory ``subject`` for the first session."""
         self._subject, self._app, self._adapter_context = subject, app, adapter_context
         self._subject_value = subject_value
         self._talks: dict[str, Talk] = {}
@@ -40,7 +39,8 @@ class PlainPilot(FrameworkDriver):
     def _talk(self, turn: UserTurn) -> Talk:
         session = turn.session
         if session not in self._talks:
-            # What was made before the first turn is not this session's where others came before.
+            # The object made before the first turn belongs to another session if others came
+            # before.
             subject_value, self._subject_value = (
                 None if turn.turns_before else self._subject_value,
                 None,

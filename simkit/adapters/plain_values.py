@@ -1,4 +1,4 @@
-"""Values of a pipeline's own types as plain data, and what of them changed between two looks."""
+"""Plain values: a pipeline's own types as plain data, and their changes between two calls."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from simkit.core.messages import JsonValue
 from simkit.trace.store import canonical
 
 DEPTH_MAX: Final = 12
-"""Values nested deeper are no state: a graph of objects that may lead back to itself."""
+"""Values nested deeper are no state: a graph of objects, which may be circular."""
 _FIELDS: Final = (
     "__pydantic_fields__",
     "model_fields",
     "__dataclass_fields__",
     "__struct_fields__",
 )
-"""Where types say what their fields are; Pydantic from 2.10 on in two places, one found fast."""
+"""Attributes with a type's fields; Pydantic from 2.10 on has two, one of them fast."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class NotPlain(Exception):
-    """A value holds what is no data: a client, a lock, a function."""
+    """A value contains something that is no data: a client, a lock, a function."""
 
 
 def plain(value: Any, depth: int = 0) -> JsonValue:
-    """Return what a value holds, models and dataclasses as mappings; raise NotPlain."""
+    """Return a value as plain data, models and dataclasses as mappings; raise NotPlain."""
     if value is None or type(value) in (bool, int, str):
         return value
     if depth > DEPTH_MAX:
@@ -51,9 +51,9 @@ def plain(value: Any, depth: int = 0) -> JsonValue:
 
 
 def is_equal(value: Any, other: Any) -> bool:
-    """Return whether a pipeline's values are equal; those that cannot be compared so are not.
+    """Return whether a pipeline's values are equal; values that cannot be compared are not.
 
-    Arrays and tables compare their elements, and refuse to say one yes or no.
+    Arrays and tables compare their elements, and have no single truth value.
     """
     try:
         return value is other or bool(value == other)
@@ -64,7 +64,7 @@ def is_equal(value: Any, other: Any) -> bool:
 def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
     """Yield the public fields of an object that hold plain data.
 
-    What has no fields is one itself, by the name ``otherwise``.
+    An object without fields is one field with the name ``otherwise``.
     """
     for name, value in _held_by(thing, otherwise):
         try:
@@ -102,19 +102,19 @@ def names_of(value: Any) -> tuple[str, ...] | None:
 
 
 def _mark(value: Any) -> bytes:
-    """Return bytes that differ where plain data does, for a fraction of its price.
+    """Return bytes that differ if plain data does, much cheaper than the data itself.
 
-    They are empty for what cannot be marked. Only of these each has the mark of the other: a time
-    without a zone and its ISO text, an instant in two zones, a set and the list of its items.
+    They are empty for values without a mark. Only these pairs share a mark: a time without a zone
+    and its ISO text, an instant in two zones, a set and the list of its items.
     """
     try:
         return _pack(value)
     except Exception:
-        return b""  # Whatever is wrong with it, converting it says so.
+        return b""  # Any problem with it shows when it is converted.
 
 
 def _parts_of(value: Any) -> Any:
-    """Return what is in an object of which msgspec knows no more than that; raise NotPlain."""
+    """Return the content of an object that msgspec cannot look into; raise NotPlain."""
     names = names_of(value)
     if names is None:
         return plain(value)
@@ -128,18 +128,18 @@ _pack: Final = msgspec.msgpack.Encoder(enc_hook=_parts_of).encode
 
 
 class _Field(msgspec.Struct, frozen=True):
-    """What a field held when it was last looked at."""
+    """The last value of a field."""
 
     mark: bytes
     value: JsonValue
-    """As plain data."""
+    """The value as plain data."""
     size: int | None
-    """How many items a list has."""
+    """The number of items of a list; None for other values."""
 
     def extended(self, value: Any, mark: bytes) -> list[JsonValue] | None:
-        """Return a list that goes on where this one ended: only what is new is converted.
+        """Return a list that continues this one: only new items are converted.
 
-        None where it is no such list; raises NotPlain.
+        Return None for any other value; raise NotPlain.
         """
         if not (self.mark and self.size is not None and isinstance(value, (list, tuple))):
             return None
@@ -150,25 +150,25 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 def _head(size: int) -> int:
-    """Return the bytes before the first item of a list of so many, as MessagePack has it."""
+    """Return the bytes before the first item of a list of this size in MessagePack."""
     return 1 if size < 1 << 4 else 3 if size < 1 << 16 else 5
 
 
 class Snapshots:
-    """What objects held when they were last looked at.
+    """The last values of objects.
 
-    A pipeline may change anything in place, so a look marks all that an object holds; only what
-    has another mark is converted.
+    A pipeline may change anything in place, so each look marks all values of an object; only those
+    with another mark are converted.
     """
 
     def __init__(self) -> None:
         self._snapshots: dict[tuple[str, int], tuple[Any, dict[str, _Field]]] = {}
-        """By session and identity; the object is kept, so that its identity stays its own."""
+        """Values by session and identity; the object is kept, so that no other gets its id."""
 
     def changes(self, session: str, thing: Any, otherwise: str) -> tuple[dict[str, Any], bool]:
-        """Return the fields with new values, and whether the object is seen for the first time.
+        """Return the fields with new values, and whether the object is new.
 
-        Values share their items with those of other looks: nobody may change them.
+        Values share their items with earlier results: the caller must not change them.
         """
         _, before = self._snapshots.setdefault((session, id(thing)), (thing, {}))
         is_new = not before
@@ -190,7 +190,7 @@ class Snapshots:
 
 
 def plain_or_text(value: Any) -> JsonValue:
-    """Return a value as plain data; what is none, as a text."""
+    """Return a value as plain data, or else as a text."""
     try:
         return plain(value)
     except NotPlain:

@@ -1,8 +1,8 @@
-"""Threads and thread pools of user code, while a scenario runs: each piece of work belongs to who
-submits it, and has its turn.
+"""Threads and thread pools of user code during a run.
 
-A worker keeps the context of whoever started it. So what it does for others later would belong to
-that agent, or to no scenario at all (`simkit.capture.http.request_router`).
+Each piece of work belongs to the code that submits it, and waits for its turn. A worker keeps the
+context of the code that started it: without this, its work for others would belong to that agent,
+or to no scenario (`simkit.capture.http.request_router`).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _turns: Final = ContextListeners[ThreadTurns]("simkit_thread_turns")
 
 @contextmanager
 def taking_turns(turns: ThreadTurns) -> Iterator[None]:
-    """Let the threads that are started in this context, and in what it starts, take turns."""
+    """Let threads started in this context, and in what it starts, take turns."""
     with _turns.activate(turns), turns.led():
         yield
 
 
 def takes_turns() -> bool:
-    """Return whether the threads that are started here take turns."""
+    """Return whether threads started here take turns."""
     return _turns.current() is not None
 
 
 def follow(is_over: Callable[[], bool]) -> bool:
-    """Wait until another thread is over or sleeps; return False where nobody takes turns."""
+    """Wait until another thread ends or sleeps; return False if threads take no turns."""
     turns = _turns.current()
     if turns is not None:
         turns.follow(is_over)
@@ -102,10 +102,10 @@ def _start(before: Replacement) -> Replacement:
 
 
 def _serves_connections(thread: threading.Thread) -> bool:
-    """Return whether a thread is a server's: its loop, or one that is given a connection to serve.
+    """Return whether a thread belongs to a server: its loop, or a handler of a connection.
 
-    It takes no turns. Who asks it reads from the network meanwhile, which is no rest, so that a
-    thread that waited for others to come to rest would never answer.
+    It takes no turns. Its client waits on the network, which does not count as resting, so that a
+    server waiting for its turn would never answer.
     """
     target, arguments = getattr(thread, "_target", None), getattr(thread, "_args", ())
     is_servers = isinstance(getattr(target, "__self__", None), socketserver.BaseServer)
@@ -133,7 +133,7 @@ def _start_raw(before: Replacement) -> Replacement:
 
 
 class _Inbox:
-    """A thread pool's queue of work, from which one worker after the other takes something."""
+    """A thread pool's queue of work, from which the workers take one after the other."""
 
     def __init__(self, inbox: SimpleQueue[Any], lock: threading.Lock) -> None:
         self._inbox, self._lock = inbox, lock
@@ -150,7 +150,7 @@ class _Inbox:
 
 
 class _Worker:
-    """What the threads of a `multiprocessing.pool.ThreadPool` do."""
+    """The function that the threads of a `multiprocessing.pool.ThreadPool` run."""
 
     serves_many = True
 
@@ -158,7 +158,7 @@ class _Worker:
         self._before = before
 
     def __call__(self, inqueue: Any, *args: Any, **kwargs: Any) -> None:
-        """Take work until there is no more; in a process of its own nothing is changed."""
+        """Take work until there is no more; in another process nothing changes."""
         if isinstance(inqueue, SimpleQueue):
             inqueue = _Inbox(inqueue, _locks.setdefault(inqueue, threading.Lock()))
         self._before(inqueue, *args, **kwargs)
@@ -174,4 +174,4 @@ _REPLACED: Final[tuple[Row, ...]] = (
     (process_pool, "worker", _Worker),
 )
 carrying_contexts: Final = Installation(lambda: _REPLACED)
-"""A context manager; may be entered by several scenarios at once."""
+"""A context manager; several scenarios may enter it at once."""

@@ -1,7 +1,7 @@
 """The driver for pipelines that are programs: started beside simkit, and answered over HTTP.
 
-The program asks for each turn (`NEXT`), calls its models at the address that its environment
-names, tells what no model call shows (`simkit.adapters.reports`), and says its reply (`REPLY`).
+The program asks for each turn (`NEXT`), calls its models at the address in its environment, reports
+what no model call shows (`simkit.adapters.reports`), and sends its reply (`REPLY`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from simkit.trace import events as e
 from simkit.trace.recorder import Sink
 
 QUIET: Final = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
-"""What keeps clients from reporting to their provider by another way than the model's."""
+"""Variables that keep clients from reporting telemetry to their provider."""
 _PROXIES: Final = frozenset(("http_proxy", "https_proxy", "all_proxy"))
 
 
@@ -58,29 +58,29 @@ def variables_for(url: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 URL: Final = "SIMKIT_URL"
-"""The environment variable that holds the server's address."""
+"""The environment variable with the server's address."""
 
 
 class ProgramDriver:
-    """Runs a program through a scenario's turns, and writes down what it asks and tells."""
+    """Runs a program through a scenario's turns, and records its requests and reports."""
 
     name = "program"
 
     def __init__(self, app: App, script: Script, others: Answerer | None = None) -> None:
-        """``others`` answers agents that a turn has no lines for: a cassette."""
+        """``others`` answers agents without lines in a turn: a cassette."""
         self._app, self._script, self._others = app, script, others
         self._folder = str(Path(app.folder).resolve())
         self._clock = VirtualClock(script.start)
         self._program: Program | None = None
         self._waiting: Request | None = None
-        """The program's question for the next turn, which has not begun."""
+        """The program's request for the next turn, which has not begun; None if there is none."""
         self._given_turn = 0
-        """The last turn that this process was given, by its number."""
+        """The number of the last turn that this process was given."""
         self._known: set[str] = set()
         """The sessions that have begun."""
 
     def start(self, sink: Sink) -> None:
-        """Begin a run; the program itself is started with the first turn."""
+        """Begin a run; the program itself starts with the first turn."""
         app, script = self._app, self._script
         facts = sectioned(facts_of(app, script.limits), app)
         session = opened(
@@ -98,7 +98,7 @@ class ProgramDriver:
         self._use, self._reports = session.use, session.reports
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
-        """Give the program the user's message, and answer it until it has replied."""
+        """Give the program the user's message, and answer its requests until it replies."""
         script, recorder = self._script, self._recorder
         place = recorder.turn
         self._clock.advance_to(turn.not_before)
@@ -125,7 +125,7 @@ class ProgramDriver:
         return error
 
     def _answered(self, turn: UserTurn) -> JsonValue:
-        """Return the program's reply; raise PipelineError, or what makes the run impossible."""
+        """Return the program's reply; raise PipelineError, or an error that ends the run."""
         if self._program is None:
             self._program = self._started()
         is_given = False
@@ -136,7 +136,7 @@ class ProgramDriver:
             if is_post and path != NEXT and not is_given:
                 raise self._out_of_turn(request)
             if is_post and path == NEXT:
-                if is_given:  # It had nothing to say, and wants to go on.
+                if is_given:  # It had no reply, and asks for the next turn.
                     self._waiting = request
                     return None
                 is_given, self._given_turn = True, self._recorder.turn
@@ -150,7 +150,7 @@ class ProgramDriver:
                     raise self._gate.halted
 
     def _out_of_turn(self, request: Request) -> ReportInvalid:
-        """Return what is wrong with a request between two turns, of which the program is told."""
+        """Return the error of a request between two turns, for the program."""
         over = self._given_turn
         why = f"turn {over} is over: its reply was told" if over else "no turn has begun"
         problem = f"POST {path_of(request.http.url)}: {why}. A turn begins with POST {NEXT}."
@@ -159,13 +159,13 @@ class ProgramDriver:
         return ReportInvalid(problem)
 
     def _let_read(self) -> None:
-        """Wait until the program can have read what is wrong: it asks again, or has ended."""
+        """Wait until the program can have read the error: it makes a request, or has ended."""
         assert self._program is not None
         with suppress(ProgramFailed):
             self._program.request(PATIENCE_S).answer(refused("the turn has ended"))
 
     def _decided(self, report_request: Request) -> Any:
-        """Return what answers a request; where the run cannot go on, the gate knows why."""
+        """Return the decision about a request; the interceptor knows why a run cannot continue."""
         request = report_request.http
         try:
             try:
@@ -177,7 +177,7 @@ class ProgramDriver:
             return refused(str(halted.args[0]))
 
     def _state_of(self, turn: UserTurn) -> Mapping[str, JsonValue]:
-        """Return what a session's state begins as; nothing where it has begun."""
+        """Return the initial state of a session; empty if it has begun."""
         is_new = turn.session not in self._known
         self._known.add(turn.session)
         return self._script.initial_state if is_new else {}
@@ -207,7 +207,7 @@ class ProgramDriver:
         return Program(app.program, self._folder, environment)
 
     def restart(self) -> None:
-        """Stop the program as if it had crashed; the next turn starts it anew."""
+        """Stop the program as if it had crashed; the next turn starts it again."""
         self._leave()
 
     def _leave(self) -> None:
@@ -217,7 +217,7 @@ class ProgramDriver:
             self._given_turn = 0
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
-        """End the run; what the program still says of the last turn is too late."""
+        """End the run; further reports about the last turn come too late."""
         if error is None and self._program is not None and self._waiting is None:
             with suppress(ProgramFailed):
                 request = self._program.request(PATIENCE_S)
@@ -230,19 +230,19 @@ class ProgramDriver:
         self._gate.ended(error)
 
     def close(self) -> None:
-        """End the program, which is told that there are no more turns, and may end by itself."""
+        """End the program: report that there are no more turns, and let it end by itself."""
         program, self._program = self._program, None
         if program is None:
             return
         try:
             request = self._waiting or program.request(PATIENCE_S)
             request.answer(HttpResponse(204, (), (b"",)))
-        except ProgramFailed:  # It has ended, which is what is wanted.
+        except ProgramFailed:  # It has ended, as intended.
             pass
         finally:
             program.stop(by_itself=True)
 
 
 def refused(why: str) -> HttpResponse:
-    """Return what tells a program that the run cannot go on."""
+    """Return the response that tells a program that the run cannot continue."""
     return as_json(400, {"error": {"type": "simkit", "message": f"simkit: {why}"}})

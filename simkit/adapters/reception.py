@@ -1,4 +1,4 @@
-"""What hears a program in another process, whether simkit runs it or it is run by somebody else."""
+"""Reception of a program in another process, started by simkit or by somebody else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simkit.trace.recorder import Sink
 
 
 class Reception(msgspec.Struct, frozen=True):
-    """Who answers a program's model calls, tools and reports, and writes them down."""
+    """The parts that answer and record a program's model calls, tools and reports."""
 
     recorder: TraceRecorder
     gate: ModelInterceptor
@@ -33,11 +33,10 @@ def opened(
     app: App, script: Script, facts: PipelineFacts, sink: Sink, clock: VirtualClock, *,
     driver: str, gives: bool, models: Answerer | None, tools: Answerer | None,
 ) -> Reception:  # fmt: skip
-    """Return what hears a program, with the run begun.
+    """Return the reception of a new run.
 
-    ``gives`` says whether sessions have what the scenario gives them as their state. Recorded
-    traffic answers, as ``models``, agents that a turn has no lines for, and, as ``tools``, their
-    tools.
+    ``gives``: sessions begin with the scenario's given state. Recorded traffic answers, as
+    ``models``, agents without lines in a turn, and, as ``tools``, their tools.
     """
     recorder = TraceRecorder(sink, clock, counter_named(facts.tokens), script.limits)
     recorder.handoff_tools = handoff_tools_of(app)

@@ -1,10 +1,10 @@
-"""Names that a scenario's rules give to agents which their framework calls otherwise.
+"""Renaming: names that a scenario's rules give to agents with other framework names.
 
-A framework knows which agent is at work before it asks a model; a rule of the scenario knows it by
-the request. The rule wins, so the run has its name from its beginning: the events of a turn wait
-until the turn is over, or the run cannot go on. The events of the first turn always wait: only then
-is it known what is seen of frameworks that code imports by a name made at run time. Where a tool
-is offered of which it may be learned that it passes control, the rest of the turn waits, too.
+A framework knows its agent before a model call; a rule knows it by the request. The rule wins, so
+that the run has its name from the beginning: the events of a turn wait until the turn is over, or
+the run cannot continue. The events of the first turn always wait, because only then the observed
+aspects are known of frameworks that code imports by a name made at run time. If an offered tool may
+turn out to be a handoff, the rest of the turn waits, too.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _replaced = msgspec.structs.replace
 
 
 class RenamingSink:
-    """Keeps the events of a turn back, and gives runs the names that rules have for them."""
+    """A sink that holds back a turn's events, and gives runs the names of rules."""
 
     def __init__(self, sink: Sink, has_rules: bool) -> None:
-        """``has_rules`` says that a rule may name agents by their requests."""
+        """``has_rules``: rules may name agents by their requests."""
         self._sink, self._has_rules = sink, has_rules
         self._is_first = True
         self._waiting: list[e.AnyEvent] = []
@@ -36,21 +36,21 @@ class RenamingSink:
         """A framework's name for an agent to the names of its runs."""
 
     def emit(self, event: e.AnyEvent) -> None:
-        """Keep an event until the turn is over, if it may change until then."""
+        """Hold an event until the turn is over, if it may still change."""
         if self._has_rules or self._is_first or self._waiting or may_turn_out(event):
             self._waiting.append(event)
         else:
             self._sink.emit(event)
 
     def rename(self, run: Run, agent: str) -> None:
-        """Give a run, of which nothing was asked yet, the name of a rule's agent."""
+        """Give a run without model calls the name of a rule's agent."""
         self._names.setdefault(run.agent, set()).add(agent)
         self._runs[run.id] = run.agent = agent
 
     def flush(self, observes: Collection[str] = ()) -> None:
-        """Pass on what was kept, under the names that are known by now.
+        """Pass on the held events, with the names known by now.
 
-        ``observes`` is what the driver has turned out to see beside what the run began with.
+        ``observes`` are aspects that the driver observes beyond those at the run's start.
         """
         waiting, self._waiting = with_handoffs(self._waiting), []
         self._is_first = False
@@ -76,7 +76,7 @@ class RenamingSink:
             self._sink.emit(known.applied(event))
 
     def _everywhere(self) -> dict[str, str]:
-        """Return the names of frameworks that always stand for one agent, with its name."""
+        """Return the framework names that always stand for one agent, with its name."""
         return {old: next(iter(new)) for old, new in self._names.items() if len(new) == 1}
 
 
@@ -117,7 +117,7 @@ class _Names(msgspec.Struct, frozen=True):
             yield "to_agent", self._of(event.to_agent, target)
 
     def _of(self, agent: str, run: str) -> str:
-        """Return the name of an agent by its run, else by what its framework calls it."""
+        """Return the name of an agent by its run, else by its framework's name."""
         return self.runs.get(run) or self.names.get(agent, agent)
 
     def _message(self, message: Message, run: str) -> Message:
@@ -129,7 +129,7 @@ class _Names(msgspec.Struct, frozen=True):
         return _replaced(call, to=self.names[target]) if target in self.names else call
 
     def _facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Return what is known of a pipeline; what rules say of their agents stays."""
+        """Return the metadata with the names of rules; the rules' own facts stay."""
         names = self.names
         renamed = {names[old] for old in facts.agents if old in names}
         agents = {

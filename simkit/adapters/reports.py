@@ -1,7 +1,7 @@
-"""What a program in another process tells of itself: ``POST`` requests below ``/simkit``.
+"""Reports of a program in another process: ``POST`` requests below ``/simkit``.
 
-A model call shows what an agent was sent. What no request shows, the program says in one request
-each: that an agent goes to work and with what, its output, state, handoffs, tools.
+A model call shows an agent's context. For everything else the program sends one report each: an
+agent's start and input, its output, state, handoffs, tools.
 """
 
 from __future__ import annotations
@@ -25,64 +25,64 @@ from simkit.trace.reducers import problem_of
 
 ROOT: Final = "/simkit/"
 NEXT: Final = f"{ROOT}next"
-"""A POST to this path begins the next turn, and is told it; 204 says that there is none."""
+"""The path of a POST that begins the next turn and returns it; 204 means that there is none."""
 _SHOWN_MAX: Final = 60
-"""Characters of a value that an error shows."""
+"""The length of a value in an error."""
 REPLY: Final = f"{ROOT}reply"
-"""A POST to this path says the turn's ``reply``, or the ``error`` with which it ends."""
+"""The path of a POST with the turn's ``reply``, or the ``error`` that ended it."""
 
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent goes to work."""
+    """A report that an agent starts."""
 
     agent: Name
     input: JsonValue = None
-    """What it is given."""
+    """Its input."""
     goal: str = ""
-    """What it works for, where there are goals."""
+    """The goal that it works for; empty if there is none."""
 
 
 class Finished(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent is done."""
+    """A report that an agent has ended."""
 
     agent: Name
     output: JsonValue = None
-    """What it puts out, where that is not what its model said last."""
+    """Its output, if that is not its model's last message."""
     failed: bool = False
 
 
 class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool is about to be carried out: the answer says its result, where the scenario has one."""
+    """A report that a tool is called; the answer has the scenario's result, if there is one."""
 
     tool: Name
     args: dict[str, Any] = {}
     call_id: str = ""
-    """The id under which the model asked for it, where it did."""
+    """The id under which the model asked for it; empty if none did."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool was carried out by the program."""
+    """A report of a tool's result in the program."""
 
     tool: Name
     args: dict[str, Any] = {}
     call_id: str = ""
     result: JsonValue = None
     error: str = ""
-    """Why it failed, in place of a result."""
+    """Why it failed; empty if it has a result."""
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Channels are written."""
+    """A report of channel writes."""
 
     update: dict[str, Any]
     agent: str = ""
 
 
 class Handoff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Control is to pass to another agent; it has when that agent goes to work."""
+    """A report of a handoff request; the handoff is made when the target starts."""
 
     from_: Name = msgspec.field(name="from")
     to: Name
@@ -90,24 +90,24 @@ class Handoff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: str | None = None
     query: str | None = None
     refused: str = ""
-    """Why it is not made after all."""
+    """Why it is not made; empty if it is."""
 
 
 class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An error by the name that claims know it by."""
+    """An error, by its name in claims."""
 
     type: Name
     message: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a turn ends."""
+    """The end of a turn."""
 
     reply: JsonValue = None
     error: str | Error = ""
 
     def failure(self, command: str = "") -> PipelineError | None:
-        """Return the error with which the turn ends; ``command`` is the program's."""
+        """Return the error that ended the turn; ``command`` is the program's."""
         if isinstance(self.error, Error):
             return FrameworkFailed(self.error.message, self.error.type)
         if not self.error:
@@ -116,7 +116,7 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reports:
-    """Takes what the program tells down as events."""
+    """Turns the program's reports into events."""
 
     def __init__(
         self,
@@ -125,16 +125,16 @@ class Reports:
         has_result: Callable[[str], bool],
         channels: Mapping[str, Channel],
     ) -> None:
-        """``has_result`` says whether the scenario answers a tool in this turn.
+        """``has_result`` returns whether the scenario answers a tool in this turn.
 
-        ``channels`` are those that the pipeline's file declares; without any, all may be told.
+        ``channels`` are those in the pipeline's file; if there are none, any may be reported.
         """
         self._recorder, self._use, self._has_result = recorder, use, has_result
         self._channels = channels
         self._reported_ids: set[str] = set()
-        """The runs whose beginning was told: so is their end."""
+        """The runs with a reported start, whose end is reported too."""
         self.asks_tools = False
-        """Whether the program asks how its tools are answered."""
+        """Whether the program asks for results of its tools."""
         self._kinds: dict[str, tuple[type[msgspec.Struct], Callable[[Any], Mapping[str, Any]]]] = {
             "started": (Started, self._started),
             "finished": (Finished, self._finished),
@@ -147,7 +147,7 @@ class Reports:
     def take(self, request: HttpRequest) -> HttpResponse | None:
         """Answer a report; None for any other request; raise ReportInvalid.
 
-        Raises PipelineError and ScriptBroken for what a scenario cannot answer.
+        Raise PipelineError and ScriptBroken for calls that a scenario cannot answer.
         """
         path = path_of(request.url)
         if not path.startswith(ROOT):
@@ -168,7 +168,7 @@ class Reports:
             raise ReportInvalid(f"POST {path}: {problem}") from None
 
     def tells_end_of(self, run: Run) -> bool:
-        """Return whether the program says itself when a run is over."""
+        """Return whether the program reports the end of a run."""
         return run.id in self._reported_ids
 
     def _started(self, report: Started) -> Mapping[str, Any]:
@@ -209,7 +209,7 @@ class Reports:
         return {}
 
     def _request_of(self, report: ToolCall | ToolResult) -> ToolRequest | None:
-        """Return the model's request under the id that a report names."""
+        """Return the model's request for the id in a report."""
         if not report.call_id:
             return None
         request = self._recorder.call_request(report.call_id)
@@ -228,7 +228,7 @@ class Reports:
     def _state(self, report: State) -> Mapping[str, Any]:
         for name, value in report.update.items():
             self._check_channel(name, value)
-        # What an agent leaves may be written down when its work is over.
+        # A report of an agent's state may come after its end.
         run = self._run_of("agent", report.agent) if report.agent else None
         self._recorder.wrote(report.update, report.agent, run)
         return {}
@@ -247,7 +247,7 @@ class Reports:
             raise _Wrong(f"`update.{name}`: {problem}")
 
     def _run_of(self, key: str, agent: str) -> Run:
-        """Return the last run of an agent that is, or was, at work in this turn."""
+        """Return the last run of an agent in this turn, ended or not."""
         runs = self._recorder.runs
         run = self._recorder.open_run(agent) or next(
             (candidate for candidate in reversed(runs) if candidate.agent == agent), None
@@ -286,7 +286,7 @@ class Reports:
 
 
 class _Wrong(Exception):
-    """What a report says cannot be so; the text names the key."""
+    """A report is invalid; the text names the key."""
 
 
 def _hint(word: str, known: Iterable[str], before: str = "") -> str:
@@ -300,7 +300,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def reply_in(request: HttpRequest) -> Reply:
-    """Return what a program says to `REPLY`; raise ReportInvalid."""
+    """Return the program's reply to `REPLY`; raise ReportInvalid."""
     reply = _read(request, Reply)
     if reply.error and reply.reply is not None:
         raise ReportInvalid(
@@ -310,8 +310,7 @@ def reply_in(request: HttpRequest) -> Reply:
 
 
 def turn_told(turn: UserTurn, number: int, initial_state: Mapping[str, JsonValue]) -> HttpResponse:
-    """Return what tells a program its turn; ``initial_state`` is what the session's state begins
-    as."""
+    """Return the response with a turn; ``initial_state`` is the session's state."""
     fields: dict[str, Any] = {
         "turn": number,
         "session": turn.session,
@@ -355,6 +354,6 @@ def _value_text(value: JsonValue) -> str:
 
 
 def as_json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
-    """Return an answer in JSON that no client repeats."""
+    """Return a JSON response that no client retries."""
     headers = (("content-type", "application/json"), ("x-should-retry", "false"), *more)
     return HttpResponse(status, headers, (msgspec.json.encode(value),))

@@ -1,4 +1,4 @@
-"""What a provider's response says, written down: for traffic that is recorded, or was."""
+"""Recording of a provider's response, real or replayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simkit.providers.values import ParsedRequest, Protocol
 
 
 class ModelCall(msgspec.Struct, frozen=True):
-    """One model call on its way: who asks what, in which words."""
+    """One intercepted model call: its run, its parsed request, its protocol."""
 
     id: str
     run: Run
@@ -24,15 +24,15 @@ class ModelCall(msgspec.Struct, frozen=True):
     protocol: Protocol
     request: HttpRequest
     chains: Chains
-    """What later requests may go on from."""
+    """The contexts that later requests may continue."""
 
 
 def record_answer(
     call: ModelCall, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool
 ) -> Fails | None:
-    """Write down what a provider answers; return the failure, if it is one.
+    """Record a provider's answer; return the failure, if it is one.
 
-    ``is_marked`` says that user code itself says when the run is over.
+    ``is_marked``: user code itself reports the end of the run.
     """
     run = call.run
     fails, partial = None, ""
@@ -61,7 +61,7 @@ def record_answer(
 
 
 def concluded(recorder: TraceRecorder, run: Run, message: Message) -> None:
-    """End a run that nobody marks, where its model has said its last word or passed control."""
+    """End an unannotated run when its model has given a final message or passed control."""
     if any(call.is_handoff for call in message.calls):
         recorder.end_run(run, "handed_off")
     elif not message.calls:

@@ -1,4 +1,4 @@
-"""Rules under ``agents:`` that speak of nothing: a node or an agent that is not there. Pure."""
+"""Rules under ``agents:`` for a node or an agent that does not exist. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from simkit.spec.scenario.apps import AgentRule, App
 
 
 def handoff_tools_of(app: App) -> HandoffTools:
-    """Return what the rules of a scenario say of the tools that pass control.
+    """Return the handoff tools in the rules of a scenario.
 
-    A rule that names tools adds them to `transfer_to_<agent>`; one that names none, `handoff: []`,
-    says that no tool passes control to its agent. A tool whose function the scenario names is an
-    ordinary one. Raises ScriptBroken where two rules name one tool and no argument says which
-    agent is meant.
+    A rule with tools adds them to `transfer_to_<agent>`; `handoff: []` means that no tool passes
+    control to its agent. A tool whose function the scenario names is a plain one. Raise
+    ScriptBroken if two rules name one tool and no argument names the agent.
     """
     tools: dict[str, str] = {}
     shared: dict[str, str] = {}
@@ -48,7 +47,7 @@ def handoff_tools_of(app: App) -> HandoffTools:
 
 
 def refuse_nodes(app: App) -> None:
-    """Raise ScriptBroken for a rule that names nodes where nobody looks for any."""
+    """Raise ScriptBroken for a rule with nodes in a pipeline without nodes."""
     for agent, rule in app.agents.items():
         if rule.node:
             raise ScriptBroken(
@@ -60,10 +59,10 @@ def refuse_nodes(app: App) -> None:
 
 
 def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
-    """Raise ScriptMisfit for a rule that names a node which no graph has and which never ran.
+    """Raise ScriptMisfit for a rule with a node that no graph has and that never ran.
 
-    Where the nodes are not all there are, a rule may speak of a graph that this scenario does not
-    reach: there only a name that is nearly a node's is wrong.
+    If more nodes may exist, a rule may concern a graph that this scenario does not reach: then only
+    a near miss of a node's name is an error.
     """
     for agent, rule in app.agents.items():
         for node in rule.node:
@@ -72,10 +71,10 @@ def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
 
 
 def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) -> None:
-    """Raise ScriptMisfit for a rule of an agent that never ran and is nearly called like one.
+    """Raise ScriptMisfit for an agent's rule if it never ran and its name is a near miss.
 
-    ``known`` are the agents that the framework knows, ``agents_met`` those that ran. Which others
-    code may make, nobody knows: the names alone say that one was misspelt.
+    ``known`` are the framework's agents, ``agents_met`` those that ran. Code may make further
+    agents, so that only a similar name shows a typo.
     """
     for agent in _unmet(app.agents, {*known, *agents_met}):
         names = dict.fromkeys((*known, *agents_met))
@@ -84,7 +83,7 @@ def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) 
 
 
 def _unmet(rules: Mapping[str, AgentRule], names: Collection[str]) -> Iterator[str]:
-    """Yield the agents of rules that hold of no call by themselves, and are none of the names."""
+    """Yield the agents of rules that match no call by themselves, and are none of the names."""
     for agent, rule in rules.items():
         if agent not in names and not rule.node and not rule.matchers():
             yield agent

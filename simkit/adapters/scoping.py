@@ -1,4 +1,4 @@
-"""Which scenario's listener hears what a piece of code does: what is patched is the process's."""
+"""Context scopes: the listener for a piece of code, since patches are for the whole process."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ ValueT = TypeVar("ValueT")
 
 
 class ContextScope(Generic[ValueT]):
-    """What is at work in this context, and in what is started in it."""
+    """A value that is current in this context, and in code that it starts."""
 
     def __init__(self, name: str) -> None:
-        """``name`` tells its context variable from others."""
+        """``name`` is the name of the context variable."""
         self._variable = ContextVar[ValueT | None](name, default=None)
 
     def now(self) -> ValueT | None:
-        """Return what this code belongs to."""
+        """Return the current value; None if there is none."""
         return self._variable.get()
 
     @contextmanager
     def inside(self, value: ValueT) -> Iterator[None]:
-        """Make what is done, and started, in here belong to ``value``.
+        """Make ``value`` current for code in here, and for code that it starts.
 
         It may be left in another context than it was entered in, as streams are.
         """
@@ -48,28 +48,28 @@ _turn: Final = ContextScope[object]("simkit_turn")
 
 @contextmanager
 def turn_of_its_own() -> Iterator[None]:
-    """Tell all that is done in here, and what that starts, from other scenarios' turns."""
+    """Distinguish code in here, and code that it starts, from other scenarios' turns."""
     with _turn.inside(object()):
         yield
 
 
 class ContextListeners(Generic[ListenerT]):
-    """The listeners of one framework that are at work, each for its own context."""
+    """The active listeners of one framework, each for its own context."""
 
     def __init__(self, name: str) -> None:
-        """``name`` tells its context variable from others."""
+        """``name`` is the name of the context variable."""
         self._scope = ContextScope[ListenerT](name)
         self._working: tuple[tuple[ListenerT, object | None, Owner | None], ...] = ()
-        """Each with the turn in which it began to listen, and the scenario."""
+        """Each listener with the turn in which it became active, and the scenario."""
         self._lock = threading.RLock()
 
     def current(self) -> ListenerT | None:
-        """Return who hears this code.
+        """Return the listener for this code; None if there is none.
 
-        Who began to listen in the middle of a turn is not in the context of code that ran already:
-        that code is heard by the listener of its turn. Code whose context has nobody who still
-        listens, as in a thread without one, is heard by the only one there is, unless it belongs
-        to another scenario that has not ended.
+        A listener that became active in the middle of a turn is not in the context of code that ran
+        already: such code belongs to the listener of its turn. Code without an active listener in
+        its context, as in a thread, belongs to the only active one, unless it is code of another
+        scenario that has not ended.
         """
         listener, working = self._scope.now(), self._working
         for entry, _, _ in working:
@@ -86,7 +86,7 @@ class ContextListeners(Generic[ListenerT]):
 
     @contextmanager
     def activate(self, listener: ListenerT) -> Iterator[None]:
-        """Let one hear what is done in this context, and in what that starts."""
+        """Make a listener active for code in this context, and for code that it starts."""
         entry = (listener, _turn.now(), current_owner())
         with self._lock:
             self._working = (*self._working, entry)
@@ -102,16 +102,16 @@ class ContextListeners(Generic[ListenerT]):
 KeyT = TypeVar("KeyT")
 
 TICKS: Final = 20
-"""How often code lets others begin that were started beside it, and have something to do first."""
+"""The number of event loop ticks in which parallel code can begin first."""
 
 
 class ParallelGroups(Generic[KeyT]):
-    """What was begun and is not at work yet, and the groups that come of it."""
+    """Runs that have begun but not started, and the parallel groups that they form."""
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
         self._waiting: dict[KeyT, object] = {}
-        """With what each was begun in."""
+        """Waiting runs, each with the place where it began."""
         self._groups: dict[KeyT, str] = {}
 
     def begin(self, key: KeyT, around: object) -> None:
@@ -119,14 +119,14 @@ class ParallelGroups(Generic[KeyT]):
         self._waiting[key] = around
 
     def those_with(self, key: KeyT) -> list[KeyT]:
-        """Return what was begun in the same place and is not at work yet, in order; and itself."""
+        """Return the waiting runs from the same place in order, with this one."""
         if key not in self._waiting:
             return []
         around = self._waiting[key]
         return [other for other, place in self._waiting.items() if place is around]
 
     def starts(self, key: KeyT) -> str:
-        """Start the run of a key; return its group, which is new with the first of several."""
+        """Start the run of a key; return its group, which is new for the first of several."""
         siblings = self.those_with(key)
         if key not in self._groups and len(siblings) > 1:
             self._groups |= dict.fromkeys(siblings, self._recorder.begin_group())
@@ -134,17 +134,17 @@ class ParallelGroups(Generic[KeyT]):
         return self._groups.pop(key, "")
 
     def ended(self, key: KeyT) -> None:
-        """Forget a key, whether its run went to work or not."""
+        """Remove a key, whether or not its run started."""
         self._waiting.pop(key, None)
         self._groups.pop(key, None)
 
     def clear(self) -> None:
-        """Forget what is not at work yet."""
+        """Remove all waiting runs."""
         self._waiting.clear()
         self._groups.clear()
 
 
 async def others_begin() -> None:
-    """Let those begin that were started beside this code: a group goes to work together."""
+    """Let parallel code begin first, so that a group starts together."""
     for _ in range(TICKS):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Answers of a scenario's reply lines, as the provider that was asked would give them."""
+"""Answers of a scenario's reply lines, in the protocol of the provider."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class ScriptedAnswers:
-    """Answers model calls from the scenario's reply lines, in the provider's words."""
+    """Answers model calls from the scenario's reply lines, in the provider's protocol."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class ScriptedAnswers:
         has_lines: Callable[[str], bool],
         is_marked: Callable[[Run], bool],
     ) -> None:
-        """``is_marked`` says whether user code itself says when a run is over."""
+        """``is_marked`` returns whether user code itself reports the end of a run."""
         self._recorder, self._model, self.has_lines = recorder, model, has_lines
         self.is_marked = is_marked
         self.misfit = ""
-        """What was wrong with the handoff that was answered last, by its tool's schema."""
+        """The error of the last handoff by its tool's schema; empty if none."""
 
     def chosen(self, call: ModelCall) -> Answer:
-        """Return the next line's answer, a timeout if that comes later than the client waits.
+        """Return the next line's answer, or a timeout if it comes after the client's timeout.
 
-        Raises ReplyMissing or ScriptBroken.
+        Raise ReplyMissing or ScriptBroken.
         """
         answer = self._model.answer(self._request(call))
         patience = patience_ms(call.request)
@@ -57,7 +57,7 @@ class ScriptedAnswers:
         return answer
 
     def served(self, call: ModelCall, answer: Answer) -> Decision:
-        """Return an answer in the provider's words; raise ScriptBroken where it cannot."""
+        """Return an answer in the provider's protocol; raise ScriptBroken if that is impossible."""
         recorder, run, model_request = self._recorder, call.run, call.model_request
         self.misfit, reply = "", answer.reply
         message, kind = self._message(reply, call)
@@ -80,12 +80,12 @@ class ScriptedAnswers:
         return served
 
     def _place(self, answer: Answer, call: ModelCall) -> SourcePath:
-        """Return where in the scenario a reply line stands."""
+        """Return the path of a reply line in the scenario."""
         where = ("turns", self._recorder.turn - 1, "replies", call.run.agent)
         return where if answer.line is None else (*where, answer.line)
 
     def _in_its_ids(self, message: Message, call: ModelCall) -> Message:
-        """Return a message whose calls have ids as the provider that was asked makes them."""
+        """Return a message with call ids in the format of the provider."""
         prefix, served_id = call.protocol.call_prefix, self._recorder.served_id
         calls = tuple(ToolCall(served_id(c.id, prefix), c.name, c.args) for c in message.calls)
         return msgspec.structs.replace(message, calls=calls)
@@ -111,14 +111,14 @@ class ScriptedAnswers:
         )
 
     def _message(self, reply: m.Reply, call: ModelCall) -> tuple[Message, str]:
-        """Return what the model says, and what kind of answer it is."""
+        """Return the model's message, and the kind of answer."""
         model_request, agent = call.model_request, call.run.agent
         if isinstance(reply, m.Text):
             return Message("assistant", reply.text), "text"
         if isinstance(reply, m.Structured):
             tool = output_tool(model_request, reply.value, call.run.output_tools)
             if tool is not None:
-                # How structured output is asked of providers that know no schema for it.
+                # Providers without answer schemas get structured output like this.
                 args = args_of(reply.value, tool)
                 call_made = ToolCall(self._recorder.new_call_id(), tool.name, args)
                 return Message("assistant", calls=(call_made,)), "calls"
@@ -179,7 +179,7 @@ class ScriptedAnswers:
 
 
 def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
-    """Return a tool's name, with the agents to which it may pass control."""
+    """Return a tool's name, with its possible target agents."""
     named = agents_named(offer.schema, routers.get(offer.name))
     return f"{offer.name} (to {', '.join(named)})" if named else offer.name
 
@@ -187,9 +187,9 @@ def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
 def _misfit(
     line: m.Handoff, place: int | None, tool_call: ToolCall, call: ModelCall, turn: int
 ) -> str:
-    """Describe what a handoff's tool takes otherwise; empty where it takes what the line says.
+    """Return how a handoff differs from its tool's schema; empty if it fits.
 
-    It is no error by itself: how the pipeline copes with it may be what is tested.
+    This is no error by itself: the test may be how the pipeline handles it.
     """
     schema = next(
         (offer.schema for offer in call.model_request.offers if offer.name == tool_call.name), None

@@ -1,8 +1,7 @@
-"""Threads of an event loop that run one by one, so that a run is the same every time.
+"""Serial threads of an event loop, so that a run is the same every time.
 
-What a loop hands to a thread (``asyncio.to_thread``) comes back whenever the thread is done: two
-tools that run beside each other would answer in another order from run to run. While a scenario
-runs, the loop waits for each of its threads.
+Work in a thread (``asyncio.to_thread``) ends at any time: two parallel tools would answer in
+another order from run to run. During a scenario, the loop waits for each of its threads.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ from typing import Any, Final
 from simkit.capture.http.request_router import is_gated
 
 PATIENCE_S: Final = 10.0
-"""How long a loop waits for a thread; one that waits for the loop itself goes on after that."""
+"""Seconds that a loop waits for a thread; a thread that waits for the loop itself continues
+after that."""
 
 
 class InStep(ThreadPoolExecutor):
-    """A pool whose work is done when it has been submitted."""
+    """A pool that finishes its work on submission."""
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = super().submit(work, *args, **kwargs)
@@ -41,7 +41,7 @@ def keep_in_step() -> None:
 
 
 class Loops:
-    """The event loops that a framework uses in threads that have none.
+    """The event loops that a framework uses in threads without one.
 
     A framework makes such a loop and leaves it open for its next call; here it ends with a
     scenario.
@@ -49,7 +49,7 @@ class Loops:
 
     def __init__(self) -> None:
         self._loops: dict[int, asyncio.AbstractEventLoop] = {}
-        """By thread."""
+        """The loops by thread."""
 
     def lend(self) -> None:
         """Give this thread a loop, if it has none."""
@@ -61,7 +61,7 @@ class Loops:
             asyncio.set_event_loop(self._loops[thread])
 
     def close(self) -> None:
-        """End them."""
+        """Close the loops."""
         for loop in self._loops.values():
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()

@@ -1,7 +1,7 @@
-"""A scenario that is served to a program which simkit does not run: it only sees its model calls.
+"""Served runs: a scenario for a program that simkit does not start, and sees only by its requests.
 
-A turn begins with the first request whose latest user message holds the turn's own, as a word of
-its own and later than the message of the turn before; a program may also say it (`NEXT`).
+A turn begins with the first request whose latest user message contains the turn's, as whole words
+and after the message of the turn before; a program may also report it (`NEXT`).
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from simkit.trace import events as e
 from simkit.trace.recorder import Sink
 
 ENDED: Final = "ProgramEnded"
-"""The error of a run whose program did not ask for all turns."""
+"""The error of a run whose program did not take all turns."""
 MIXED: Final = "SessionMixed"
-"""The error of a run whose program goes on with another session than the scenario does."""
+"""The error of a run whose program continues with another session than the scenario."""
 _ADDRESS: Final = re.compile(r"^(https?://[^/?#]*)([^?#]*)(.*)$", re.DOTALL)
 _AGENT_PATH: Final = re.compile(r"^/agents/([^/]+)(/.*)$")
 _SHOWN_MAX: Final = 60
 
 
 class ServedRun:
-    """One scenario's script, served; the turns follow what the program asks, in their order.
+    """One served scenario; its turns follow the program's requests, in order.
 
-    Requests are taken one at a time.
+    Requests are handled one at a time.
     """
 
     name = "served"
@@ -68,10 +68,10 @@ class ServedRun:
         others: Answerer | None = None,
         ends_on_tools: Collection[str] = (),
     ) -> None:
-        """``others`` answers agents that a turn has no lines for: a cassette.
+        """``others`` answers agents without lines in a turn: a cassette.
 
-        ``ends_on_tools`` are the agents whose tool's result is their output: no later request
-        holds what it returned.
+        ``ends_on_tools`` are the agents whose tool's result is their output, so that no later
+        request contains it.
         """
         self._script, self._turns = script, turns
         self._clock = VirtualClock(script.start)
@@ -97,28 +97,28 @@ class ServedRun:
         self._recorder, self._gate, self._reports = session.recorder, session.gate, session.reports
         self._recorder.handoff_tools.know(script.agents())
         self._reply: Reply | None = None
-        """How the program says that the turn ends."""
+        """The program's reported end of the turn; None if it reported none."""
         self._is_led = False
-        """Take the program's report that a turn begins: from then on, contexts begin none."""
+        """Whether the program reports its turns, so that contexts do not begin any."""
         self._marks = SessionMarks()
         self._failed: Fails | None = None
-        """The failure with which the program was last answered, and with nothing since."""
+        """The failure of the last answer, if no other answer followed; else None."""
         self._error: e.ErrorFacts | None = None
-        """Why nothing more is answered, where the pipeline is at fault."""
+        """The pipeline's error after which nothing is answered; None if there is none."""
         self.broken: SimkitError | None = None
-        """Why nothing more is answered, where the scenario is at fault."""
+        """The scenario's error after which nothing is answered; None if there is none."""
         self.unknown: Counter[str] = Counter()
-        """Requests that are no model calls, ``GET /v1/models``, with how often they came."""
+        """Requests that are no model calls, ``GET /v1/models``, with their counts."""
 
     @property
     def problem(self) -> str:
-        """Why nothing more is answered; empty where all is well."""
+        """Return why nothing more is answered; empty if all is well."""
         if self.broken is not None:
             return str(self.broken)
         return self._error.message if self._error is not None else ""
 
     def take(self, request: HttpRequest) -> Decision:
-        """Answer one request of the program; it is told what is wrong, as its provider would."""
+        """Answer one request of the program; errors come in the form of its provider."""
         request = addressed(request)
         path = _path(request)
         if path == NEXT and request.method == "POST":
@@ -143,7 +143,7 @@ class ServedRun:
         return decision
 
     def _check_session(self, sessions: frozenset[str]) -> None:
-        """Stop where a request's own history is another session's than that of its turn."""
+        """Stop if a request's history belongs to another session than its turn."""
         place = self._recorder.turn
         session = self._turns[place - 1].session
         if self._is_led or not sessions or session in sessions:
@@ -174,7 +174,7 @@ class ServedRun:
             self._error = e.ErrorFacts(problem.type, str(problem))
 
     def _take_report(self, request: HttpRequest, path: str) -> HttpResponse:
-        """Take down what the program tells of itself."""
+        """Handle a report of the program."""
         if not self._recorder.turn:
             self._begin()
         try:
@@ -202,9 +202,9 @@ class ServedRun:
         return turn_told(turn, self._recorder.turn, self._script.initial_state if is_new else {})
 
     def _follow(self, text_sent: str, sessions: frozenset[str]) -> None:
-        """Begin the turn whose message is the latest that a context holds.
+        """Begin the turn with the latest message that a context contains.
 
-        ``sessions`` are those that the context's history fits, as far as it tells.
+        ``sessions`` are those that the context's history fits; empty if unknown.
         """
         if not self._recorder.turn:
             self._begin()
@@ -222,7 +222,7 @@ class ServedRun:
                 return
             if end > now and (is_next or text_sent.strip() == text.strip()):
                 break
-            # Who says the same twice is at the second once the first is answered.
+            # The same message again means the second turn once the first is answered.
             if is_next and end == now >= 0 and not self._script.model.unused():
                 break
         else:
@@ -231,7 +231,7 @@ class ServedRun:
             self._begin()
 
     def _goes_on_instead(self, place: int, sessions: frozenset[str]) -> bool:
-        """Say whether a request belongs to the turn that has begun, and not to the next one's."""
+        """Return whether a request belongs to the current turn, not to the next one's."""
         now, coming = self._turns[place - 1].session, self._turns[place].session
         is_asked = bool(self._script.model.unused())
         return is_asked and now in sessions and coming not in sessions
@@ -261,12 +261,12 @@ class ServedRun:
             error = e.ErrorFacts(failure.type, str(failure))
         elif last_reply is not None and last_reply.reply is not None:
             reply = last_reply.reply
-        # Who asks for no result carries its tools out itself, which was said.
+        # A program that asks for no results executes its tools itself.
         unused = self._script.tools.unused() if self._reports.asks_tools else ()
         self._recorder.end_turn(reply, error, self._script.model.unused(), unused)
 
     def finish(self, is_silent: Sequence[bool]) -> None:
-        """The program is done; ``is_silent`` says of each turn whether nothing need be asked."""
+        """End the run; ``is_silent`` says for each turn whether it needs no request."""
         error = self._error
         while error is None and self.broken is None and self._recorder.turn < len(self._turns):
             if not is_silent[self._recorder.turn]:
@@ -324,7 +324,7 @@ class ServedRun:
 
 
 def addressed(request: HttpRequest) -> HttpRequest:
-    """Return a request with the agent that its path names as a header, and the path without."""
+    """Return a request with the agent in its path as a header, and the path without it."""
     host, path, query = _parted(request)
     match = _AGENT_PATH.match(path)
     if match is None:
@@ -349,7 +349,7 @@ def _parted(request: HttpRequest) -> tuple[str, str, str]:
 
 
 def _messages(request: HttpRequest, protocol: Protocol) -> Sequence[Message]:
-    """Return the messages of a request's context; none where it cannot be read."""
+    """Return the messages of a request's context; none if it cannot be parsed."""
     try:
         return protocol.parse_request(request).messages
     except WireInvalid:
@@ -357,13 +357,13 @@ def _messages(request: HttpRequest, protocol: Protocol) -> Sequence[Message]:
 
 
 def _latest(messages: Sequence[Message]) -> str:
-    """Return the latest user message of a context, else its instructions; empty for neither."""
+    """Return the latest user message of a context, else its instructions, else an empty text."""
     users = [message.content for message in messages if message.role == "user"]
     return users[-1] if users else "\n".join(m.content for m in messages if m.role == "system")
 
 
 def _new_messages(decision: Decision, request: HttpRequest) -> list[Message]:
-    """Return what a response says, as the program's next request will hold it."""
+    """Return a response's messages, as the program's next request will contain them."""
     protocol = protocol_of(request)
     if protocol is None or not isinstance(decision, HttpResponse) or decision.status != 200:
         return []
@@ -374,7 +374,7 @@ def _new_messages(decision: Decision, request: HttpRequest) -> list[Message]:
 
 
 def _end_of(text: str, text_sent: str) -> int:
-    """Return where a text last ends in what was said, as words of its own; -1 for nowhere."""
+    """Return the end of a text's last occurrence as whole words; -1 if there is none."""
     if not text.strip():
         return -1
     matches = re.finditer(rf"(?<!\w){re.escape(text.strip())}(?!\w)", text_sent)
@@ -382,7 +382,7 @@ def _end_of(text: str, text_sent: str) -> int:
 
 
 def _value_of(message: Message) -> JsonValue:
-    """Return what a model said as JSON, where that is what it was asked for; else its text."""
+    """Return a model's text as JSON if that was requested, else as text."""
     value = value_said(message)
     try:
         is_json = value is not None and msgspec.json.decode(message.content) == value
@@ -392,7 +392,7 @@ def _value_of(message: Message) -> JsonValue:
 
 
 def _later(decision: Decision, wait_ms: int) -> Decision:
-    """Return an answer that lets wait for it: a scripted latency is real to another process."""
+    """Return an answer with a delay: a scripted latency is real for another process."""
     if not wait_ms or not isinstance(decision, HttpResponse):
         return decision
     first = decision.waits_ms[0] if decision.waits_ms else 0

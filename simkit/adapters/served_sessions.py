@@ -1,4 +1,4 @@
-"""Whose conversation a served request goes on: read from the history that it sends itself."""
+"""Sessions of served requests, recognized by the history in the request."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from simkit.core.messages import Message
 
 
 class SessionMarks:
-    """What is known to have been said in each session of a served scenario.
+    """The known texts and calls of each session of a served scenario.
 
-    A mark is a text of the model or of the user, or the id of a call. A request that holds marks
-    of one session alone belongs to it; one without marks, or with those of several, may belong
-    to any.
+    A mark is a text of the model or of the user, or the id of a call. A request with marks of one
+    session only belongs to it; one without marks, or with those of several, may belong to any.
     """
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], set[str]] = {}
 
     def note(self, session: str, messages: Collection[Message]) -> None:
-        """Remember what was said in a session."""
+        """Add the marks of a session's messages."""
         for message in messages:
             for mark in _marks_of(message):
                 self._sessions.setdefault(mark, set()).add(session)
 
     def sessions_of(self, messages: Collection[Message]) -> frozenset[str]:
-        """Return the sessions that a request's history fits; empty where it does not tell.
+        """Return the sessions that a request's history fits; empty if it does not show.
 
-        The latest user message is no history: any session may say the same.
+        The latest user message does not count: any session may contain the same.
         """
         users = [place for place, candidate in enumerate(messages) if candidate.role == "user"]
         latest = users[-1] if users else -1

@@ -1,4 +1,4 @@
-"""The ``langgraph.json`` of an application: where it is, and which graphs it names."""
+"""The ``langgraph.json`` of an application: its place, and the graphs that it names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def server_file(folder: Path) -> Path | None:
 
 
 def graphs_of(file: Path) -> Mapping[str, str]:
-    """Return the graphs that a file names, as ``path/of/module.py:name``; none of a broken file."""
+    """Return the graphs in a file, as ``path/of/module.py:name``; none for an invalid file."""
     try:
         graphs = json.loads(file.read_text("utf-8"))["graphs"]
         return {
@@ -32,9 +32,9 @@ def graphs_of(file: Path) -> Mapping[str, str]:
 
 
 def server_text(folder: Path, entry: str = "") -> str:
-    """Return what is to be said of the ``langgraph.json`` that is seen from a folder.
+    """Return a text about the ``langgraph.json`` that applies to a folder.
 
-    ``entry`` is a pipeline that was imported: then it says whether the file names it.
+    With ``entry``, an imported pipeline, it says whether the file names it.
     """
     file = server_file(folder)
     if file is None:
@@ -56,7 +56,7 @@ def server_text(folder: Path, entry: str = "") -> str:
 
 
 def hint_from(folder: Path) -> str:
-    """Return which pipelines the nearest ``langgraph.json`` offers; empty where it names none."""
+    """Return the pipelines that the nearest ``langgraph.json`` offers; empty if it names none."""
     file = server_file(folder)
     graphs = graphs_of(file) if file is not None else {}
     if file is None or not graphs:

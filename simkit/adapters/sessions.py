@@ -1,4 +1,4 @@
-"""What a recorder knows of one conversation."""
+"""A recorder's knowledge of one session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simkit.core.messages import JsonValue, Message, ToolCall
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _LATEST: Final = 16
-"""Among how many groups of calls one that comes back is looked for."""
+"""The number of groups of calls that are searched for one that comes back."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -28,39 +28,39 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """What is known of one conversation."""
+    """The log, the calls and the histories of one session."""
 
     def __init__(self) -> None:
         self.project = ""
         self.initial_state: Mapping[str, JsonValue] = {}
-        """What its state began with."""
+        """The initial state."""
         self.log: dict[Print, list[int]] = {}
-        """What was said, by what makes it the same."""
+        """Numbers of logged messages, by their print."""
         self.latest: dict[Print, Message] = {}
-        """Of those that are the same, the one that was said last."""
+        """The last logged message with a print."""
         self.repeats = 0
-        """How many were said that had been said before."""
+        """The number of messages that repeat earlier ones."""
         self.voices: dict[str, str] = {}
-        """Who said a text, so that one of which a filter took the calls is known again."""
+        """Text to its author, to recognize a message whose calls a filter removed."""
         self.streams: dict[str, SentStream] = {}
         self.readings = Readings()
-        """What each agent was sent last, and what each list held when it was told whole."""
+        """The last context of each agent, and the last content of each list."""
         self.requests: dict[str, ToolRequest] = {}
         """Tool calls by id."""
         self.ids: dict[str, str] = {}
-        """Foreign ids of calls to ours."""
+        """Foreign ids of calls to simkit's."""
         self._alike: dict[tuple[str, bytes], list[str]] = {}
-        """Our ids of the calls that models asked for, by name and arguments."""
+        """Simkit's ids of requested calls, by name and arguments."""
         self._served: dict[str, str] = {}
-        """Our ids to those under which the calls were served."""
+        """Simkit's ids to those in served responses."""
         self.as_served: dict[str, str] = {}
-        """Ids under which calls were served, as a provider writes them, to ours."""
+        """Ids of calls in served responses to simkit's."""
         self._returned_ids: set[str] = set()
-        """Calls that came back under the id under which they were served."""
+        """Calls that came back under the served id."""
         self._renamed: dict[str, int] = {}
-        """How many other ids came for a call."""
+        """Call to the number of other ids that came for it."""
         self._waiting: dict[tuple[str, ...], list[Group]] = {}
-        """What was asked for in one message and did not come back yet, by agent and tools."""
+        """Calls of one message that have not come back, by agent and tools."""
 
     def add(self, message: Message, number: int) -> None:
         """Add a message to the log, under a number."""
@@ -85,7 +85,7 @@ class Session:
         return result
 
     def served(self, ours: str, prefix: str) -> str:
-        """Return the id of our call as a provider writes it, by which it is known again."""
+        """Return the id of a call in the provider's format, by which it is recognized."""
         own_id = f"{prefix}{ours.removeprefix('call'):0>24}" if prefix else ours
         self.ids[own_id], self._served[ours] = ours, own_id
         if prefix:
@@ -99,7 +99,7 @@ class Session:
         self._alike.setdefault((call.name, _args_bytes(call.args)), []).append(call.id)
 
     def turn_out(self, request: ToolRequest, agent: str) -> None:
-        """Record that a call passes control to an agent, as was not known when it was logged."""
+        """Record that a logged call turned out to be a handoff to an agent."""
         ours = {request.call.id: agent}
         for mark, message in [*self.latest.items()]:
             if any(call.id in ours for call in message.calls):
@@ -109,15 +109,15 @@ class Session:
                 request.call = next(call for call in message.calls if call.id in ours)
 
     def ask_together(self, agent: str, run: str, calls: Sequence[ToolCall]) -> None:
-        """Record the calls of one message, by which it is known when it comes back."""
+        """Record the calls of one message, to recognize them when they come back."""
         group = Group(run, tuple(c.id for c in calls), tuple(_args_bytes(c.args) for c in calls))
         self._waiting.setdefault(_tools(agent, calls), []).append(group)
 
     def come_back(self, agent: str, run: str, messages: Sequence[Message]) -> None:
-        """Find the calls that a request answers for the first time, whatever their ids are.
+        """Match the calls that a request answers for the first time, whatever their ids.
 
-        Clients that number the calls of each request or of each conversation use one id for many
-        calls: what an agent asked for last stands at the end of what it is sent next.
+        Clients that number the calls of each request or session use one id for many calls: an
+        agent's last calls are at the end of its next context.
         """
         calls = next((message.calls for message in reversed(messages) if message.calls), ())
         waiting = self._waiting.get(_tools(agent, calls))
@@ -130,7 +130,7 @@ class Session:
         if group is None and not any(served):
             alike = [message for message in latest if message.args == args]
             own = [message for message in alike or latest if message.run == run]
-            # Clients may fill in arguments: then only the run says which calls they are.
+            # Clients may add arguments: then only the run identifies the calls.
             group = next(iter(own or alike), None)
             for call, ours in zip(calls, group.ids if group is not None else (), strict=False):
                 self._rename(call.id, ours)
@@ -138,7 +138,7 @@ class Session:
             waiting.remove(group)
 
     def _ours_served(self, foreign: str) -> str:
-        """Return our id of a call that comes under the id under which it was served, or empty."""
+        """Return simkit's id for an id in a served response; empty for any other."""
         ours = self.ids.get(foreign, "")
         return ours if ours and self._served.get(ours) == foreign else ""
 
@@ -147,11 +147,11 @@ class Session:
         self.ids[foreign] = ours
 
     def known_again(self, foreign: str, name: str, args: JsonValue, agent: str = "") -> str:
-        """Return our id of a call that comes under a foreign one; empty for a call that is new.
+        """Return simkit's id for a foreign one; empty for a new call.
 
-        Clients of protocols that need no ids make their own. Such a call is told by its name,
-        arguments and order, first among those of the ``agent`` that is sent it. An id that stood
-        for another call now stands for this one.
+        Clients of protocols without ids make their own. Such a call is recognized by its name,
+        arguments and order, first among those of the ``agent`` whose context it is in. An id that
+        stood for another call now stands for this one.
         """
         ours, args_key = self.ids.get(foreign, ""), _args_bytes(args)
         request = self.requests.get(ours)
@@ -190,7 +190,7 @@ def _tools(agent: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
 
 
 def _args_bytes(args: JsonValue) -> bytes:
-    """Return arguments as bytes; ``3.0`` is ``3``, for some clients know no whole numbers."""
+    """Return arguments as bytes; ``3.0`` equals ``3``, because some clients have no integers."""
     encoded = _encode(args)
     return _encode(_whole(args)) if b".0" in encoded else encoded
 

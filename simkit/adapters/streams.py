@@ -1,4 +1,4 @@
-"""What an agent was sent before, so that its next context is told as what changed. Pure."""
+"""An agent's contexts as a stream: each event reports only the changes. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 _NEAR: Final = 16
 Print: TypeAlias = tuple[Any, ...]
-"""What makes two messages the same: role, text, calls, the call that is answered, thinking."""
+"""The identity of a message: role, text, calls, answered call, thinking."""
 
 
 def print_of(message: Message) -> Print:
-    """Return what makes a message the same as another."""
+    """Return the identity of a message."""
     calls: tuple[Any, ...] = ()
     if message.calls:
         calls = tuple((c.id, c.name, _encode(c.args), c.to) for c in message.calls)
@@ -30,11 +30,11 @@ def print_of(message: Message) -> Print:
 
 
 class SentStream:
-    """One agent's growing history as `Shown` events tell it.
+    """One agent's growing history, for `Shown` events.
 
-    What two contexts in a row have in common at the front is settled and told once; what came
-    after stands in the tail. So a context that grows is told in proportion to what is new. The
-    same goes for what filters took out.
+    The common front of two consecutive contexts is settled and reported once; the rest is the tail.
+    So a growing context is reported in proportion to its new messages. The same goes for dropped
+    messages.
     """
 
     __slots__ = ("_cuts", "_lo", "_prints", "_settled", "_settled_cuts", "_tail", "id")
@@ -42,12 +42,12 @@ class SentStream:
     def __init__(self, identity: str) -> None:
         self.id = identity
         self._cuts: Sequence[e.Cut] = ()
-        """Those of the last context, of which the first ``_settled_cuts`` are settled."""
+        """The cuts of the last context, of which the first ``_settled_cuts`` are settled."""
         self._settled_cuts = 0
         self._lo = 0
         self._settled: list[int] = []
         self._prints: list[Print] = []
-        """Of the settled messages, then of the tail."""
+        """The identities of the settled messages, then of the tail."""
         self._tail: list[int] = []
 
     def take(
@@ -56,11 +56,11 @@ class SentStream:
         numbered: Callable[[list[int]], list[int]],
         cuts: Sequence[e.Cut] = (),
     ) -> e.Shown:
-        """Take the next context, and return how it is told.
+        """Add the next context, and return its event.
 
-        ``numbered`` gets the numbers of the messages that it shares with the last one (its first
-        ones, or, where a window has moved, those from another place on), and returns all.
-        ``cuts`` are what filters took out of it.
+        ``numbered`` gets the numbers of the messages shared with the last context (its first ones
+        or, if a window has moved, those from another index on), and returns all. ``cuts`` are the
+        messages that filters dropped.
         """
         before = self._settled_cuts
         same = leading_equal(self._cuts, cuts)
@@ -92,7 +92,7 @@ class SentStream:
         )
 
     def _aligned(self, prints: Sequence[Print]) -> tuple[int, int] | None:
-        """Return from which settled place on a context goes along with the last, and how far."""
+        """Return the settled index from which a context equals the last one, and how far."""
         if not self._prints or not prints:
             return None
         lo = self._lo
@@ -113,7 +113,7 @@ class SentStream:
 
 
 def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
-    """Return how many of the first ones are equal; both are lists."""
+    """Return the number of equal first items of two lists."""
     if before == after[: len(before)]:
         return len(before)
     start = leading_same(before, after)
@@ -122,12 +122,12 @@ def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
 
 
 def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
-    """Return how many of the first ones are the same objects; both are lists.
+    """Return the number of first items of two lists that are the same objects.
 
-    An equal one that stands between such counts too.
+    An equal object between such items counts too.
     """
     size = min(len(before), len(after))
-    # Mostly they part near their end. What they share is compared without a look at any of it.
+    # They mostly differ near the end. Slices compare the common part at C speed.
     for end in range(size, max(size - _NEAR, 0), -1):
         if before[end - 1] is after[end - 1]:
             if is_equal(before[:end], after[:end]):

@@ -1,4 +1,4 @@
-"""Whether the tool results that a turn scripts can reach the tools that they are for."""
+"""Stubs: whether a turn's tool results can reach their tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unnamed(stubs: Iterable[str], app: App) -> Iterator[str]:
 
 
 def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
-    """Raise ScriptBroken where nothing can stand in for a tool's function: it would run."""
+    """Raise ScriptBroken if nothing can replace a tool's function, so that it would run."""
     for tool in tools:
         raise _nobody_knows(tool, app, turn)
 
@@ -24,9 +24,9 @@ def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
 def refuse_unreached(
     tools: Iterable[str], app: App, recorder: TraceRecorder, reached: Collection[str]
 ) -> None:
-    """Raise ScriptMisfit for results that no call of the turn could have had.
+    """Raise ScriptMisfit for results that no call of the turn could have used.
 
-    ``reached`` are the tools whose calls were answered, or carried out, where that was seen.
+    ``reached`` are the tools with calls that were answered, or seen to be executed.
     """
     for tool in tools:
         if tool in reached:

@@ -1,21 +1,21 @@
-"""Threads of a pipeline take turns, so that a run is the same every time.
+"""Turns of threads, so that a run is the same every time.
 
-A thread stops where simkit sees it: when it begins, and before each model call, tool call and mark.
-Once all that runs has come to rest, those that have stopped go on one after the other, in the
-order in which they were started or submitted; each until it rests again. Who follows another one
-(`follow`) goes on when none of those can, and that one is over or somebody sleeps. Threads that
-sleep, and tasks of event loops (`simkit.adapters.loop_sleeps`), go on when nobody else can, in the
-order of virtual time.
+A thread stops where simkit sees it: when it begins, and before each model call, tool call and
+annotation. Once all running threads rest, the stopped ones continue one after the other, in the
+order in which they were started or submitted; each until it rests again. A thread that follows
+another one (`follow`) continues when none of those can, and the other one is over or somebody
+sleeps. Sleeping threads, and sleeping tasks of event loops (`simkit.adapters.loop_sleeps`),
+continue when no others can, in the order of virtual time.
 
-A thread is at rest when it has ended, has stopped here, or waits for another one
-(`simkit.adapters.waiting_threads`). All are looked at one after the other, so what is seen counts
-only if nobody has moved meanwhile.
+A thread rests when it has ended, has stopped here, or waits for another one
+(`simkit.adapters.waiting_threads`). Threads are checked one after the other, so that a result
+counts only if none has moved meanwhile.
 
-Every wait here ends. Whoever is not at rest is waited for, whatever the reason (it works, it moves
-each time it is looked at, it was started and never begins), but no longer than `LIMIT_S`: then it
-is reported, and nobody waits for it until it stops here by itself. So those that have stopped go on
-after a bounded number of looks; a turn whose threads go on asking after its reply ends after
-`AFTER_REPLY` of them; and at the end of a run (`end`) nobody is held any longer.
+Every wait here ends. The others wait for a thread that does not rest, whatever the reason (it
+works, it moves at each check, it was started and never begins), but no longer than `LIMIT_S`: then
+it is reported, and they do not wait for it until it stops here by itself. So stopped threads
+continue after a bounded number of checks; a turn whose threads make calls after its reply ends
+after `AFTER_REPLY` of them; and after the end of a run (`end`) no thread is held.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from simkit.adapters.watched_threads import (
 from simkit.capture.http.places import place, user_frame
 
 LIMIT_S: Final = 10.0
-"""How long threads that have stopped wait for one that does not come to rest."""
+"""Seconds that stopped threads wait for one that does not rest."""
 AFTER_REPLY: Final = 200
-"""How often threads may go on after a turn's reply before the turn ends without them."""
+"""The number of times that threads may continue after a turn's reply."""
 _POLLS_S: Final = (0.0002, 0.0002, 0.0005, 0.001, 0.002, 0.005)
 
 Rest = Literal["no", "yes", "perhaps"]
-"""``perhaps`` is said of a thread that has not been seen for long enough."""
+"""Whether a thread rests; ``perhaps`` until it was observed for long enough."""
 
 
 class ThreadTurns:
-    """The threads of one run; all methods may be called from any thread."""
+    """The threads of one run; any thread may call all methods."""
 
     def __init__(
         self, now: Callable[[], int], advance_to: Callable[[int], None], home: str = ""
@@ -64,39 +64,38 @@ class ThreadTurns:
         """
         self._now, self._advance_to, self._home = now, advance_to, home
         self.left: list[str] = []
-        """Where threads were that the others no longer waited for."""
+        """Places of threads that the others no longer waited for."""
         self.is_endless = False
-        """Whether a turn has ended though its threads went on asking."""
-        # Finalizers run wherever the collector does, here too: they must not wait for themselves.
+        """Whether a turn has ended although its threads made further calls."""
+        # Finalizers run wherever the garbage collector does, also here: they must not deadlock.
         self._lock = threading.RLock()
         self._tasks = LoopSleeps(self._lock, self._advance)
         self._submitted = 0
         self._within: dict[int, tuple[int, ...]] = {}
-        """Rank to those of what it was started in, from outside, and its own."""
+        """Rank to the ranks around it, from the outside, and its own."""
         self._ranks: dict[int, int] = {}
-        """Thread to the rank of what it does."""
+        """Thread to the rank of its work."""
         self._watched: dict[int, WatchedThread] = {}
         self._started_threads: set[int] = set()
-        """The ranks of what began before its pool had said that it took it in."""
+        """The ranks of work that began before its pool had reported it as submitted."""
         self._starting: dict[object, StartingThread] = {}
-        """Threads that were started and have not begun, by their ranks; a pool's worker by itself.
-        """
+        """Started threads that have not begun, by rank; a pool's worker by itself."""
         self._pending: dict[int, tuple[object, Future[Any]]] = {}
-        """Rank to a pool's queue, and what becomes of what was submitted and has not begun."""
+        """Rank to a pool's queue, and the future of submitted work that has not begun."""
         self._stopped: dict[int, StoppedThread] = {}
-        """By thread."""
+        """Stopped threads by identifier."""
         self._next: list[StoppedThread] = []
-        """Those that stopped before anybody of them went on."""
+        """Threads that stopped before any of them continued."""
         self._after_reply = 0
-        """How often anybody has gone on since the turn has its reply."""
+        """The number of times that threads have continued since the turn's reply."""
         self.is_led = False
-        """Whether a turn is being taken; between turns nobody goes on."""
+        """Whether a turn runs; between turns no thread continues."""
         self._is_over = False
 
-    # What is started and submitted
+    # Started and submitted work
 
     def submitted(self) -> int:
-        """Return the rank of what is being started or submitted."""
+        """Return the rank of work that is being started or submitted."""
         with self._lock:
             self._submitted += 1
             around = self._within.get(self._ranks.get(threading.get_ident(), 0), ())
@@ -104,18 +103,18 @@ class ThreadTurns:
             return self._submitted
 
     def starts(self, rank: int, thread: threading.Thread | None = None) -> None:
-        """Note that a thread is being started, which goes through `working`."""
+        """Record that a thread is being started, which calls `working`."""
         with self._lock:
             self._starting[rank] = StartingThread(thread)
 
     def failed_to_start(self, rank: int) -> None:
-        """Note that a thread could not be started."""
+        """Record that a thread could not be started."""
         with self._lock:
             self._starting.pop(rank, None)
 
     @contextmanager
     def starting(self, worker: threading.Thread) -> Iterator[None]:
-        """Start a pool's worker: who starts it waits for it, though it is not watched yet."""
+        """Start a pool's worker: its starter waits for it, though it is not watched yet."""
         with self._lock:
             self._starting[worker] = StartingThread(worker)
         try:
@@ -126,28 +125,28 @@ class ThreadTurns:
                 self._starting.pop(worker, None)
 
     def pending(self, rank: int, queue: object, future: Future[Any]) -> None:
-        """Note that a pool has taken in what goes through `working`, by its queue."""
+        """Record that a pool, by its queue, has accepted work, which calls `working`."""
         with self._lock:
             if rank not in self._started_threads:
                 self._pending[rank] = queue, future
             self._started_threads.discard(rank)
 
     def watch(self, threads: Iterable[threading.Thread]) -> None:
-        """Watch threads that take what is submitted, such as a pool's workers."""
+        """Watch threads that take submitted work, such as a pool's workers."""
         with self._lock:
             for thread in threads:
                 if thread.ident is not None:
                     self._watch(thread.ident, thread)
 
     def _watch(self, ident: int, thread: threading.Thread | None) -> None:
-        # The system gives the identifier of a thread that has ended to the next one that starts.
+        # The system reuses the identifiers of ended threads.
         watched = self._watched.get(ident)
         if watched is None or watched.thread is not thread:
             self._watched[ident] = WatchedThread(thread, threading.get_native_id())
 
     @contextmanager
     def working(self, rank: int) -> Iterator[None]:
-        """Do what was started or submitted, when it has its turn."""
+        """Do started or submitted work, when it is its turn."""
         me = threading.get_ident()
         with self._lock:
             before = self._ranks.get(me)
@@ -164,7 +163,7 @@ class ThreadTurns:
             with self._lock:
                 if before is None:
                     self._ranks.pop(me, None)
-                    if thread is None:  # Nothing else would tell that it has ended.
+                    if thread is None:  # Nothing else would show that it has ended.
                         self._watched.pop(me, None)
                 else:
                     self._ranks[me] = before
@@ -193,7 +192,7 @@ class ThreadTurns:
                     self._watched.pop(me, None)
 
     def end(self) -> None:
-        """Let everybody go on who has stopped; nobody stops from now on."""
+        """Let all stopped threads continue; none stops from now on."""
         with self._lock:
             self._is_over = True
             for stopped in self._stopped.values():
@@ -203,7 +202,7 @@ class ThreadTurns:
             self._tasks.clear()
 
     def unfinished(self) -> frozenset[int]:
-        """Return the other threads that are in the midst of something, by their identifiers."""
+        """Return the identifiers of the other threads that are busy."""
         frames = sys._current_frames()
         del frames[threading.get_ident()]
         with self._lock:
@@ -217,13 +216,13 @@ class ThreadTurns:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run is over."""
+        """Return whether the run is over."""
         return self._is_over
 
     # Stopping
 
     def stop(self) -> None:
-        """Stop this thread until it has its turn; at once where no other one runs."""
+        """Stop this thread until it is its turn; return at once if no other one runs."""
         self._stop(None)
 
     def follow(self, is_over: IsOver) -> None:
@@ -232,11 +231,11 @@ class ThreadTurns:
             self._stop(None, is_over)
 
     def sleep(self, seconds: float) -> None:
-        """Stop this thread until all others rest and virtual time has come so far."""
+        """Stop this thread until all others rest and the virtual time has come."""
         self._stop(self._now() + round(seconds * 1_000))
 
     async def sleep_in_loop(self, seconds: float) -> None:
-        """Let this task sleep until nobody else can go on and virtual time has come so far."""
+        """Let this task sleep until no others can continue and the virtual time has come."""
         wakes = self._now() + round(seconds * 1_000) if seconds < math.inf else None
         is_known = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
         if self.is_led and not self._is_over and is_known:
@@ -248,7 +247,7 @@ class ThreadTurns:
     def _stop(self, wakes: int | None, follows: IsOver | None = None) -> None:
         me = threading.get_ident()
         if self._lock._is_owned():  # type: ignore[attr-defined]
-            return  # A finalizer, which was called in the midst of this.
+            return  # A finalizer, called in the middle of this.
         with self._lock:
             self._come_back(me)
             is_later = follows is not None or (wakes is not None and self._tasks.first is not None)
@@ -257,7 +256,7 @@ class ThreadTurns:
                     self._advance_to(wakes)
                 return
             rank = self._ranks.get(me)
-            if rank is None:  # Nobody has seen how it was started: those go last.
+            if rank is None:  # Its start was not observed: such threads go last.
                 self._submitted += 1
             stopped = StoppedThread(1e9 + self._submitted if rank is None else rank, wakes, follows)
             self._stopped[me] = stopped
@@ -276,7 +275,7 @@ class ThreadTurns:
 
     def _goes_at_once(self, me: int) -> bool:
         if not self.is_led:
-            return me not in self._ranks  # Nobody of the run: code that builds the pipeline.
+            return me not in self._ranks  # Not a thread of the run: code that builds the pipeline.
         if self._stopped or self._next:
             return False
         is_alone = not self._starting and all(ident == me for ident in self._watched)
@@ -296,11 +295,11 @@ class ThreadTurns:
                 stopped.lock.acquire(timeout=wait_s)
 
     def _asks(self, stopped: StoppedThread) -> bool:
-        """Return whether this one looks whether all rest: one of those that have stopped does."""
+        """Return whether this thread checks whether all rest; one of the stopped ones does."""
         return stopped is min(self._stopped.values(), key=lambda thread: thread.rank, default=None)
 
     def _come_to_rest(self, me: int) -> None:
-        """Wait until nobody works, and nobody has stopped who does not sleep."""
+        """Wait until none works, and none has stopped without sleeping."""
         wait = threading.Lock()
         wait.acquire()
         polls = 0
@@ -321,7 +320,7 @@ class ThreadTurns:
             polls += 1
             wait.acquire(timeout=wait_s)
 
-    # Whose turn it is
+    # Order of turns
 
     def _advance(
         self,
@@ -331,9 +330,9 @@ class ThreadTurns:
         wakes: bool = True,
         is_idle: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Let the next one go on where all rest; return whether all rest and nobody goes on.
+        """Let the next one continue if all rest; return whether all rest and none continues.
 
-        ``is_idle`` is asked last: whether those rest that are named.
+        ``is_idle`` is called last: whether the threads in ``resting`` do rest.
         """
         if not self.is_led or not self._rest(resting, waited_s) or not is_idle():
             return False
@@ -363,7 +362,7 @@ class ThreadTurns:
         return False
 
     def _following(self, ready: list[StoppedThread], waited_s: float) -> list[StoppedThread]:
-        """Return the first of those that follow others and may go on."""
+        """Return the first of the followers that may continue."""
         somebody_sleeps = self._first_to_wake() is not None
         for thread in ready:
             thread.waited_s += waited_s
@@ -377,11 +376,11 @@ class ThreadTurns:
         return [min(may, key=self._place)] if may else []
 
     def _place(self, stopped: StoppedThread) -> tuple[float, ...]:
-        """Return a key that puts what was started inside of a thread before the next thread."""
+        """Return a sort key: work started inside a thread comes before the next thread."""
         return self._within.get(int(stopped.rank), (stopped.rank,))
 
     def _first_to_wake(self) -> StoppedThread | SleepingTask | None:
-        """Return whose time is the next; of several, threads first, then tasks as they slept."""
+        """Return the sleeper with the earliest time; of several, threads come first."""
         sleepers = (thread for thread in self._stopped.values() if thread.wakes is not None)
         sleeper = min(sleepers, key=lambda thread: (thread.wakes or 0, thread.rank), default=None)
         task = self._tasks.first
@@ -390,7 +389,7 @@ class ThreadTurns:
         return task if task.wakes < (sleeper.wakes or 0) else sleeper
 
     def _begin_anew(self) -> None:
-        """Forget how long threads were waited for: somebody goes on."""
+        """Reset the waiting times of threads, because one has continued."""
         for watched in self._watched.values():
             watched.begin_anew()
 
@@ -399,7 +398,7 @@ class ThreadTurns:
         stopped.lock.release()
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
-        """Return whether all rest but those that are named, who wait for that."""
+        """Return whether all rest except the given ones, which wait for that."""
         frames = sys._current_frames()
         if self._starting and self._are_starting(frames, waited_s):
             return False
@@ -413,7 +412,7 @@ class ThreadTurns:
             if ident in resting or ident in self._stopped or watched.is_left:
                 continue
             frame = frames.get(ident)
-            # Without a frame it is about to end, and to wake who waits for that.
+            # Without a frame it is about to end, and to wake the threads that wait for that.
             reason = "no" if frame is None else self._waiting(frame, ident, frames)
             if reason == "perhaps" and frame is not None:
                 unknown.append((watched, frame))
@@ -421,7 +420,7 @@ class ThreadTurns:
                 is_resting = False
         if not self._is_as_seen(frames, counts, waited_s):
             is_resting = False
-        # Who was woken by somebody who rests by now has moved, or is about to: they are asked last.
+        # A thread woken by one that rests now has moved, or is about to: these are checked last.
         waited_s = waited_s if is_resting else 0.0
         for watched, frame in unknown:
             if not watched.has_settled(frame, waited_s):
@@ -429,7 +428,7 @@ class ThreadTurns:
         return is_resting
 
     def _are_starting(self, alive: dict[int, FrameType], waited_s: float) -> bool:
-        """Return whether a thread that was started is still expected to begin."""
+        """Return whether a started thread is still expected to begin."""
         for rank, starting in [*self._starting.items()]:
             starting.waited_s += waited_s
             if starting.has_died(alive):
@@ -442,7 +441,7 @@ class ThreadTurns:
     def _is_as_seen(
         self, frames: dict[int, FrameType], counts: dict[int, int], waited_s: float
     ) -> bool:
-        """Return whether each thread of the run is where it was, or nobody waits for it."""
+        """Return whether each thread of the run is where it was, or none waits for it."""
         frames_now = sys._current_frames()
         now = instructions_of(frames_now)
         me = threading.get_ident()
@@ -460,13 +459,12 @@ class ThreadTurns:
         if queue is not None and self._is_about_to_take(queue):
             return "no"
         if frame.f_code.co_filename == __file__:
-            # About to stop or to go on; in another run it may have stopped for long.
+            # It is about to stop or to continue; in another run it may have stopped for long.
             return "no" if _owner(frame) in (self, None) else "yes"
         return waiting(frame, ident, frames)
 
     def _is_about_to_take(self, queue: object) -> bool:
-        """Return whether something was submitted to a pool's queue that an idle worker takes
-        now."""
+        """Return whether an idle worker is about to take work from a pool's queue."""
         self._pending = {k: item for k, item in self._pending.items() if not item[1].done()}
         return any(item[0] is queue for item in self._pending.values())
 

@@ -1,4 +1,4 @@
-"""Carries out the calls of a pipeline's own tools: by the scenario, by a recording, or for real."""
+"""Execution of a pipeline's tool calls: by the scenario, by a recording, or for real."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def received(
 ) -> Mapping[str, Any]:
     """Return a call's arguments without those that a framework injects: state, a context object.
 
-    Injected is what the schema, with which the model was offered the tool, does not name and the
-    model did not say. A function that takes the model's arguments under other names, or whole, has
-    no such schema: all of its arguments count.
+    An argument is injected if it is neither in the tool's schema nor in the model's call. A
+    function that takes the model's arguments under other names, or whole, has no such schema: all
+    of its arguments count.
     """
     values = request_args if isinstance(request_args, Mapping) else {}
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
@@ -40,11 +40,11 @@ def received(
 
 
 class ToolFailure(Exception):
-    """What a tool's stand-in raises where the scenario says that the tool fails."""
+    """A failure that the scenario gives for a tool."""
 
 
 class _Carried:
-    """A call that a framework carries out: it reaches the function that is stood in for, too."""
+    """A call that a framework executes, which also reaches the replaced function."""
 
     __slots__ = ("has_arrived", "tool")
 
@@ -65,14 +65,14 @@ def _carrying(call: _Carried) -> Iterator[None]:
 
 
 class ToolUse:
-    """Answers each call of a tool's function, and writes it down; from any thread."""
+    """Answers each call of a tool's function, and records it; any thread may call it."""
 
     def __init__(
         self, recorder: TraceRecorder, gate: ModelInterceptor, tools: Tools, others: Answerer | None
     ) -> None:
         self._recorder, self._gate, self._tools, self._others = recorder, gate, tools, others
         self.reached: set[str] = set()
-        """The tools that were called."""
+        """The called tools."""
 
     def __call__(
         self,
@@ -82,10 +82,10 @@ class ToolUse:
         request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
-        """Return the tool's result; raise what it fails with, and RunHalted for no result.
+        """Return the tool's result; raise its failure, and RunHalted if there is no result.
 
-        ``request`` is the model's request, where that is known; ``returns`` is what the tool says
-        that it returns: an annotation, or a JSON Schema.
+        ``request`` is the model's request, if known; ``returns`` is the tool's declared return
+        type: an annotation, or a JSON Schema.
         """
         self._gate.wait_turn()
         with self._gate.lock:
@@ -109,7 +109,7 @@ class ToolUse:
         result: Any,
         error: str,
     ) -> None:
-        """Write down a call that was carried out elsewhere, whatever the scenario scripts."""
+        """Record a call that was executed elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
             request, _ = self._begin_call(tool, args, request)
             self._recorder.tool_answered(request, canonical(result), error)
@@ -117,11 +117,11 @@ class ToolUse:
     def _begin_call(
         self, tool: str, args: Mapping[str, Any], request: ToolRequest | None
     ) -> tuple[ToolRequest, JsonValue]:
-        """Write down that a tool is carried out; return the call, and what it was given."""
+        """Record that a tool is executed; return the request, and the arguments."""
         pending = [request] if request is not None else [*self._recorder.pending(tool)]
         plain = canonical(self._received(tool, args, pending))
         request = request or self._request_for(tool, plain, pending)
-        if request.is_answered:  # It is carried out again: each attempt has its own end.
+        if request.is_answered:  # It is executed again: each attempt has its own end.
             request = msgspec.structs.replace(request, is_answered=False)
         self.reached.add(tool)
         self._recorder.tool_called(request, plain)
@@ -130,9 +130,9 @@ class ToolUse:
     def stand_in(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
     ) -> Any:
-        """Answer a call of a function that ``app.tools`` names, as `__call__` does.
+        """Answer a call of a function in ``app.tools``, as `__call__` does.
 
-        One that a framework makes to carry out a call of the tool is that call, not another.
+        A call that a framework makes to execute the tool's call is the same call.
         """
         outer = _carried.get()
         if outer is not None and outer.tool == tool and not outer.has_arrived:
@@ -142,7 +142,7 @@ class ToolUse:
         def arrived() -> Any:
             carried = _carried.get()
             if carried is not None:
-                carried.has_arrived = True  # What it calls further is called by itself.
+                carried.has_arrived = True  # Its own further calls are separate ones.
             return real()
 
         return self(tool, args, arrived, returns=returns)
@@ -150,7 +150,7 @@ class ToolUse:
     def _received(
         self, tool: str, args: Mapping[str, Any], pending: Sequence[ToolRequest]
     ) -> Mapping[str, Any]:
-        """Return the arguments of a call that a model may have asked for, or else the code."""
+        """Return the arguments of a call that either a model or the code has made."""
         if not pending:
             return args
         return received(args, pending[0].call.args, self._recorder.offered.get(tool))
@@ -158,7 +158,7 @@ class ToolUse:
     def _request_for(
         self, tool: str, args: JsonValue, pending: Sequence[ToolRequest]
     ) -> ToolRequest:
-        """Return the model's request that is carried out: the same one, else the oldest."""
+        """Return the model's request for a call: the one with equal arguments, else the oldest."""
         request = next(
             (candidate for candidate in pending if candidate.call.args == args), None
         ) or next((candidate for candidate in pending if is_same(candidate.call.args, args)), None)
@@ -183,7 +183,7 @@ class ToolUse:
         return answer.result
 
     def _carried_out(self, request: ToolRequest, real: Callable[[], Any]) -> Any:
-        """Call a tool, or has its recorded result; raise RunHalted where that is not known."""
+        """Call a tool, or use its recorded result; raise RunHalted if there is none."""
         others, call = self._others, request.call
         if others is None or not others.records(call.name):
             return real()
@@ -193,7 +193,7 @@ class ToolUse:
             raise self._gate.halt(problem) from problem
 
     def _observed(self, request: ToolRequest, result: Any, carried: _Carried) -> Any:
-        """Return a result that is written down as soon as it is whole."""
+        """Return a result that is recorded as soon as it is complete."""
         if inspect.isawaitable(result):
             return self._awaited(request, result, carried)
         if inspect.isasyncgen(result):
@@ -223,7 +223,7 @@ class ToolUse:
             for item in items:
                 results.append(item)
                 yield item
-        except GeneratorExit:  # Who asked wants no more: what it had is the result.
+        except GeneratorExit:  # The reader wants no more: the items so far are the result.
             self._returned(request, results)
             raise
         except Exception as problem:

@@ -1,8 +1,8 @@
-"""Stands in for a pipeline's own tool functions while a scenario runs.
+"""Toolbox: replacements of a pipeline's own tool functions during a scenario.
 
-A tool is known by the function that carries it out (``app.tools``). The function's code is
-exchanged, not its name: so whoever holds it, a registry or an import by name, calls the stand-in.
-The code is everybody's: which scenario answers a call, its context says.
+A tool is identified by its function (``app.tools``). The function's code is exchanged, not its
+name: so every holder, a registry or an import by name, calls the stand-in. The code is shared by
+the process: the context decides which scenario answers a call.
 """
 
 from __future__ import annotations
@@ -21,31 +21,30 @@ from simkit.runtime.models.returned import returned_by
 
 
 class StandIn(Protocol):
-    """Answers a call in a function's place."""
+    """A function that answers a call in a tool function's place."""
 
     def __call__(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
     ) -> Any:
-        """Get the arguments by name, what runs the real function, and the annotation of what
-        that returns; returns the result."""
+        """Return the result for arguments by name, the real call and its return annotation."""
 
 
 _HOLDERS: Final = ("func", "fn", "function", "entrypoint", "forward")
-"""Where the tools that frameworks' decorators make of a function hold it."""
+"""Attributes in which framework tools keep their function."""
 
 
 class Toolbox:
-    """The tools of one scenario: the functions that carry them out, and who answers instead."""
+    """The tools of one scenario: their functions, and the stand-in."""
 
     def __init__(self, functions: Mapping[str, Any], stand_in: StandIn) -> None:
-        """Raise FunctionMissing for what is no Python function."""
+        """Raise FunctionMissing for anything but a Python function."""
         self.stand_in = stand_in
         self._exchanged: list[FunctionType] = []
         self.tools = {plain_function(tool, function): tool for tool, function in functions.items()}
 
     @contextmanager
     def standing_by(self) -> Iterator[None]:
-        """Exchange the functions' code; their calls are answered only where it is at work."""
+        """Exchange the functions' code; calls are answered only in contexts of `at_work`."""
         try:
             for function in self.tools:
                 self._exchange(function)
@@ -55,7 +54,7 @@ class Toolbox:
                 _put_back(function)
 
     def add(self, tool: str, function: FunctionType) -> None:
-        """Stands in for one more function, where it stands by already."""
+        """Add one more function, at once if the code is exchanged already."""
         self.tools[function] = tool
         self._exchange(function)
 
@@ -65,7 +64,7 @@ class Toolbox:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Answer the calls of this context, and of what it starts."""
+        """Answer the calls of this context, and of code that it starts."""
         with _lock:
             _working.append(self)
         before = _current.set(self)
@@ -78,13 +77,15 @@ class Toolbox:
 
 
 def toolbox_at_work() -> Toolbox | None:
-    """Return the tools of the scenario to which this context belongs."""
+    """Return the toolbox of this context's scenario; None if there is none."""
     return _current.get()
 
 
 def plain_function(tool: str, function: Any) -> FunctionType:
-    """Return the function behind a method, a decorator's wrapper, a partial, a framework's tool;
-    raises FunctionMissing where there is none."""
+    """Return the Python function behind a method, a decorator's wrapper, a partial or a tool.
+
+    Raise FunctionMissing if there is none.
+    """
     inner = function
     while inner is not None:
         function = inner
@@ -116,7 +117,7 @@ def _held_by(function: Any) -> Any:
 
 
 class _Exchanged:
-    """A function whose code is exchanged, and how many scenarios want it so."""
+    """A function with exchanged code, and the number of scenarios that need it."""
 
     __slots__ = ("first", "had_signature", "real", "scenarios", "signature")
 
@@ -135,7 +136,7 @@ class _Exchanged:
         self.scenarios = 0
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name; raise TypeError where they do not fit."""
+        """Return the arguments of a call by name; raise TypeError if they do not fit."""
         bound = self.signature.bind(*args, **kwargs)
         named = dict(bound.arguments)
         if self.first in ("self", "cls"):
@@ -147,7 +148,7 @@ class _Exchanged:
 
 
 _numbered: Final[dict[int, tuple[FunctionType, _Exchanged]]] = {}
-"""Functions whose code is exchanged, by their identity."""
+"""Functions with exchanged code, by identity."""
 _working: Final[list[Toolbox]] = []
 _current: Final = contextvars.ContextVar[Toolbox | None]("simkit_toolbox", default=None)
 _lock: Final = threading.RLock()
@@ -159,7 +160,7 @@ def _exchange(function: FunctionType) -> None:
             exchanged = _Exchanged(function)
             _numbered[id(function)] = function, exchanged
             if not exchanged.had_signature:
-                # Frameworks make a tool's schema from its signature, also while it is stood in for.
+                # Frameworks make a tool's schema from its signature, also during the exchange.
                 function.__signature__ = exchanged.signature  # type: ignore[attr-defined]
             function.__code__ = _jump(function)
         _numbered[id(function)][1].scenarios += 1
@@ -204,23 +205,23 @@ _JUMPS: Final = (
         "    return jumped({number}, args, kwargs)\n",
     ),
 )
-"""What kind of function it is, and the source of what is called in its place."""
+"""Kind of function to the source of its replacement."""
 
 
 def _jump(function: FunctionType) -> CodeType:
-    """Return code that calls the stand-in of one function, for a function of the same shape."""
+    """Return code that calls the stand-in of one function, for a function of the same kind."""
     source = next(source for is_it, source in _JUMPS if is_it(function))
     replacements: dict[str, Any] = {}
     exec(compile(source.format(number=id(function)), "<simkit>", "exec"), replacements)
     code: CodeType = replacements["jump"].__code__
-    # A function's code and its closure must name equally many variables.
+    # A function's code and its closure must have equally many variables.
     return code.replace(co_freevars=function.__code__.co_freevars)
 
 
 def _answering(function: FunctionType) -> Toolbox | None:
-    """Return the scenario that answers a call here; None for the real function.
+    """Return the toolbox that answers a call here; None for the real function.
 
-    Raises RunHalted where several might, in a thread that belongs to none of them.
+    Raise RunHalted if several might, in a thread that belongs to none of them.
     """
     mine = _current.get()
     with _lock:
@@ -240,7 +241,7 @@ def _answering(function: FunctionType) -> Toolbox | None:
 
 
 def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Is called in place of a function."""
+    """Answer in place of a function."""
     function, exchanged = _by_number(number)
     toolbox = _answering(function)
     if toolbox is None:
@@ -248,7 +249,7 @@ def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         named = exchanged.arguments(args, kwargs)
     except TypeError:
-        return exchanged.real(*args, **kwargs)  # It says itself what is wrong with them.
+        return exchanged.real(*args, **kwargs)  # The function itself reports the wrong arguments.
     return toolbox.stand_in(
         toolbox.tools[function],
         named,
@@ -258,13 +259,13 @@ def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 async def jumped_async(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Is called in place of a coroutine function."""
+    """Answer in place of a coroutine function."""
     result = jumped(number, args, kwargs)
     return await result if inspect.isawaitable(result) else result
 
 
 def jumped_stream(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
-    """Is called in place of a generator function; a result that is no list is its one item."""
+    """Answer in place of a generator function; a result that is no list is its one item."""
     result = jumped(number, args, kwargs)
     yield from result if isinstance(result, list | Iterator) else (result,)
 
@@ -272,7 +273,7 @@ def jumped_stream(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 async def jumped_async_stream(
     number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AsyncIterator[Any]:
-    """Is called in place of an asynchronous generator function."""
+    """Answer in place of an asynchronous generator function."""
     result = jumped(number, args, kwargs)
     if isinstance(result, AsyncIterator):
         async for item in result:

@@ -69,9 +69,9 @@ class TraceRecorder:
         """Model calls that failed."""
         self.handoff_tools = HandoffTools()
         self.offered: dict[str, JsonValue] = {}
-        """The tools that models were offered so far, with the latest schema of each."""
+        """The tools offered to models so far, with the latest schema of each."""
         self.gifts = Gifts({}, lambda name: "session")
-        """What the scenario puts into the state of sessions before their first message."""
+        """The scenario's given state for new sessions."""
         self.conversation = ""
         """The channel that holds what was said."""
         self._session, self._sessions = Session(), dict[str, Session]()
@@ -114,7 +114,7 @@ class TraceRecorder:
         *,
         resumes: bool = False,
     ) -> None:
-        """The user says something, or answers (``resumes``) with ``value``."""
+        """Emit that the user says something, or answers (``resumes``) with ``value``."""
         self.turn, self.runs, self.requested = turn, [], []
         self._handoffs = self._agent_runs = 0
         self.waits_for = ""
@@ -135,7 +135,7 @@ class TraceRecorder:
             self.log(Message("user", text, data=value))
 
     def _give(self) -> None:
-        """Report what a session begins with; what was said before it is part of its log."""
+        """Emit a session's initial state; given messages join its log."""
         if not self.initial_state:
             return
         turn, self.turn = self.turn, 0
@@ -154,7 +154,7 @@ class TraceRecorder:
         unused: tuple[e.UnusedLines, ...],
         unused_results: tuple[e.UnusedResults, ...] = (),
     ) -> None:
-        """The pipeline waits for the user again, or has failed."""
+        """Emit that the pipeline waits for the user again, or has failed."""
         for run in self.runs:
             if not run.is_over:
                 self.end_run(run, "done" if error is None else "failed")
@@ -175,16 +175,15 @@ class TraceRecorder:
         call_id: str = "", is_node: bool = False, state: str = "", received: JsonValue = None,
         task: JsonValue = None, after: tuple[str, ...] = (), goal: str = "",
     ) -> Run:  # fmt: skip
-        """An agent goes to work; if a handoff to it was asked for, that is now made.
+        """Start an agent run; a requested handoff to the agent is now made.
 
-        It is given what the handoff carries, else ``input``; a ``task`` goes before both.
-
-        A run of a parallel ``group`` opens a branch; another is in the ``branch`` that is named.
-        ``channels`` are those that it can read, where that is not all of the state. ``call_id`` is
-        the tool call that is carried out by running it: several of one message are a group too.
-        A graph's node (``is_node``) counts for the limit of runs once it has asked a model.
-        ``state`` names the graph's in which it works, ``received`` is what no channel holds;
-        ``after`` are the runs whose end led to it, ``goal`` is what it works for.
+        Its input is the handoff's payload, else ``input``; a ``task`` takes precedence. A run of a
+        parallel ``group`` opens a branch; any other is in ``branch``. ``channels`` are those that
+        it can read, if not all. ``call_id`` is the tool call that it executes: several of one
+        message form a group too. A graph's node (``is_node``) counts for the limit of runs once it
+        has called a model. ``state`` names the graph's state that it uses, ``received`` is input
+        that no channel holds; ``after`` are the runs that led to it, ``goal`` is the goal that it
+        works for.
         """
         self.limit("agent_runs_per_turn", self._agent_runs + 1)
         self._agent_runs += not is_node
@@ -213,7 +212,7 @@ class TraceRecorder:
         return run
 
     def _know(self, agent: str) -> None:
-        """Learn that an agent is there; what a tool was called for may be plain only now."""
+        """Record that an agent exists; an earlier tool call may turn out to be a handoff."""
         tools = self.handoff_tools
         version = tools.version
         tools.know((agent,))
@@ -230,7 +229,7 @@ class TraceRecorder:
             self._hand_over_by(request.call, agent, request.run)
 
     def begin_marked(self, agent: str, around: Run | None) -> Run:
-        """Begin a run that user code names; it receives what the run ``around`` it did."""
+        """Begin an annotated run; it receives the input of the run ``around`` it."""
         call_facts = around.call_facts if around is not None else CallFacts()
         return self.begin_run(
             agent,
@@ -240,7 +239,7 @@ class TraceRecorder:
         )
 
     def begin_group(self) -> str:
-        """Return the id of a new group of runs that are parallel."""
+        """Return the id of a new parallel group."""
         self.numbers.groups += 1
         return f"g{self.numbers.groups}"
 
@@ -253,9 +252,9 @@ class TraceRecorder:
     def end_run(
         self, run: Run, status: str = "done", output: JsonValue = None, *, is_null: bool = False
     ) -> None:
-        """Record the end of a run. Without ``output``, its output is what it said last.
+        """Record the end of a run. Without ``output``, its output is its last message.
 
-        ``is_null`` says that the output is known to be null.
+        ``is_null``: the output is known to be null.
         """
         if run.is_over:
             return
@@ -272,13 +271,13 @@ class TraceRecorder:
         )
 
     def open_run(self, agent: str) -> Run | None:
-        """Return the agent's last run of this turn that is not over."""
+        """Return the agent's last open run of this turn; None if there is none."""
         return next((r for r in reversed(self.runs) if r.agent == agent and not r.is_over), None)
 
     # The log
 
     def log(self, message: Message, run: Run | None = None) -> Message:
-        """Add a message to the session's log, under the next number."""
+        """Append a message to the session's log, under the next number."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = replace(message, id=f"m{number}", turn=self.turn)
         self._session.add(message, number)
@@ -290,7 +289,7 @@ class TraceRecorder:
         return message
 
     def known(self, message: Message, run: Run | None = None) -> Message:
-        """Return a message as the log has it; one that nobody was heard to say joins it."""
+        """Return a message as it is in the log; append it if it is new."""
         ours = self._ours(message)
         numbers = self._session.log.get(print_of(ours))
         if numbers:
@@ -298,20 +297,23 @@ class TraceRecorder:
         return self._joined(ours, run)
 
     def _joined(self, ours: Message, run: Run | None) -> Message:
-        """Add a message that nobody was heard to say."""
+        """Append a message to the log that first appears in a request.
+
+        The framework wrote it, for example.
+        """
         return self._arrived(_said_by(ours, run), run)
 
     def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
-        """Return messages as they stand in the log; those that nobody was heard to say join it."""
+        """Return messages as they are in the log; append new ones."""
         latest, ours = self._session.latest, [*map(self._ours, messages)]
         return [latest.get(print_of(message)) or self._joined(message, run) for message in ours]
 
     def references_of(
         self, messages: Sequence[Message], channel: str, run: Run | None = None
     ) -> References:
-        """Return references to the messages of a list that is told again and again.
+        """Return references to the messages of a list that is reported repeatedly.
 
-        It has mostly grown since: what was at its front before is not looked up again.
+        The list has mostly grown since: its old front is not looked up again.
         """
         session = self._session
         reading = session.readings.of(
@@ -319,7 +321,7 @@ class TraceRecorder:
         )
         references = reading.references
         if reading.repeats != session.repeats:
-            # What was said several times is, everywhere, what was said last.
+            # A repeated message means its last occurrence, in all places.
             references.clear()
         reading.repeats, start = session.repeats, len(references)
         for message, mark in zip(reading.messages[start:], reading.prints[start:], strict=True):
@@ -338,8 +340,10 @@ class TraceRecorder:
         *,
         hidden: str = "",
     ) -> str:
-        """A context was sent; returns the call's id. System messages at its front are made for it,
-        all others are part of the log."""
+        """Emit a context that was sent; return the call's id.
+
+        System messages at its front are made for it, all others are part of the log.
+        """
         run.model_calls += 1
         if run.is_node and run.model_calls == 1:
             self._agent_runs += 1
@@ -398,10 +402,10 @@ class TraceRecorder:
         *,
         lasting: bool = False,
     ) -> None:
-        """The filter ``by`` made one history out of another, for the run's next model call.
+        """Record that the filter ``by`` changed a history for the run's next model call.
 
-        ``lasting`` says: for all its calls from now on. Filters that follow each other are told
-        one by one. System messages are no part of a history.
+        ``lasting``: for all its later calls. Consecutive filters are reported one by one. System
+        messages are no part of a history.
         """
         own_messages = [self._ours(message) for message in before if message.role != "system"]
         numbers = self._numbered(
@@ -418,7 +422,7 @@ class TraceRecorder:
             run.cuts = (*run.cuts, *cuts)
 
     def _ours(self, message: Message, agent: str = "") -> Message:
-        """Return a message with our ids, and with the agents to which its calls pass control."""
+        """Return a message with simkit's ids, and with its handoffs marked."""
         if not message.calls and not message.call_id:
             return message
         calls = tuple(self._our_call(call, agent) for call in message.calls)
@@ -440,10 +444,10 @@ class TraceRecorder:
         return [*known, *(number or self._arrived(new, run).number for new, number in pairs)]
 
     def _arrived(self, message: Message, run: Run | None) -> Message:
-        """Add what a context holds and nobody was heard to say: tool results mostly."""
+        """Append a message that first appears in a context: mostly a tool result."""
         request = self._session.requests.get(message.call_id) if message.role == "tool" else None
         if message.role == "tool" and not message.call_id and run is not None:
-            # Clients may leave out a call that is like another, and send both results.
+            # Clients may leave out a call that equals another, and send both results.
             pending = (
                 pending_request
                 for pending_request in self.pending(message.tool)
@@ -453,7 +457,7 @@ class TraceRecorder:
                 (pending_request for pending_request in pending if pending_request.run is run), None
             )
         if request is None:
-            # What comes back with its thinking is another message than the others are shown.
+            # A message that comes back with its thinking differs from the one that others see.
             bare = self._session.latest.get(print_of(without_thinking(message)))
             author = self._session.voices.get(message.content) or (bare.agent if bare else None)
             if message.role == "assistant" and author:
@@ -468,7 +472,7 @@ class TraceRecorder:
                 own_message.data if own_message.data is not None else _value(own_message.content),
             )
         elif run is request.run and not run.is_over:
-            # Who asked goes on, and has an answer instead of a successor.
+            # The agent that asked continues, and has an answer instead of a successor.
             for pending_request in [
                 pending_request
                 for pending_request in self.requested
@@ -480,7 +484,7 @@ class TraceRecorder:
     def replied(
         self, run: Run, call: str, message: Message, kind: str, usage: Usage | None
     ) -> Message:
-        """The model answered; asks for the handoffs and tools that the message calls."""
+        """Emit a model's answer, with the handoffs and tools that it calls."""
         thinking = thinking_of(message) or ""
         message = self._ours(replace(without_thinking(message), agent=run.agent))
         reply = self.log(message, run)
@@ -721,14 +725,14 @@ def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
 
 
 def _said_by(message: Message, run: Run | None) -> Message:
-    """Return a message with who is at work as its author, where a model's has none."""
+    """Return a model's message with the current agent as its author, if it has none."""
     if message.role == "assistant" and not message.agent and run is not None:
         return replace(message, agent=run.agent)
     return message
 
 
 def _value(text: str) -> JsonValue:
-    """Return what a tool's text says as JSON, or the text."""
+    """Return a tool's text parsed as JSON, or the text."""
     if not text.startswith(("{", "[", '"')):
         return text
     try:
@@ -738,7 +742,7 @@ def _value(text: str) -> JsonValue:
 
 
 def _given_message(value: JsonValue) -> Message:
-    """Return what a session is given as a message; code may have fields of its own in it."""
+    """Return a given value as a message; code may add fields of its own to it."""
     try:
         return as_message(value, None)
     except WriteInvalid:
@@ -746,12 +750,14 @@ def _given_message(value: JsonValue) -> Message:
 
 
 STOPS: Final = (CancelledError, GeneratorExit)
-"""What stops a running agent: a task is cancelled, or a stream is left before its end."""
+"""Exceptions that stop a running agent: a task is cancelled, or a stream is closed early."""
 
 
 def ending(problem: BaseException | None, *stops: type[BaseException]) -> str:
-    """Return the status of a run that a problem ended; ``stops`` are a framework's own ways to
-    stop an agent."""
+    """Return the status of a run that an exception ended.
+
+    ``stops`` are a framework's own exceptions that stop an agent.
+    """
     if problem is None:
         return "done"
     return "cancelled" if isinstance(problem, (*STOPS, *stops)) else "failed"

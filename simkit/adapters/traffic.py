@@ -1,4 +1,4 @@
-"""A scenario's cassette at the gate of a pipeline that is code."""
+"""A scenario's cassette behind the interceptor of a pipeline that is code."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
 
 AnswerCallback: TypeAlias = Callable[[HttpAnswer], None]
-"""Takes the whole answer to a model call."""
+"""Receives the complete answer to a model call."""
 
 
 class GatedTraffic:
-    """Answers what the gate takes from recorded traffic, or lets it through and hears it go by."""
+    """Answers requests from recorded traffic, or forwards and records them."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
         self.is_live = traffic.is_live
-        """Whether real traffic may flow."""
+        """Whether real traffic is allowed."""
         self.unplayed, self.drifted = traffic.unplayed, traffic.drifted
         self.records = traffic.records
 
     def decide(
         self, call: ModelCall, recorder: TraceRecorder, answered: AnswerCallback
     ) -> Decision:
-        """Answer a model call, or let it through; raise CassetteMissed."""
+        """Answer or forward a model call; raise CassetteMissed."""
         exchange = self._exchange(call.run.agent, call.request, recorder)
         if exchange.answer is not None:
             answered(exchange.answer)
@@ -49,7 +49,7 @@ class GatedTraffic:
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Answer a request that is no model call; None where the cassette knows of no such."""
+        """Answer a request that is no model call; None if the cassette has none of this kind."""
         if not self._traffic.knows_others:
             return None
         exchange = self._exchange(agent or _at_work(recorder), request, recorder)
@@ -70,9 +70,9 @@ class GatedTraffic:
         recorder: TraceRecorder,
         real: Callable[[], Any],
     ) -> Any:
-        """Return a tool's result, or an awaitable of it: the recorded one, or the real one.
+        """Return a tool's result, or an awaitable: the recorded one, or the real one.
 
-        Raises CassetteMissed, ToolFailed where the recorded call failed, and CassetteInvalid for a
+        Raise CassetteMissed, ToolFailed if the recorded call failed, and CassetteInvalid for a
         result that is no plain data.
         """
         exchange = self._exchange(agent, tool_request(tool, args), recorder)
@@ -85,13 +85,13 @@ class GatedTraffic:
 
 
 def _at_work(recorder: TraceRecorder) -> str:
-    """Return the agent that is at work; empty where that is none, or not one alone."""
+    """Return the only running agent; empty if there is none, or several."""
     open_runs = {run.agent for run in recorder.runs if not run.is_over}
     return next(iter(open_runs)) if len(open_runs) == 1 else ""
 
 
 def _is_whole(response: HttpResponse, call: ModelCall) -> bool:
-    """Return whether a model call's response says all that it had to say."""
+    """Return whether a model call's response is complete."""
     try:
         return (
             call.protocol.parse_response(decoded_response(response), call.model_request).error

@@ -1,4 +1,4 @@
-"""What is said of a request that no scenario answers: no model call, but something else."""
+"""Unhandled requests: the error about a request that is no model call and that nothing answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN: Final = "module:function"
 
 
 def refusal_of(request: HttpRequest) -> NetworkRefused:
-    """Return the refusal: what was asked, where from, and what may stand in for it."""
+    """Return the refusal: the request, its place in user code, and possible replacements."""
     at = sent_at()
     request_text = f"{request.method} {request.url}"
     host = request.url.partition("://")[2].partition("/")[0]
@@ -56,13 +56,13 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
 
 
 def sent_at() -> str:
-    """Describe where user code sends what is looked at, if it is on the stack."""
+    """Return the place in user code that sends the current request, if it is on the stack."""
     frame = user_frame(sys._getframe(1), "", nearest=True)
     return f", at {place(frame)}" if frame is not None else ""
 
 
 def _function(frame: FrameType | None) -> str:
-    """Return ``module:function`` of the user's code that asked, where a module holds it."""
+    """Return ``module:function`` of the calling user code, if a module holds the function."""
     if frame is not None:
         name, module = frame.f_code.co_name, frame.f_globals.get("__name__")
         value = frame.f_globals.get(name)

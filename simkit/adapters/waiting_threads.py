@@ -1,10 +1,10 @@
-"""Tells whether a thread waits for another one, from the frame that it is in.
+"""Waiting threads: whether a thread waits for another one, judged by its frame.
 
 A thread that waits (for a lock, a queue, a future, a thread, an event loop's next event) does
-nothing until somebody else acts. Seen is the call that its innermost frame is in, and what that
-call waits for: so a thread that was woken and only waits for its turn at the interpreter counts
-as working. *Not told for certain*: a plain lock, which may have been handed over a moment ago.
-There `movement` tells: who waits for the interpreter wakes up every few milliseconds, and is run.
+nothing until somebody else acts. The innermost frame shows the current call, and its object: so a
+thread that was woken and only waits for the interpreter counts as working. *Not certain*: a plain
+lock, which may have been handed over a moment ago. There `movement` decides: a thread that waits
+for the interpreter wakes up every few milliseconds.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from types import CodeType, FrameType, MemberDescriptorType
 from typing import Any, Final, Literal
 
 Waiting = Literal["no", "yes", "perhaps"]
-"""``perhaps`` is said of a call that waits, where what it waits for is not known."""
+"""Whether a call waits; ``perhaps`` if its object is not known."""
 
 _WAITS: Final = frozenset(
     ("__enter__", "acquire", "get", "wait", "join", "accept", "sigwait", "pause", "put")
 )
-"""The names of calls that wait, whatever they are methods of."""
+"""The names of calls that wait, on any object."""
 _ABSENT: Final = object()
 
 
 class _CallSite:
-    """The call that an instruction makes: its name, and the names that lead to its object."""
+    """The call of an instruction: its name, and the names that lead to its object."""
 
     __slots__ = ("name", "receiver")
 
@@ -42,9 +42,9 @@ class _CallSite:
 
 
 def waiting(frame: FrameType, thread: int, alive: Mapping[int, FrameType]) -> Waiting:
-    """Return whether a thread waits whose innermost frame this is.
+    """Return whether the thread with this innermost frame waits.
 
-    ``alive`` are the innermost frames of all threads, by their identifiers.
+    ``alive`` are the innermost frames of all threads, by identifier.
     """
     known = _KNOWN.get(frame.f_code)
     if known is not None:
@@ -57,9 +57,10 @@ def waiting(frame: FrameType, thread: int, alive: Mapping[int, FrameType]) -> Wa
 
 
 def awaits_work(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
-    """Return whether a thread waits for what anybody may give it, as one does that serves others.
+    """Return whether a thread waits for work from anybody, as a server's does.
 
-    Who waits for a thread to end, for a lock, or for some time to pass goes on with its own work.
+    A thread that waits for the end of a thread, for a lock, or for some time continues with its own
+    work.
     """
     if frame.f_code is _JOIN:
         return False
@@ -81,10 +82,10 @@ def _of_object(thing: Any, thread: int, name: str) -> Waiting:
     if isinstance(thing, threading.Condition):  # Its methods are its lock's.
         thing = thing._lock  # type: ignore[attr-defined]
     if isinstance(thing, queue.SimpleQueue):
-        # It may have taken the last one, and not gone on yet.
+        # It may have taken the last item, and not continued yet.
         return "perhaps" if thing.qsize() == 0 else "no"
     if isinstance(thing, type(threading.RLock())):
-        # Its text says who holds it; held by this thread, it was handed over.
+        # Its text shows the holder; if this thread holds it, it was handed over.
         text = repr(thing)
         return "yes" if "<locked" in text and f"owner={thread} " not in text else "no"
     if isinstance(thing, type(threading.Lock())):
@@ -103,7 +104,7 @@ def _in_condition(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
 
 
 def _in_join(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
-    # The system gives the identifier of a thread that has ended to the next one that starts.
+    # The system reuses the identifiers of ended threads.
     other = frame.f_locals["self"]
     active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
     return other.ident in alive and active.get(other.ident) is other
@@ -114,7 +115,7 @@ def _in_pool(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
 
 
 def idle_worker(frame: FrameType) -> object:
-    """Return the queue from which a pool's worker takes its next work; None if it does not."""
+    """Return the queue from which a pool's worker takes its next work, or None."""
     if frame.f_code is not pool_threads._worker.__code__:
         return None
     call = _call_at(frame.f_code, frame.f_lasti)
@@ -123,7 +124,7 @@ def idle_worker(frame: FrameType) -> object:
 
 
 def _in_tasks(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
-    """Of a thread pool's handler, which asks its queue by iterating over it."""
+    """Handle a thread pool's task handler, which iterates over its queue."""
     return _opname(frame) == "FOR_ITER" and _is_empty(frame.f_locals.get("taskqueue"))
 
 
@@ -142,7 +143,7 @@ def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     if call is None or call.name not in ("poll", "select", "control", "_select") or outer is None:
         return False
     if outer.f_code is not asyncio.BaseEventLoop._run_once.__code__:  # type: ignore[attr-defined]
-        # Who waits for a child process waits for nobody here.
+        # A thread that waits for a child process waits for no thread.
         return not outer.f_code.co_filename.endswith("subprocess.py")
     loop = outer.f_locals["self"]
     due = loop._scheduled[0].when() if loop._scheduled else None
@@ -169,10 +170,10 @@ _TAKERS: Final = (
     process_pool.Pool._handle_tasks.__code__,  # type: ignore[attr-defined]
     process_pool.Pool._handle_results.__code__,  # type: ignore[attr-defined]
 )
-"""They may have taken the last thing in their queue, and not gone on yet."""
+"""They may have taken the last item of their queue, and not continued yet."""
 
 
-# The call that a frame is in
+# The call of a frame
 
 
 def _opname(frame: FrameType) -> str:
@@ -192,7 +193,7 @@ def _places(code: CodeType) -> dict[int, int]:
 
 @lru_cache(maxsize=4096)
 def _call_at(code: CodeType, offset: int) -> _CallSite | None:
-    """Return the call that the instruction at an offset makes; None where it makes none."""
+    """Return the call of the instruction at an offset; None if it makes none."""
     place = _places(code).get(offset)
     if place is None:
         return None
@@ -236,7 +237,7 @@ def _path_to(steps: tuple[dis.Instruction, ...], place: int) -> tuple[str, ...]:
 
 
 def _object(names: tuple[str, ...], frame: FrameType) -> Any:
-    """Return what names lead to, without running anybody's code."""
+    """Return the object that names lead to, without running any code."""
     if not names:
         return _ABSENT
     thing = frame.f_locals.get(names[0], frame.f_globals.get(names[0], _ABSENT))
@@ -249,16 +250,16 @@ def _object(names: tuple[str, ...], frame: FrameType) -> Any:
 
 
 def movement(native: int | None) -> str | None:
-    """Return what differs once a thread has been run; None if it runs or is about to.
+    """Return a text that changes when a thread runs; None if it runs or is about to.
 
-    It is the same text every time where the system does not tell. ``native`` is the system's
+    It is always the same text if the system does not show this. ``native`` is the system's
     identifier.
     """
     try:
         with open(f"/proc/self/task/{native}/schedstat", "rb", buffering=0) as file:
             ran = file.read(128)
-        # Asked last: who was woken before that has this state, or has been run.
-        # The state follows the name, which stands in parentheses: R is running, or ready to.
+        # Read last: a thread woken before that has this state, or has run. The state follows the
+        # name, which is in parentheses: R means running, or ready.
         with open(f"/proc/self/task/{native}/stat", "rb", buffering=0) as file:
             state = file.read(512).rpartition(b")")[2].split()[:1]
     except OSError:

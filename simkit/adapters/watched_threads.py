@@ -1,4 +1,4 @@
-"""A thread of a run, as the others see it that wait for it to come to rest."""
+"""A watched thread: a thread of a run, observed until it rests."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Final
 from simkit.adapters.waiting_threads import movement
 
 SETTLE_S: Final = 0.02
-"""How long a thread must not move that waits for something unknown.
+"""Seconds that a thread must not move while it waits for something unknown.
 
-A thread that only waits for the interpreter is run several times meanwhile.
+A thread that only waits for the interpreter runs several times meanwhile.
 """
 POLLS_S: Final = 0.5
-"""How long a thread is seen at one and the same wait, though it moves, before that is taken for
-what it is: waiting by trying again and again. Whoever works is seen elsewhere, too."""
+"""Seconds that a thread is seen at the same wait, although it moves, before it counts as
+polling. A working thread is seen elsewhere, too."""
 
 
 IsOver = Callable[[], bool]
 
 
 class StoppedThread:
-    """A thread that has stopped, and may not go on yet."""
+    """A thread that has stopped, and may not continue yet."""
 
     __slots__ = ("follows", "goes_on", "lock", "rank", "waited_s", "wakes")
 
@@ -45,10 +45,10 @@ class StartingThread:
     def __init__(self, thread: threading.Thread | None) -> None:
         self.thread = thread
         self.waited_s = 0.0
-        """How long the others have waited for it."""
+        """Seconds that the others have waited for it."""
 
     def has_died(self, alive: Container[int]) -> bool:
-        """Return whether it ended without having begun; ``alive`` are all threads that live."""
+        """Return whether it ended without having begun; ``alive`` are all living threads."""
         ident = self.thread.ident if self.thread is not None else None
         return ident is not None and ident not in alive
 
@@ -69,31 +69,31 @@ class WatchedThread:
     )  # fmt: skip
 
     def __init__(self, thread: threading.Thread | None, native_id: int | None = None) -> None:
-        """``thread`` is None for one that `threading` knows nothing of."""
+        """``thread`` is None for one that `threading` does not know."""
         self.thread = thread
         self.native_id = native_id if thread is None else thread.native_id
         self.worked_s = 0.0
-        """How long the others have waited for it."""
+        """Seconds that the others have waited for it."""
         self.is_left = False
-        """Whether nobody waits for it any longer."""
+        """Whether the others no longer wait for it."""
         self.last_place: tuple[object, ...] | None = None
-        """How it was seen the last time, if it was waiting for something unknown."""
+        """Its last position, if it was waiting for something unknown; else None."""
         self.settled_s = 0.0
-        """How long it has been seen so."""
+        """Seconds that it has been in this position."""
         self.at: tuple[int, int] | None = None
-        """The call in which it was seen waiting for something unknown, whether it moved or not."""
+        """The call in which it waits for something unknown, whether or not it moved."""
         self.at_s = 0.0
-        """How long it has been seen there."""
+        """Seconds that it has been in this call."""
         self.polls: tuple[int, int] | None = None
-        """The call by which it waits, trying again and again."""
+        """The call with which it polls; None if it does not."""
 
     def is_gone(self, ident: int) -> bool:
-        """Return whether it has ended; the system gives its identifier to another one then."""
+        """Return whether it has ended; the system then reuses its identifier."""
         active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
         return self.thread is not None and active.get(ident) is not self.thread
 
     def has_settled(self, frame: FrameType, waited_s: float) -> bool:
-        """Note that it is seen waiting for something unknown; return whether it is at rest."""
+        """Record that it waits for something unknown; return whether it rests."""
         at, moved = (id(frame), frame.f_lasti), movement(self.native_id)
         if at != self.at:
             self.at, self.at_s = at, 0.0
@@ -109,20 +109,20 @@ class WatchedThread:
         return self.settled_s >= max(SETTLE_S, 3 * sys.getswitchinterval())
 
     def is_waited_for(self, waited_s: float, limit_s: float) -> bool:
-        """Note that it is not at rest; return whether it is waited for any longer."""
+        """Record that it does not rest; return whether the others still wait for it."""
         self.worked_s += waited_s
         self.is_left = self.worked_s >= limit_s
         return not self.is_left
 
     def begin_anew(self) -> None:
-        """Forget how long it was waited for: somebody has gone on."""
+        """Reset the waiting time, because a thread has continued."""
         self.last_place, self.settled_s, self.worked_s = None, 0.0, 0.0
 
 
 def thread_of(ident: int) -> threading.Thread | None:
-    """Return a thread as `threading` knows it; None for one that it has only a stand-in for.
+    """Return a thread known to `threading`; None for one with a placeholder only.
 
-    Asking it for the current thread would make a stand-in, which stays when the thread has ended.
+    `threading.current_thread` would make a placeholder, which stays after the thread has ended.
     """
     active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
     thread = active.get(ident)
@@ -130,5 +130,5 @@ def thread_of(ident: int) -> threading.Thread | None:
 
 
 def instructions_of(frames: dict[int, FrameType]) -> dict[int, int]:
-    """Return where frames are; no thread goes on while they are read, as no Python code runs."""
+    """Return the positions of frames; no thread runs meanwhile, because this is one C call."""
     return dict(zip(frames, map(attrgetter("f_lasti"), frames.values()), strict=True))

@@ -1,4 +1,4 @@
-"""Tool calls that wait for somebody: what they ask, and what answers them."""
+"""Tool calls that wait for the user: their questions, and the answers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from simkit.adapters.plain_values import plain_or_text
 from simkit.core.messages import JsonValue
 
 CONFIRM: Final = "adk_request_confirmation"
-"""The call by which the ADK asks whether a tool may be carried out."""
+"""The call by which the ADK asks whether a tool may be executed."""
 
 
 def question_of(call: Any) -> JsonValue:
-    """Return what a call asks the user: its tool, and the arguments."""
+    """Return a call's question to the user: its tool, and the arguments."""
     args = call.args or {}
     if call.name != CONFIRM:
         return {"tool": call.name, "args": plain_or_text(args)}
@@ -31,7 +31,7 @@ def question_of(call: Any) -> JsonValue:
 
 
 def answer_to(calls: Mapping[str, Any], value: JsonValue) -> types.Content:
-    """Return the message that answers calls: a list of as many values, or one for all of them."""
+    """Return the message that answers calls: a list with one value each, or one value for all."""
     many = isinstance(value, list) and len(value) == len(calls) > 1
     values = value if isinstance(value, list) and many else [value] * len(calls)
     parts = [

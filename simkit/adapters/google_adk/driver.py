@@ -1,8 +1,8 @@
-"""Google's Agent Development Kit: agents that answer themselves, and code that runs agents.
+"""Google's Agent Development Kit: agents, and code that runs agents.
 
-Calls of ``Runner.run_async`` (so ``run`` and ``run_debug`` too) are seen wherever a pipeline makes
-them. A pipeline that is an agent, an ``App`` or a workflow is run with services in memory, each
-session of a scenario being one of the ADK's.
+Calls of ``Runner.run_async`` (and so of ``run`` and ``run_debug``) are observed wherever a pipeline
+makes them. A pipeline that is an agent, an ``App`` or a workflow runs with services in memory; each
+session of a scenario is a session of the ADK.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
 
 _ROOTS: Final = ("app", "root_agent")
-"""What the ADK's own tools look for in an application's module, the first first."""
+"""Names that the ADK's tools look for in an application's module, in order."""
 
 
 def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AdkPilot | CodePilot | None:
-    """Return the driver for an agent, an App, a workflow, or a module that holds one.
+    """Return the driver for an agent, an App, a workflow, or a module with one.
 
-    Code that runs agents itself is flown as plain code, of which the agents are known.
+    Code that runs agents itself is run as plain code with known agents.
     """
     root = root_of(subject)
     if root is not None:
@@ -62,7 +62,7 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AdkPilot 
 
 
 def root_of(subject: Any) -> Any:
-    """Return what a runner can run: the object itself, or what a module holds; else None."""
+    """Return an object that a runner can run: the subject, or one in a module; else None."""
     if isinstance(subject, (AdkApp, BaseNode)):
         return subject
     if isinstance(subject, ModuleType):
@@ -75,7 +75,7 @@ def root_of(subject: Any) -> Any:
 
 
 def _held_by(module: ModuleType | None) -> list[Any]:
-    """Return the agents of a module; those below others are not among them."""
+    """Return the agents of a module, without those below others."""
     roots = []
     for value in vars(module).values() if module is not None else ():
         root = value.app if isinstance(value, Runner) else value
@@ -86,12 +86,12 @@ def _held_by(module: ModuleType | None) -> list[Any]:
 
 
 def instrumentation(adapter_context: AdapterContext) -> AdkInstrument:
-    """Return what sees agents at work."""
+    """Return the instrumentation that observes agents."""
     return AdkInstrument(adapter_context)
 
 
 class AdkInstrument(Instrumentation):
-    """Sees every call of a runner, and what comes of it."""
+    """Observes every call of a runner."""
 
     observes = ("filters",)
 
@@ -100,24 +100,24 @@ class AdkInstrument(Instrumentation):
         self._stack.enter_context(quiet())
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listen to the ADK."""
+        """Observe the ADK in this context."""
         self._log.clear()
         return listening(self._log)
 
     def run_now(self) -> Run | None:
-        """Return the activation of the agent that is at work here."""
+        """Return the run of the agent around this code."""
         place = here_now()
         return place.working if place is not None else None
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Report the ADK's exceptions by their own names; a provider's failure is the model's."""
+        """Return the ADK's exceptions under their own names, except a provider's failure."""
         is_own = type(problem).__module__.startswith("google.adk")
         if is_own and not isinstance(problem, APIError):
             return FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def reply(self, returned: Any) -> Any:
-        """Return what is said by events that the pipeline returns as they are."""
+        """Return the text of events that the pipeline returns as they are."""
         if isinstance(returned, types.Content):
             return text_of(returned)
         many = returned if isinstance(returned, list) else [returned]
@@ -126,22 +126,22 @@ class AdkInstrument(Instrumentation):
         return returned
 
     def close(self) -> None:
-        """Let the ADK log as ever."""
+        """Restore the ADK's logging."""
         self._stack.close()
 
 
 class AdkPilot(FrameworkDriver):
-    """Flies an agent: each session is one of the ADK's, of the user that is the project's."""
+    """Runs an agent: each session is one of the ADK's, and its user is the project."""
 
     name = "google-adk"
 
     def __init__(self, root: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Raise FunctionMissing for a way to run agents that there is not."""
+        """Raise FunctionMissing for an unknown method of running agents."""
         self._app, self._adapter_context = app, adapter_context
         self._way = way_of(app, WAYS)
         self._running = self._make_running(root)
         self._waiting: dict[str, dict[str, Any]] = {}
-        """By session, the calls that take long, by their ids: those of the last turn with some."""
+        """Session to the long-running calls of its last turn, by id."""
         self._is_back = False
 
     def _make_running(self, root: Any) -> Running:
@@ -149,11 +149,11 @@ class AdkPilot(FrameworkDriver):
         return Running(root, home_of(self._app.entry), self._way, options)
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Add the agents, the keys that their answers are written to, and that state is seen."""
+        """Add the agents, their output keys, and that state is observed."""
         return _known(facts, [_agent_in(self._running.root)])
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Run the session's agent with the user's message, or the answer to what it asked."""
+        """Run the session's agent with the user's message, or with the answer to its question."""
         message = self._message(turn)
         if self._is_back:
             self._adapter_context.recorder.restored()
@@ -176,7 +176,7 @@ class AdkPilot(FrameworkDriver):
         return answer_to(waiting, turn.value)
 
     def restart(self) -> None:
-        """Import and build the agents anew; raise ScriptMisfit where their sessions are gone."""
+        """Import and build the agents again; raise ScriptMisfit if their sessions are gone."""
         before = self._running
         forget_modules(home_of(self._app.entry))
         root = root_of(found_as(self._app.entry))
@@ -195,7 +195,7 @@ class AdkPilot(FrameworkDriver):
 
 
 class CodePilot(PlainPilot):
-    """Flies code that runs agents itself, and knows those of its module."""
+    """Runs code that runs agents itself, with the agents of its module."""
 
     name = "google-adk"
 
@@ -206,7 +206,7 @@ class CodePilot(PlainPilot):
         self._loaded = loaded
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Add the module's agents, and that their state is seen."""
+        """Add the module's agents, and that their state is observed."""
         return _known(facts, self._loaded)
 
 
@@ -230,9 +230,9 @@ def _is_kept(service: Any) -> bool:
 
 
 def _waiting_in(events: Sequence[Any]) -> dict[str, Any]:
-    """Return the calls in a turn's events that nobody has answered, by their ids.
+    """Return the unanswered calls in a turn's events, by id.
 
-    Where all have an answer, it is those that take long: their answer was that they do.
+    If all have an answer, return the long-running ones: their answer only says that they run.
     """
     long: dict[str, Any] = {}
     answered: set[str] = set()
@@ -245,7 +245,7 @@ def _waiting_in(events: Sequence[Any]) -> dict[str, Any]:
 
 
 def said_by(events: Sequence[Any], root: Any = None) -> JsonValue:
-    """Return what the last of the events that are answers says; by a schema, a value."""
+    """Return the last answer in the events; a value if the agent has a schema."""
     for event in reversed(events):
         words = text_of(event.content)
         if not words or event.partial or not event.is_final_response():

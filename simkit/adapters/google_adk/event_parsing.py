@@ -1,8 +1,8 @@
-"""Where the ADK is listened to while scenarios run: runners, agents, models' requests, sessions.
+"""Hooks into the ADK: runners, agents, model requests, sessions.
 
-What is replaced is the whole process's; which scenario hears of it, its context says. Runners that
-were made before are heard as well, so no plugin is added to them: the application's own plugins
-stay as they are, in their order.
+The replacements are for the whole process; the context decides which scenario's log gets a call.
+Existing runners are covered as well, so no plugin is added to them: the application's own plugins
+keep their order.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _ears: Final = ContextListeners[AdkLog]("simkit_adk_log")
 current_log, told_to = _ears.current, _ears.activate
 
 installation: Final = Installation()
-"""What is replaced in the ADK for as long as a turn of some scenario lasts."""
+"""The replacements in the ADK, installed while a turn of some scenario runs."""
 
 
 @contextmanager
 def listening(log: AdkLog) -> Iterator[None]:
-    """Report a log what the ADK does in this context, and in what that starts."""
+    """Report the ADK's actions in this context, and in what it starts, to a log."""
     with installation, told_to(log):
         installation.replace(_rows())
         yield
@@ -56,7 +56,7 @@ def _rows() -> Iterator[Row]:
 
 
 def _counted(before: Replacement) -> Replacement:
-    """Return what the ADK draws at random: ids of events, calls, sessions, turns."""
+    """Return counted ids in place of the ADK's random ones: events, calls, sessions, turns."""
 
     def new_uuid() -> str:
         log = current_log()
@@ -66,7 +66,7 @@ def _counted(before: Replacement) -> Replacement:
 
 
 def _flown(before: Replacement) -> Replacement:
-    """A call of a runner: a agent_run."""
+    """Wrap a call of a runner."""
 
     @functools.wraps(before)
     async def run_async(self: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
@@ -91,7 +91,7 @@ def _flown(before: Replacement) -> Replacement:
 
 
 def _worked(before: Replacement) -> Replacement:
-    """An agent's work, from its first event to its end, whatever ends it."""
+    """Wrap an agent's run, from its first event to its end, whatever ends it."""
 
     @functools.wraps(before)
     async def run_async(self: Any, parent_context: Any) -> AsyncGenerator[Any, None]:
@@ -119,7 +119,7 @@ def _worked(before: Replacement) -> Replacement:
 
 
 def _wrap_requests(before: Replacement) -> Replacement:
-    """A model is about to be asked: plugins, then the agent's own callbacks look at the request."""
+    """Wrap the preparation of a model request, in which plugins and callbacks see it."""
 
     @functools.wraps(before)
     async def run_before_model_callback(
@@ -140,20 +140,20 @@ def _wrap_requests(before: Replacement) -> Replacement:
 
 
 def _hears() -> tuple[AdkLog, Run] | None:
-    """Return the log, and the activation whose request is being made."""
+    """Return the log, and the run whose request is being prepared."""
     log, place = current_log(), place_now()
     run = place.working if place is not None else None
     return None if log is None or run is None else (log, run)
 
 
 def _compares() -> tuple[AdkLog, Run] | None:
-    """Return the same where what a filter makes of the request can be told."""
+    """Return the same if changes of the request by filters can be observed."""
     place = place_now()
     return _hears() if place is not None and is_geminis(place.agent) else None
 
 
 def _listed(before: Any) -> Any:
-    """An agent's own callbacks, each of which may be a filter."""
+    """Return an agent's own callbacks, each of which may be a filter."""
 
     def canonical_before_model_callbacks(self: Any) -> list[Any]:
         callbacks: list[Any] = before.fget(self)
@@ -163,7 +163,7 @@ def _listed(before: Any) -> Any:
 
 
 def _carried_out(before: Replacement) -> Replacement:
-    """A tool is about to be carried out."""
+    """Wrap the execution of a tool."""
 
     @functools.wraps(before)
     async def run_before_tool_callback(self: Any, *, tool: Any, **kwargs: Any) -> Any:
@@ -175,7 +175,7 @@ def _carried_out(before: Replacement) -> Replacement:
 
 
 def _summarised(before: Replacement) -> Replacement:
-    """Old events are about to be summarised: by a model, but by no agent."""
+    """Wrap the summary of old events, which a model makes without an agent."""
 
     @functools.wraps(before)
     async def maybe_summarize_events(self: Any, **kwargs: Any) -> Any:
@@ -213,5 +213,5 @@ def _appended(before: Replacement) -> Replacement:
 
 
 def here_now() -> Place | None:
-    """Return where this code runs, if anybody hears it."""
+    """Return the place of this code; None if nobody observes it."""
     return place_now() if current_log() is not None else None

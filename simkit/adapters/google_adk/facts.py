@@ -1,4 +1,4 @@
-"""What a tree of agents says of itself: names, tools, to whom control may pass, what is written."""
+"""Facts of a tree of agents: names, tools, targets of control, written keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simkit.trace import events as e
 
 
 def reachable(root: Any) -> Iterator[Any]:
-    """Yield the agents below a root, workflows' nodes too, each once, the nearest first."""
+    """Yield the agents below a root, including workflows' nodes, each once, nearest first."""
     agents, visited = [root], {id(root)}
     for agent in agents:
         if isinstance(agent, BaseAgent):
@@ -36,7 +36,7 @@ def _below(node: Any) -> Iterator[Any]:
 
 
 def agents_of(root: Any) -> Mapping[str, e.AgentFacts]:
-    """Return what judges need to know of each agent."""
+    """Return the facts of each agent."""
     return {agent.name: _facts_of(agent) for agent in reachable(root)}
 
 
@@ -53,7 +53,7 @@ def _facts_of(agent: Any) -> e.AgentFacts:
 
 
 def _name_of(tool: Any) -> str:
-    """Return a tool's name; empty for a toolset, which makes its tools when it is asked."""
+    """Return a tool's name; empty for a toolset, which makes its tools on demand."""
     if isinstance(tool, BaseTool):
         return str(tool.name)
     return str(getattr(tool, "__name__", "")) if callable(tool) else ""
@@ -73,9 +73,9 @@ def _targets_of(agent: Any) -> Iterator[Any]:
 
 
 def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
-    """Return the keys that agents in parallel write their answers to: each replaces the other's.
+    """Return the output keys of parallel agents: each agent's value replaces the other's.
 
-    Of all other state nobody declares anything.
+    Other state is not declared anywhere.
     """
     channels = (
         below
@@ -88,6 +88,6 @@ def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
 
 
 def is_structured(root: Any, agent: str) -> bool:
-    """Return whether what an agent answers is JSON by its schema."""
+    """Return whether an agent's answer is JSON by its schema."""
     named = (matches for matches in reachable(root) if matches.name == agent)
     return any(getattr(matches, "output_schema", None) is not None for matches in named)

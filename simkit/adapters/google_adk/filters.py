@@ -1,6 +1,6 @@
-"""What takes something out of a history before a model is asked: the agent's settings, callbacks.
+"""Filters of histories before a model call: the agent's settings, and callbacks.
 
-Histories are compared as a Gemini model is sent them. Of what is sent to other models' providers
+Histories are compared in the form in which a Gemini model gets them. For other models' providers
 only the contexts are known.
 """
 
@@ -24,7 +24,7 @@ from simkit.providers.gemini.generate import PROTOCOL
 from simkit.providers.http import HttpRequest
 
 Hears: TypeAlias = Callable[[], "tuple[Any, Run] | None"]
-"""Returns the log that hears this code, and the activation whose request is being made."""
+"""Returns the log of this code, and the run whose request is being prepared."""
 
 SHORTENED: Final = "include_contents"
 _ADDRESS: Final = "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent"
@@ -32,7 +32,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 async def shortened(log: Any, run: Run, context: Any) -> None:
-    """Report what an agent is not shown that takes only the current turn (``include_contents``)."""
+    """Report the messages that an agent with ``include_contents`` does not get.
+
+    Such an agent gets only the current turn.
+    """
     agent = context.agent
     if getattr(agent, "include_contents", "default") == "default" or not is_geminis(agent):
         return
@@ -45,7 +48,7 @@ async def shortened(log: Any, run: Run, context: Any) -> None:
 
 
 async def _history(context: Any) -> list[Message]:
-    """Return what an agent is shown of a session, before anybody looks at it."""
+    """Return the session's messages for an agent, before any filter."""
     request = LlmRequest()
     async for _ in compat.contents_processor.run_async(context, request):
         pass
@@ -53,12 +56,12 @@ async def _history(context: Any) -> list[Message]:
 
 
 def is_geminis(agent: Any) -> bool:
-    """Return whether an agent's histories can be compared: they are sent to a Gemini model."""
+    """Return whether an agent's histories can be compared, because its model is Gemini."""
     return isinstance(getattr(agent, "canonical_model", None), Gemini)
 
 
 def _messages(contents: Sequence[Any]) -> list[Message]:
-    """Return contents as the wire reads them."""
+    """Return contents parsed as in a request."""
     contents_data = [
         content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents
     ]
@@ -67,7 +70,7 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
 
 
 def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
-    """Yield what listens to the plugins that look at requests, each class once."""
+    """Yield replacements that observe the plugins that see requests, each class once."""
     for plugin in plugins:
         for owner in type(plugin).__mro__:
             if compat.PLUGIN_CALLBACK in vars(owner):
@@ -88,14 +91,14 @@ def _of_plugin(before: Replacement, hears: Hears) -> Replacement:
 
 
 def heard_callbacks(callbacks: Sequence[Any], hears: Hears) -> list[Any]:
-    """Return callbacks that tell what they take out."""
+    """Return callbacks wrapped so that their changes are reported."""
     return [_of_callback(callback, hears) for callback in callbacks]
 
 
 def _of_callback(callback: Any, hears: Hears) -> Any:
     name = name_of(callback)
 
-    # How a callback is called, by keyword or by place, the ADK reads from its signature.
+    # The ADK reads from the signature how to call a callback.
     @functools.wraps(callback)
     def tell(*args: Any, **kwargs: Any) -> Any:
         requests = (value for value in (*args, *kwargs.values()) if isinstance(value, LlmRequest))
@@ -106,7 +109,7 @@ def _of_callback(callback: Any, hears: Hears) -> Any:
 
 
 class _Look:
-    """A request as a filter was given it."""
+    """A request before a filter."""
 
     def __init__(
         self, listeners: tuple[Any, Run] | None, by: str, request: LlmRequest | None
@@ -118,7 +121,7 @@ class _Look:
         return _messages(self._request.contents) if self._request is not None else []
 
     def again(self, answer: Any) -> None:
-        """Report what is there no more; a callback that answers itself has taken out nothing."""
+        """Report the dropped messages; a callback that answers itself has dropped none."""
         if self._listeners is None or answer is not None:
             return
         after = self._now()

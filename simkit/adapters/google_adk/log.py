@@ -1,4 +1,4 @@
-"""Writes down what the ADK does: who goes to work inside whom, who passes control, what is said."""
+"""The log of the ADK: nested agents, handoffs, messages."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from simkit.adapters.trace_recorder import ending
 from simkit.core.messages import JsonValue, Message
 
 TRANSFER: Final = "transfer_to_agent"
-"""The tool by which control passes, and its argument: the agent."""
+"""The tool that passes control, and its argument with the agent."""
 ROUTERS: Final = {TRANSFER: "agent_name"}
 FINISH: Final = "finish_task"
-"""The tool by which an agent says that the task it was given is done."""
+"""The tool by which an agent reports that its task is done."""
 OUTPUT_TOOLS: Final = ("set_model_response", FINISH)
-"""The tools by which models give structured output that they are not asked for otherwise."""
+"""The tools for structured output, where models have no other way to give it."""
 SUMMARIZER: Final = "event_summarizer"
-"""Stands for who summarises old events: the ADK has no name for it."""
+"""The agent name of summaries of old events, for which the ADK has no name."""
 MERGED: Final = "of several transfers at once the ADK makes one"
 
 
 class AdkLog:
-    """Writes down the work of one scenario's agents."""
+    """Records the runs of one scenario's agents."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self.adapter_context, self.recorder, self.writing = (
@@ -43,19 +43,19 @@ class AdkLog:
         self.states = States(adapter_context.recorder)
         self._parallel_groups = ParallelGroups[AgentRun](adapter_context.recorder)
         self._origins: dict[str, Place] = {}
-        """Who made an event, by the event's id."""
+        """Event id to the place of the agent that made it."""
         self.next_number = itertools.count(1).__next__
-        """Returns what stands for something that is drawn anew each time."""
+        """Returns a number in place of a random value."""
 
     def clear(self) -> None:
-        """Forget what the last turn left open."""
+        """Drop open runs of the last turn."""
         self._parallel_groups.clear()
         self._origins.clear()
 
-    # Flights
+    # Runner calls
 
     def begin(self, place: Place | None, message: Any) -> Place:
-        """A runner is called, by a tool of an agent or by the pipeline's own code."""
+        """Record a runner call, by a tool of an agent or by the pipeline's own code."""
         words = "" if place is None else place.agent_run.words
         agent_run = AgentRun(place, text_of(message) or words)
         with self.writing():
@@ -63,7 +63,7 @@ class AdkLog:
         return Place(agent_run, place)
 
     def ended(self, agent_run: AgentRun) -> None:
-        """Close the agent run, however it ended."""
+        """Close the runner call, however it ended."""
         with self.writing():
             for place in agent_run.parked:
                 if place.run is not None:
@@ -73,7 +73,10 @@ class AdkLog:
     # Agents
 
     def agent_began(self, current_place: Place, agent: Any) -> Place:
-        """An agent goes to work: in a agent_run, in another agent, or instead of it; or goes on."""
+        """Record an agent's start: in a runner call, inside another agent, or after it.
+
+        An agent that was left open continues.
+        """
         parked = current_place.agent_run.parked
         with self.writing():
             known = next(
@@ -107,12 +110,12 @@ class AdkLog:
         return run, parent
 
     def _giver(self, agent_run: AgentRun, agent: str) -> Place | None:
-        """Return the agent whose call gives another one a task, which the ADK runs elsewhere."""
+        """Return the agent whose call gives another one a task; the ADK runs that elsewhere."""
         request = next(self.recorder.pending(agent), None)
         return agent_run.places.get(request.run.id) if request is not None else None
 
     def _given_to(self, agent: str, outer: Place) -> JsonValue:
-        """Return what an agent is started with: what it is called with, or what was said last."""
+        """Return an agent's input: the arguments of its call, or the last message."""
         recorder = self.recorder
         request = recorder.call_request(open_call.get()[1]) or next(recorder.pending(agent), None)
         if outer.run is None or request is None or request.call.name != agent:
@@ -121,7 +124,7 @@ class AdkLog:
         return args.get("request", args) if isinstance(args, dict) else args
 
     def _left_by(self, place: Place, agent: Any) -> Place:
-        """Return the place inside which an agent works; whoever passed control there is done."""
+        """Return the place inside which an agent runs; end the agent that passed control there."""
         run = place.working
         if run is None or place.outer is None or run is not place.run:
             return place
@@ -131,12 +134,12 @@ class AdkLog:
         return place.outer
 
     def _passes_on(self, run: Run, agent: str = "") -> bool:
-        """Return whether a run has asked for a handoff, to an agent, that is not made yet."""
+        """Return whether a run has requested a handoff, to ``agent`` if given, not made yet."""
         mine = asked_for_by(run, self.recorder.requested)
         return any(handoff.to_agent == agent or not agent for handoff in mine)
 
     def _told_handoffs(self, parent: Run | None) -> None:
-        """Reject the other transfers that were asked for by a message of which one was made."""
+        """Reject the other transfers that a message asked for, after one was made."""
         if not self.recorder.requested:
             return
         over = {run.id for run in self.recorder.runs if run.is_over}
@@ -145,14 +148,17 @@ class AdkLog:
                 self.recorder.refused(handoff, MERGED)
 
     def _group(self, outer: Place) -> str:
-        """Agents inside a ParallelAgent are parallel; so are agent_runs begun beside each other."""
+        """Return the parallel group: of a ParallelAgent, or of runner calls that began together."""
         if isinstance(outer.agent, ParallelAgent):
             outer.group = outer.group or self.recorder.begin_group()
             return outer.group
         return "" if outer.agent is not None else self._parallel_groups.starts(outer.agent_run)
 
     def agent_ended(self, place: Place, problem: BaseException | None, last: Any) -> None:
-        """Close an agent run, or leave it after its ``last`` event: then it may go on later."""
+        """Close an agent run, or leave it open after its ``last`` event.
+
+        An open run can continue.
+        """
         run = place.run
         with self.writing():
             if run is None or run.is_over:
@@ -177,20 +183,20 @@ class AdkLog:
                 self.recorder.end_run(run, status, output)
 
     def summarizer_began(self, place: Place) -> Place:
-        """Old events are summarised, which no agent does."""
+        """Record the start of a summary of old events."""
         with self.writing():
             return Place(place.agent_run, place, None, self.recorder.begin_run(SUMMARIZER))
 
     def summarizer_ended(self, place: Place, problem: BaseException | None) -> None:
-        """They are."""
+        """Record its end."""
         with self.writing():
             if place.run is not None:
                 self.recorder.end_run(place.run, ending(problem))
 
-    # What agents make
+    # Events of agents
 
     def event_made(self, place: Place, event: Any) -> None:
-        """An agent made an event: the innermost hears of it first."""
+        """Record an event of an agent; the innermost agent comes first."""
         run = place.run
         if run is None or event.author != run.agent or event.id in self._origins:
             return
@@ -205,8 +211,7 @@ class AdkLog:
                 self.recorder.hand_over(run.agent, to, self._passed_by(event), run=run)
 
     def _passed_by(self, event: Any) -> JsonValue:
-        """Return what a tool was called with that passed control on; of several nobody knows
-        which one did."""
+        """Return the arguments of the tool that passed control; None if several might have."""
         answers = event.get_function_responses()
         request = self.recorder.call_request(answers[0].id or "") if len(answers) == 1 else None
         if request is None:
@@ -222,7 +227,7 @@ class AdkLog:
             waiting.pop(answer.id, None)
 
     def _note_words(self, place: Place, run: Run, event: Any) -> None:
-        """What an agent says counts as said, also where no model was asked for it."""
+        """Record an agent's message, also if no model wrote it."""
         words = text_of(event.content)
         if not words or event.get_function_calls() or event.get_function_responses():
             return
@@ -230,10 +235,10 @@ class AdkLog:
         if run.final is None or run.final.content != words:
             run.final = self.recorder.known(Message("assistant", words, agent=run.agent), run)
 
-    # What sessions keep
+    # Session state
 
     def appended(self, place: Place | None, state: Mapping[str, Any], event: Any) -> None:
-        """An event is to join a session with a state: it brings changes."""
+        """Record the state changes of an event that is appended to a session."""
         maker = self._origins.get(event.id)
         run = maker.run if maker is not None else None
         with self.writing():
@@ -251,7 +256,7 @@ class AdkLog:
 
 
 def text_of(content: types.Content | str | None) -> str:
-    """Return what a content says; thoughts are not said."""
+    """Return the text of a content, without thoughts."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = content.parts or ()
@@ -259,7 +264,7 @@ def text_of(content: types.Content | str | None) -> str:
 
 
 def _is_answer(last: Any) -> bool:
-    """Return whether an agent that is left behind an event has said what it had to."""
+    """Return whether an agent that is left open after an event has given its answer."""
     if last is None:
         return False
     ends = any(response.name == FINISH for response in last.get_function_responses())

@@ -1,4 +1,4 @@
-"""What is printed of a scenario's run: not what the ADK and asyncio log where nobody listens."""
+"""Quiet logs: no output of the ADK and asyncio if the application has no handlers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from simkit.core.errors import RunHalted
 
 
 class _Halts(logging.Filter):
-    """Lets nothing pass that tells of a run that simkit has stopped: its report does."""
+    """A filter for records about runs that simkit has stopped: simkit reports those."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is of something else."""
+        """Return whether a record has another subject."""
         problem = record.exc_info[1] if record.exc_info else None
         if isinstance(problem, BaseExceptionGroup):
             problem = problem.subgroup(RunHalted)
@@ -31,11 +31,11 @@ class _Halts(logging.Filter):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what is logged from being printed where the application logs nothing.
+    """Suppress log output if the application configures no logging.
 
-    Python prints warnings and errors of loggers for which nobody has made a handler: here, each
-    failure that a scenario provokes, twice, with its whole stack. Agents in parallel that simkit
-    stops are tasks whose exception nobody asks for.
+    Python prints warnings and errors of loggers without a handler: here each failure that a
+    scenario plans, twice, with its stack. Parallel agents that simkit stops are tasks with
+    exceptions that nobody retrieves.
     """
     nobody, halts, tasks = logging.NullHandler(), _Halts(), logging.getLogger("asyncio")
     loggers = [logging.getLogger(name) for name in compat.LOGGERS]
@@ -56,7 +56,7 @@ _PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
 
 
 def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
-    """Yield what stands for the machine's credentials, where its keys are dummies as well."""
+    """Yield replacements for the machine's credentials, which must not be used with fake keys."""
 
     def wrapper(before: Replacement) -> Replacement:
         @functools.wraps(before)

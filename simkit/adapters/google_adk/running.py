@@ -1,4 +1,4 @@
-"""Runs an agent's turns: the runner, its services, and each session's."""
+"""Runs an agent's turns: the runner, its services, and each session."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 WAYS: Final = ("run_async", "run")
-"""How a runner may be called: ``app: {call: …}``."""
+"""Ways to call a runner: ``app: {call: …}``."""
 _SERVICES: Final = ("session_service", "artifact_service", "memory_service", "credential_service")
 _RUNNERS: Final = (*_SERVICES, "plugins", "app_name")
 _SESSIONS: Final = ("user_id", "state")
 
 
 class Running:
-    """One pipeline, with what its sessions are kept in."""
+    """One pipeline, with the services that store its sessions."""
 
     def __init__(
         self, root: Any, name: str, way: str, options: Callable[[str], dict[str, Any]]
     ) -> None:
-        """``options`` returns what a session is run with beside its messages."""
+        """``options`` returns the run options of a session."""
         self.root, self._name, self._way, self._options = root, name, way, options
         self._services = {
             "session_service": InMemorySessionService(),
@@ -34,7 +34,7 @@ class Running:
             "memory_service": InMemoryMemoryService(),
         }
         self._runners: dict[str, tuple[Runner, dict[str, Any]]] = {}
-        """By session, with what it is run with."""
+        """Session to its runner and its run options."""
 
     async def turn(self, session: str, project: str, message: types.Content) -> list[Any]:
         """Run one turn of a session; return its events."""
@@ -68,5 +68,5 @@ class Running:
         return {key: self.root, "app_name": own.get("app_name", self._name)}
 
     def keepers(self) -> list[Any]:
-        """Return what the sessions that were run so far are kept in."""
+        """Return the services that store the sessions run so far."""
         return [runner.session_service for runner, _ in self._runners.values()]

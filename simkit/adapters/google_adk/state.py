@@ -1,4 +1,4 @@
-"""The state of sessions: what is written by whom, and what was there already."""
+"""The state of sessions: who wrote which value, and earlier values."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from simkit.core.messages import JsonValue
 from simkit.trace.store import canonical
 
 SCOPES: Final = {"app:": "global", "user:": "project", "temp:": "turn"}
-"""Prefixes of keys, and how long what they name lives."""
+"""Prefixes of keys, and the scopes that they mean."""
 SHARED: Final = ("global", "project")
 """Scopes that several conversations have a part in."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def scope_of(key: str) -> str:
-    """Return how long what a key names lives."""
+    """Return the scope of a key."""
     prefix = key.partition(":")[0] + ":"
     return SCOPES.get(prefix, "session") if ":" in key else "session"
 
 
 class States:
-    """What the trace knows of each conversation's state."""
+    """The recorded state of each session."""
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
         self._reported_values: dict[str, dict[str, bytes]] = {}
         self._written_names: set[str] = set()
-        """Events whose writes were told, by their ids."""
+        """Ids of events with recorded writes."""
 
     def observe_state(self, state: Mapping[str, Any]) -> None:
-        """A turn finds a state: tells what is not known of it, and what is there no more."""
+        """Record the changes of a state since the last turn, removed keys included."""
         reported = self._reported_values.setdefault(self._recorder.session, {})
         state_values = _plain(state)
         changed = {
@@ -65,7 +65,7 @@ class States:
         group: str = "",
         branch: str = "",
     ) -> None:
-        """An event brings changes; whoever hears of it twice tells them once."""
+        """Record the writes of an event, once, even if it is seen twice."""
         if event in self._written_names:
             return
         update = _plain(delta)

@@ -1,4 +1,4 @@
-"""Tools of agents, answered by the scenario where it says so, and else carried out."""
+"""Tools of agents: answered by the scenario, or executed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from simkit.runtime.models.returned import returned_by
 
 
 def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
-    """Yield what puts the scenario between tools of a class and what they do.
+    """Yield replacements that let the scenario answer for tools of a class.
 
-    The application's callbacks stand outside: they are called as ever.
+    The application's callbacks stay outside: they are called as always.
     """
     owner = next((cls for cls in kind.__mro__ if compat.RUN_TOOL in vars(cls)), None)
     if owner is not None:
@@ -51,7 +51,7 @@ def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replac
 
 
 def _returns(tool: Any) -> Any:
-    """Return what a tool says that it returns: by its function's annotation, or its agent."""
+    """Return a tool's declared result: its function's annotation, or its agent."""
     if isinstance(tool, AgentTool):
         return getattr(tool.agent, "output_schema", None)
     return returned_by(

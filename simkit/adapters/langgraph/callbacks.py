@@ -1,4 +1,4 @@
-"""LangChain's callbacks: where a node's code begins and ends, tools, and models without a wire."""
+"""LangChain's callbacks: start and end of a node's code, tools, and models without HTTP."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from simkit.adapters.langgraph.filters import NAMES
 
 
 class Hearer(Protocol):
-    """Hears of nodes by their namespace, of tools by the call's id."""
+    """A listener for nodes, by namespace, and tools, by call id."""
 
     def began_work(self, namespace: str, may_wait: bool) -> None:
-        """A node's code is about to run."""
+        """Handle that a node's code is about to run."""
 
     def returned(self, namespace: str, value: Any) -> None:
         """Handle the end of a chain."""
 
     def wrote(self, namespace: str, node: str, input: Any, result: Any) -> None:
-        """The same, with what it was given."""
+        """Handle the end of a node, with its input."""
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
-        """A filter has made less out of messages."""
+        """Handle a filter that dropped messages."""
 
     def raised(self, namespace: str, problem: BaseException) -> None:
         """Handle the error of a chain."""
 
     def tool_began(self, call_id: str) -> None:
-        """A tool is carried out."""
+        """Handle the start of a tool."""
 
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
         """Handle the end, or the failure, of a tool."""
 
     def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
-        """A model is asked."""
+        """Handle a model call."""
 
     def model_answered(
         self,
@@ -55,19 +55,19 @@ class Hearer(Protocol):
 
 
 class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
-    """Tells a hearer what LangChain calls back with."""
+    """Passes LangChain's callbacks on to a listener."""
 
     run_inline = True
-    """In the thread and at the moment at which it happens, in async code too."""
+    """Called in the thread, and at the moment, of the event, in async code too."""
     raise_error = True
-    """A limit that is reached must end the run."""
+    """An exception, such as a reached limit, must end the run."""
 
     def __init__(self, hearer: Hearer) -> None:
         self._hearer = hearer
         self._nodes: dict[Any, tuple[str, str, Any]] = {}
-        """LangChain's run to the node whose code it is: namespace, name, and what it is given."""
+        """LangChain's run to its node: namespace, name, and input."""
         self._filters: dict[Any, tuple[str, Any]] = {}
-        """LangChain's run to the filter that it is, and what that is given."""
+        """LangChain's run to its filter, and the filter's input."""
         self._tools: dict[Any, str] = {}
         self._requests: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
 
@@ -90,7 +90,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
             self._filters[run_id] = name, inputs
 
     def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """Report what a node's code returned."""
+        """Handle the result of a node's code."""
         node = self._nodes.pop(run_id, None)
         if node is not None:
             self._hearer.wrote(*node, outputs)
@@ -100,7 +100,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
             self._hearer.narrowed(input, outputs, name)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """Report what it raised."""
+        """Handle its exception."""
         node = self._nodes.pop(run_id, None)
         self._filters.pop(run_id, None)
         if node is not None:
@@ -115,19 +115,19 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         tool_call_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Report of a tool that a model called."""
+        """Handle the start of a tool that a model called."""
         if tool_call_id:
             self._tools[run_id] = tool_call_id
             self._hearer.tool_began(tool_call_id)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """Report its result."""
+        """Handle its result."""
         call_id = self._tools.pop(run_id, "")
         if call_id:
             self._hearer.tool_ended(call_id, output, "")
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """Report what it raised; one that asks the user, or pass control, has not failed."""
+        """Handle its exception; an interrupt, or a handoff, is no failure."""
         call_id = self._tools.pop(run_id, "")
         if call_id and not isinstance(error, GraphBubbleUp):
             self._hearer.tool_ended(call_id, None, str(error) or type(error).__name__)
@@ -135,20 +135,20 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
     def on_chat_model_start(
         self, serialized: Any, messages: Any, *, run_id: Any, metadata: Any = None, **kwargs: Any
     ) -> None:
-        """Remember what a model is asked."""
+        """Record the messages to a model."""
         offers = (kwargs.get("invocation_params") or {}).get("tools") or ()
         self._requests[run_id] = messages[0], [_tool_name(offer) for offer in offers]
         self._hearer.model_began(run_id, (metadata or {}).get(compat.NAMESPACE, ""), messages[0])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """Report what it said."""
+        """Handle its response."""
         messages, tools = self._requests.pop(run_id, (None, ()))
         reply = getattr(response.generations[0][0], "message", None)
         if messages is not None and reply is not None:
             self._hearer.model_answered(run_id, messages, reply, tools)
 
     def on_llm_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """Report that it gave no answer."""
+        """Handle a model call without a response."""
         self._requests.pop(run_id, None)
         self._hearer.model_failed(run_id)
 

@@ -1,4 +1,4 @@
-"""How a graph is called: by which method, in which thread, with which configuration."""
+"""Calls of a graph: the method, the thread, the configuration."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Calling:
     def __init__(
         self, graph: Pregel, app: App, caller: Caller, context: Mapping[str, Any] | None = None
     ) -> None:
-        """``context`` is what the graph is called with where the scenario names none.
+        """``context`` is the graph's context if the scenario gives none.
 
-        Raises FunctionMissing for a way to run graphs that there is not, or a reply's channel.
+        Raise FunctionMissing for an unknown method of running graphs, or an unknown output channel.
         """
         self._graph, self._app, self._caller = graph, app, caller
         self._context = context
         self._threads: dict[str, str] = {}
-        """Session to the thread that is its own."""
+        """Session to its own thread."""
         self._projects: dict[str, str] = {}
         """Session to its project."""
         way = way_of(app, _WAYS, "a graph")
@@ -47,11 +47,11 @@ class Calling:
         _check_output(graph, app.options.output)
 
     def take_over(self, graph: Pregel) -> None:
-        """Call another graph from now on, in the same threads."""
+        """Use another graph from now on, in the same threads."""
         self._graph = graph
 
     def input_for(self, turn: UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
-        """Return what the graph is given; raise ScriptMisfit for an answer to no question."""
+        """Return the graph's input; raise ScriptMisfit for an answer without a question."""
         if not turn.resumes:
             return given_to(self._graph, self._app, turn)
         if not waiting:
@@ -59,7 +59,7 @@ class Calling:
         return answer_to(waiting, turn.value)
 
     def prepare(self, session: str, recorder: TraceRecorder) -> None:
-        """Has the graph's state prepared for a session that has not begun."""
+        """Prepare the graph's state for a new session."""
         if session not in self._threads:
             self._projects[session] = recorder.project
             config = self._config(session)
@@ -77,7 +77,7 @@ class Calling:
         return config
 
     def call(self, input: Any, session: str) -> None:
-        """Run the graph until it is done, or ask; its stream is heard elsewhere."""
+        """Run the graph until it ends or interrupts; its stream is read elsewhere."""
         context = self._config_of(session).get("context", self._context)
         options = {} if context is None else {"context": context}
         config = self._config(session)
@@ -91,7 +91,7 @@ class Calling:
                     pass
 
     def reply(self, state: Any) -> Any:
-        """Return the reply that a state holds, a model's or a dataclass's fields by name."""
+        """Return the reply in a state; fields of models and dataclasses are keys."""
         reply_value = reply_of(state, self._app.options.output)
         try:
             return plain(reply_value)
@@ -99,7 +99,7 @@ class Calling:
             return reply_value
 
     def _thread(self, session: str, own: Mapping[str, Any]) -> str:
-        """Return a session's thread: of its name, or the next that has no state of another run."""
+        """Return a session's thread: its name, or the next name without another run's state."""
         if session not in self._threads:
             thread, number = session, 1
             while self._is_taken(thread, own):
@@ -130,7 +130,7 @@ def _check_output(graph: Pregel, output: str | None) -> None:
 
 
 def asked_nothing(session: str, pipeline: str, turn: int) -> ScriptMisfit:
-    """Return what is wrong with an answer to no question."""
+    """Return the error of an answer without a question."""
     return ScriptMisfit(
         f"turn {turn} answers an interrupt, but session {session!r} of `{pipeline}` waits for "
         "nothing.",
@@ -148,8 +148,7 @@ async def _in_a_loop(method: Any, input: Any, config: Any, options: Mapping[str,
 
 
 def needs_a_loop(graph: Pregel) -> bool:
-    """Return whether a graph can only be called by async code: a node, a tool or its checkpointer
-    is."""
+    """Return whether a graph needs async calls, for a node, a tool or its checkpointer."""
     if _is_async(graph.checkpointer):
         return True
     return any(
@@ -163,8 +162,10 @@ def needs_a_loop(graph: Pregel) -> bool:
 
 
 def lost_with(before: Any, saver: Any) -> str:
-    """Return why nothing outlives a process that a graph with this checkpointer runs in; empty
-    where something does. ``before`` is the one that it had."""
+    """Return why nothing of a graph with this checkpointer outlives its process.
+
+    Empty if something does. ``before`` is the earlier checkpointer.
+    """
     if not saver:
         return "it has no checkpointer, so nothing outlives its process"
     is_here = type(saver).__name__ in _IN_MEMORY

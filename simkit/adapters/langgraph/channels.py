@@ -1,4 +1,4 @@
-"""The channels of a graph's state: their reducers in our words, and how long they last."""
+"""Channels of a graph's state: their reducers by simkit's names, and their scopes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLEETING: Final = (EphemeralValue, UntrackedValue)
 
 
 def reducer_of(channel: Any) -> str:
-    """Return the reducer of a channel in our words."""
+    """Return the reducer of a channel by simkit's name."""
     function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
     if function is None:
         return "append" if getattr(channel, "accumulate", False) else "replace"
@@ -41,9 +41,9 @@ def reducer_of(channel: Any) -> str:
 
 
 def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, ChannelFacts]:
-    """Return a graph's channels as judges know them; those that no checkpoint keeps last a turn.
+    """Return a graph's channels; those that no checkpoint keeps have the scope turn.
 
-    What LangGraph computes for nodes that ask for it (`RemainingSteps`) is no channel.
+    Values that LangGraph computes on demand (`RemainingSteps`) are no channels.
     """
     return {
         name: ChannelFacts(
@@ -57,8 +57,10 @@ def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, Cha
 
 
 def default_of(channel: Any) -> Any:
-    """Return what a channel with a reducer of the user's holds before anything is written; None
-    where judges know it, or there is nothing."""
+    """Return the initial value of a channel with a user's reducer.
+
+    None if checks know it, or there is none.
+    """
     is_known = reducer_of(channel) in _EMPTY_AT_FIRST
     if is_known or not hasattr(channel, "operator") or not channel.is_available():
         return None
@@ -66,7 +68,7 @@ def default_of(channel: Any) -> Any:
 
 
 def is_state(name: str) -> bool:
-    """Return whether a channel is the user's, and not the graph's own."""
+    """Return whether a channel is the user's, not the graph's own."""
     return not name.startswith(("__", "branch:", "join:", "start:"))
 
 

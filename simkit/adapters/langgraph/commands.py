@@ -1,4 +1,4 @@
-"""Decide what a `Command(goto=…)` is: a handoff to another agent, or a route inside a graph."""
+"""Classification of `Command(goto=…)`: a handoff to another agent, or a route inside a graph."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from simkit.adapters.langgraph.names import graphs_of, has_tools
 
 
 def targets_of(command: Command[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield each node to which a command goes, with what is passed on to it.
+    """Yield each target node of a command, with its payload.
 
-    That is the argument of a `Send`; else the command's update, which all its nodes read.
+    That is the argument of a `Send`, or else the command's update, which all nodes read.
     """
     goto = command.goto
     for target in [goto] if isinstance(goto, (str, Send)) else goto:
@@ -29,12 +29,12 @@ def targets_of(command: Command[Any]) -> Iterator[tuple[str, Any]]:
 def is_handoff(
     command: Command[Any], node: str, payload: Any, graph: Pregel | None, *, is_tools: bool
 ) -> bool:
-    """Return whether a command passes control to an agent with a conversation of its own.
+    """Return whether a command passes control to an agent with its own conversation.
 
-    It does where a tool returned it (``is_tools``), where it goes to the graph around, where the
-    target ``node`` is or calls a graph that holds messages, and where messages are in the
-    ``payload``: what is passed on beside the conversation of the ``graph``. All other commands
-    are routes: a model's node and the node of its tools pass control with each call.
+    It does if a tool returned it (``is_tools``), if it goes to the outer graph, if the target
+    ``node`` is or calls a graph that holds messages, or if messages are in the ``payload``, which
+    excludes the conversation of the ``graph``. All other commands are routes: a model's node and
+    its tools' node pass control with each call.
     """
     if command.graph is not None or is_tools:
         return True

@@ -1,7 +1,7 @@
 """LangGraph: compiled graphs, their builders, functions that make one, and code that calls one.
 
-Nothing of the application is changed. What is seen: who works (nodes, prebuilt agents), what each
-wrote and what the state then is, handoffs, interrupts, checkpoints, and the long-term store.
+The application is not changed. Observed are: running nodes and prebuilt agents, their writes and
+the resulting state, handoffs, interrupts, checkpoints, and the long-term store.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HOMES: Final = ("langgraph", "langgraph_supervisor", "langgraph_swarm", "langch
 def driver(
     subject: Any, app: App, adapter_context: AdapterContext
 ) -> LangGraphPilot | WrappedPilot | None:
-    """Return who flies a graph, or code whose module uses graphs; None for all else."""
+    """Return the driver for a graph, or for code whose module uses graphs; else None."""
     graph = _graph_of(subject, app, adapter_context)
     if graph is not None:
         return LangGraphPilot(graph, app, adapter_context, server_for(subject, app.entry))
@@ -62,13 +62,13 @@ def _graph_of(subject: Any, app: App, adapter_context: AdapterContext) -> Pregel
     parameters = list(inspect.signature(subject).parameters.values())
     if len(parameters) != 1 or parameters[0].name != "config":
         return None
-    # How LangGraph's own server has graphs made.
+    # LangGraph's own server makes graphs like this.
     graph = adapter_context.caller.call(subject, dict(app.options.config))
     return _graph_of(graph, app, adapter_context)
 
 
 def _uses_graphs(subject: Any) -> bool:
-    """Return whether the module that defines something holds what LangGraph makes."""
+    """Return whether the module of an object contains LangGraph objects."""
     return any(
         isinstance(value, Pregel)
         or (getattr(value, "__module__", None) or "").partition(".")[0] in _HOMES
@@ -82,7 +82,7 @@ def _module_of(subject: Any) -> Any:
 
 
 _working: Final = WeakKeyDictionary[TraceRecorder, Work]()
-"""Who hears graphs in which run: a driver and the instrumentation are two views on one."""
+"""The recorder of graphs in each run, which driver and instrumentation share."""
 
 
 def _work_of(adapter_context: AdapterContext) -> Work:
@@ -92,12 +92,12 @@ def _work_of(adapter_context: AdapterContext) -> Work:
 
 
 def instrumentation(adapter_context: AdapterContext) -> GraphInstrument:
-    """Return what sees graphs at work."""
+    """Return the instrumentation that observes graphs."""
     return GraphInstrument(_work_of(adapter_context))
 
 
 class GraphInstrument:
-    """Sees every graph that is called, and what comes of it."""
+    """Observes every call of a graph."""
 
     observes = ("filters",)
 
@@ -106,33 +106,33 @@ class GraphInstrument:
         self.heed, self.nodes = work.heed, work.nodes
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listen to the framework."""
+        """Observe the framework in this context."""
         self._work.watch.forget()
         return heard_by(self._work)
 
     def run_now(self) -> Run | None:
-        """Return the activation of the node in which this code runs."""
+        """Return the run of the node around this code."""
         return self._work.run_now()
 
     def reply(self, returned: Any) -> Any:
-        """Return what a graph's state says, where the pipeline returns it as it is."""
+        """Return the reply in a graph's state that the pipeline returns as it is."""
         is_state = isinstance(returned, Mapping) and isinstance(returned.get("messages"), list)
         if is_state or isinstance(returned, BaseMessage):
             return reply_of(returned, None)
         return returned
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Report the framework's exceptions by their own names."""
+        """Return the framework's exceptions under their own names."""
         if type(problem).__module__.partition(".")[0] == "langgraph":
             return FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def close(self) -> None:
-        """There is nothing to take away: it listens only while a turn lasts."""
+        """Do nothing: it observes only during turns."""
 
 
 def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
-    """Return what a graph says of itself, put into what is known without it."""
+    """Return a graph's own facts, added to those known without it."""
     names = [name_of(graph)] if is_agent(graph) else [*agents_in(graph).values()]
     named = [work.watch.named.get(name, name) for name in names]
     passes = tuple(dict.fromkeys((*handoff_tools_in(graph).values(), *facts.agents)))
@@ -153,7 +153,7 @@ def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
 
 
 class LangGraphPilot:
-    """Flies a graph: each session is a thread of it."""
+    """Runs a graph: each session is a thread of it."""
 
     name = "langgraph"
 
@@ -170,20 +170,20 @@ class LangGraphPilot:
         context = context_of(graph) if server is not None else None
         self._calling = Calling(graph, app, adapter_context.caller, context)
         self._sessions: set[str] = set()
-        """The conversations that have begun."""
+        """The sessions that have begun."""
         self._left: set[str] = set()
-        """Those of before a restart that have had no turn since."""
+        """The sessions from before a restart that have had no turn since."""
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return its agents and channels."""
         return _facts(self._graph, self._work, facts)
 
     def nodes(self) -> Collection[str]:
-        """Return the names of its nodes, and of those that have worked."""
+        """Return the names of its nodes, and of those that have run."""
         return self._work.nodes()
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Run the graph with the user's message, or with the answer to what it asked."""
+        """Run the graph with the user's message, or with the answer to its question."""
         watch = self._work.watch
         with watch.stored.deaf():
             self._calling.prepare(turn.session, self._adapter_context.recorder)
@@ -200,7 +200,7 @@ class LangGraphPilot:
         return self._calling.reply(watch.states.last)
 
     def restart(self) -> None:
-        """Import and build the graph anew; raise ScriptMisfit where its state is gone."""
+        """Import and build the graph again; raise ScriptMisfit if its state is gone."""
         forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
         subject = found_as(self._app.entry)
         graph = _graph_of(subject, self._app, self._adapter_context)
@@ -225,18 +225,18 @@ class LangGraphPilot:
         self._left = set(self._sessions)
 
     def run_now(self) -> None:
-        """The instrumentation says it."""
+        """Return None: the instrumentation knows the run."""
 
     def ends_runs(self) -> bool:
-        """A node says when it is over."""
+        """Return true: nodes report their ends."""
         return True
 
     def close(self) -> None:
-        """There is nothing to take away."""
+        """Do nothing."""
 
 
 class WrappedPilot(PlainPilot):
-    """Flies code that calls graphs itself, and knows those of its module."""
+    """Runs code that calls graphs itself, with the graph of its module."""
 
     name = "langgraph"
 
@@ -247,8 +247,10 @@ class WrappedPilot(PlainPilot):
         self._work.watch.stored.channels = app.options.store
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Call the function with the user's message, or with the answer to what a graph asked:
-        how the graph goes on is the function's to say."""
+        """Call the function with the user's message, or with the answer to a graph's question.
+
+        The function decides how the graph continues.
+        """
         waiting = self._work.watch.asks.pop(turn.session, [])
         if turn.resumes and not waiting:
             raise asked_nothing(
@@ -260,7 +262,7 @@ class WrappedPilot(PlainPilot):
         return self._adapter_context.caller.call(self._talk(turn), text)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Return the agents and channels of the module's graph, where it has one."""
+        """Return the agents and channels of the module's graph, if it has one."""
         graphs = self._graphs()
         if len(graphs) == 1:
             return _facts(graphs[0], self._work, facts)

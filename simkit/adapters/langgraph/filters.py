@@ -1,9 +1,9 @@
-"""What takes messages out of what agents are sent: told with its name, and what it took.
+"""Filters that drop messages from contexts, with their names and the dropped messages.
 
-Seen are messages that a node removes from the state (`RemoveMessage`; middleware does it too), the
+Observed are messages that a node removes from the state (`RemoveMessage`; also by middleware), the
 `llm_input_messages` of a hook before the model, requests that middleware overrides, and LangChain's
-`trim_messages` and `filter_messages`. All but the first hold for the next model call alone, and are
-told only if that call is sent what they left.
+`trim_messages` and `filter_messages`. All but the first concern only the next model call, and are
+reported only if their result is sent.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from simkit.trace.events import Cut
 
 MESSAGES: Final = "messages"
 FOR_THE_MODEL: Final = "llm_input_messages"
-"""Where `pre_model_hook` puts what the model alone is sent."""
+"""The key of `pre_model_hook` for messages to the model only."""
 FUNCTIONS: Final = (trim_messages, filter_messages)
 NAMES: Final = frozenset(function.__name__ for function in FUNCTIONS)
 Narrowed = Callable[[Sequence[Any], Sequence[Any], str], None]
-"""Hears of messages before and behind a filter, and its name; empty for middleware."""
+"""Receives messages before and after a filter, and its name; empty for middleware."""
 
 
 class _Filter(msgspec.Struct, frozen=True):
-    """A filter at work, before the model is asked."""
+    """A filter before a model call."""
 
     before: Sequence[BaseMessage]
     after: Sequence[BaseMessage]
@@ -43,28 +43,28 @@ class _Filter(msgspec.Struct, frozen=True):
 
 
 class Filters:
-    """Tells a recorder what was taken out of contexts."""
+    """Reports messages that filters dropped from contexts."""
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
         self._cuts: dict[str, tuple[Cut, ...]] = {}
-        """Session to what was removed from its state."""
+        """Session to the messages removed from its state."""
         self._gone_below: list[tuple[tuple[str, ...], tuple[Cut, ...]]] = []
-        """Where in this turn a graph inside another lacks what was removed there."""
+        """Inner graphs of this turn, with the messages removed there."""
         self._pending: dict[str, list[_Filter]] = {}
         """Run to the filters before its next model call."""
 
     def forget(self) -> None:
-        """A turn begins: nothing of the last one is at work."""
+        """Begin a turn."""
         self._gone_below.clear()
         self._pending.clear()
 
     def restart(self) -> None:
-        """A graph is called that remembers nothing."""
+        """Begin a call of a graph without memory."""
         self._cuts.pop(self._recorder.session, None)
 
     def run_began(self, run: Run, path: tuple[str, ...]) -> None:
-        """A run begins whose state lacks what was removed from it."""
+        """Begin a run with the removed messages of its state."""
         below = (cuts for where, cuts in self._gone_below if where == path[: len(where)])
         earlier_cuts = self._cuts.get(self._recorder.session, ())
         run.lasting_cuts = (
@@ -74,7 +74,7 @@ class Filters:
         )
 
     def wrote(self, run: Run, path: tuple[str, ...], node: str, input: Any, result: Any) -> None:
-        """A node of the graph at a path has returned something."""
+        """Handle the result of a node of the graph at a path."""
         for update in _updates_in(result):
             for key, value in update.items():
                 if key == FOR_THE_MODEL and value:
@@ -100,12 +100,12 @@ class Filters:
             self._cuts[session] = (*self._cuts.get(session, ()), *cuts)
 
     def narrowed(self, run: Run, before: Sequence[Any], after: Sequence[Any], by: str) -> None:
-        """A filter has made less out of messages; whether a model is sent that is seen later."""
+        """Record a filter that dropped messages; the model call decides later whether it counts."""
         if before and all(isinstance(message, BaseMessage) for message in (*before, *after)):
             self._pending.setdefault(run.id, []).append(_Filter(before, after, by))
 
     def asks(self, run: Run, messages: Sequence[BaseMessage]) -> None:
-        """The model is asked: what led to what it is sent holds."""
+        """Handle a model call: the filters that led to its messages count."""
         pending = self._pending.pop(run.id, ())
         if not pending:
             return
@@ -130,7 +130,7 @@ def _look(message: BaseMessage) -> tuple[str, str]:
 
 
 def _name_of(node: str) -> str:
-    """Return a filter's name: a node's, or that of the middleware whose hook the node is."""
+    """Return a filter's name: a node's, or that of the middleware with this hook."""
     hook = next((hook for hook in HOOKS if node.endswith(hook)), "")
     return node.removesuffix(hook)
 
@@ -143,7 +143,7 @@ def _updates_in(result: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _messages_at(input: Any, channel: str) -> list[BaseMessage]:
-    """Return the messages of a channel of what a node was given; empty where it was not."""
+    """Return the messages of a channel in a node's input; empty if there are none."""
     value = input.get(channel) if isinstance(input, Mapping) else getattr(input, channel, None)
     is_said = isinstance(value, list) and all(isinstance(message, BaseMessage) for message in value)
     return value if is_said and value is not None else []
@@ -156,7 +156,7 @@ def _removed_by(value: Any) -> set[str | None]:
 
 
 def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -> list[BaseMessage]:
-    """Return what an update that removes messages leaves of a channel's."""
+    """Return the rest of a channel's messages after an update that removes some."""
     if REMOVE_ALL_MESSAGES not in removed:
         return [message for message in before if message.id not in removed]
     update = value if isinstance(value, list) else [value]
@@ -166,7 +166,7 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
     return [message for message in update[place + 1 :] if isinstance(message, BaseMessage)]
 
 
-# Where filters are seen that are no nodes
+# Filters that are no nodes
 
 
 def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
@@ -176,7 +176,7 @@ def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
 
 
 class _Inner:
-    """What does the work of one of LangChain's filters: whoever holds the filter, calls that."""
+    """The inner function of one of LangChain's filters, which every holder of the filter calls."""
 
     cell: Any
     function: Any
@@ -223,7 +223,7 @@ def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Replacement],
 
 
 def wrapping(graph: Any) -> list[str]:
-    """Return the middleware that stands around the model of a prebuilt agent, by name."""
+    """Return the names of the middleware around the model of a prebuilt agent."""
     node = graph.nodes.get("model") if graph is not None else None
     functions: dict[str, None] = {}
     _look_into(getattr(getattr(node, "bound", None), "func", None), functions, 8)

@@ -1,4 +1,4 @@
-"""How the user's message becomes what a graph is given, and how its state becomes the reply."""
+"""Input of a graph from the user's message, and reply from its state."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MESSAGES: Final = "messages"
 
 
 def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
-    """Return what a graph is given; raise ScriptBroken where that is not plain to see.
+    """Return the graph's input; raise ScriptBroken if it is not clear.
 
-    `app.input` says it. Else a user's message that is a mapping is it, and any other joins
-    `messages`, or is the one text that the graph takes.
+    `app.input` defines it. Without it, a user's message that is a mapping is the input, and any
+    other one joins `messages`, or is the one text that the graph takes.
     """
     text, template = turn.text if turn.value is None else turn.value, app.options.input
     if template is None and isinstance(text, Mapping):
@@ -53,7 +53,7 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
 
 
 def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:
-    """Raise ScriptBroken for a key that the graph would pass over in silence."""
+    """Raise ScriptBroken for a key that the graph would silently ignore."""
     keys = _keys(graph)
     for key in template:
         if keys is not None and key not in keys:
@@ -66,7 +66,7 @@ def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:
 
 
 def _keys(graph: Pregel) -> Mapping[str, Any] | None:
-    """Return the keys of a graph's input with their types; None for one that takes any value."""
+    """Return the keys of a graph's input with their types; None if it takes any value."""
     builder = getattr(graph, "builder", None)
     if builder is None:
         return None
@@ -79,10 +79,10 @@ def _keys(graph: Pregel) -> Mapping[str, Any] | None:
 
 
 def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any] | None:
-    """Return how a graph is told the user's answer to what it asks: one that has stopped where it
-    was told to asks nothing, and goes on with None.
+    """Return the command for the user's answer to a graph's questions.
 
-    Several questions at once are answered by a mapping of who asked to the answer.
+    None for a graph at a breakpoint, which asks nothing and continues with None. Several questions
+    at once are answered by a mapping from the asking node to the answer.
     """
     if all(not question["id"] for question in waiting):
         return None
@@ -94,8 +94,11 @@ def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any] | No
 
 
 def reply_of(state: Any, key: str | None) -> Any:
-    """Return a graph's reply: the state's value under a key, or what a function makes of the
-    state; else its last message's text, or the one value that it holds."""
+    """Return a graph's reply.
+
+    It is the state's value under a key, or the result of a function of the state; else its last
+    message's text, or its only value.
+    """
     if key is not None and ":" in key:
         return found_as(key)(state)
     if isinstance(state, BaseMessage):
@@ -113,8 +116,11 @@ def reply_of(state: Any, key: str | None) -> Any:
 
 
 def _is_said_by_an_agent(message: Any) -> bool:
-    """Return whether it may be a reply: a model's, or an agent's report, which by custom is a
-    user's message with the agent's name (providers take no assistant's message at the end)."""
+    """Return whether a message may be a reply: a model's, or an agent's report.
+
+    By convention, a report is a user's message with the agent's name (providers accept no assistant
+    message at the end).
+    """
     if isinstance(message, HumanMessage):
         return bool(message.name) and message.name.casefold() not in ("user", "human")
     return isinstance(message, AIMessage)

@@ -1,4 +1,4 @@
-"""LangChain's messages as ours, and what stands in a graph's state as plain data."""
+"""LangChain's messages as simkit's, and a graph's state as plain data."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from simkit.core.messages import ROLE_ALIASES, Message, ToolCall
 from simkit.trace.store import copied
 
 REMOVED: Final = "a message is removed"
-"""Stands for LangGraph's order to remove a message; what is left is told with the state."""
+"""Placeholder for LangGraph's order to remove a message; the state shows the result."""
 
 _CONTENT, _NAME, _CALLS = map(itemgetter, ("content", "name", "tool_calls"))
 _NOTHING: Final[list[Any]] = []
-"""What messages are said to have held that held no parts, or called nothing."""
+"""The value in place of missing parts and missing calls of messages."""
 
 
 def as_message(message: BaseMessage) -> Message:
-    """Return a message in our words; its text is what a provider would be sent."""
+    """Return a simkit message; its text is what a provider would get."""
     if message.type == "tool":
         return Message(
             "tool", text_of(message), call_id=message.tool_call_id or "", tool=message.name or ""
         )
-    # Asked for what it has not, a message of LangChain's takes long to say so.
+    # Access to a missing attribute of LangChain's messages is slow.
     fields = message.__dict__
     role = ROLE_ALIASES.get(message.type) or ROLE_ALIASES.get(fields.get("role", ""), "user")
     tool_calls = fields.get("tool_calls")
@@ -45,7 +45,7 @@ def _as_call(call: Mapping[str, Any]) -> ToolCall:
 
 
 class _Live(dict[str, Any]):
-    """What a message holds that holds something new whenever it is changed."""
+    """A message's fields that change whenever the message does."""
 
     def __init__(self, message: BaseMessage) -> None:
         super().__init__(message.__dict__)
@@ -56,7 +56,7 @@ class _Live(dict[str, Any]):
 
 
 def _held_by(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Return what each message holds, now and later."""
+    """Return the fields of each message, now and later."""
     renewing = {kind for kind in set(map(type, messages)) if _checks_what_it_is_given(kind)}
     if not renewing:
         return [message.__dict__ for message in messages]
@@ -70,7 +70,7 @@ def _checks_what_it_is_given(kind: type[BaseMessage]) -> bool:
 
 
 class _Batch:
-    """Messages that were converted, and what they said then."""
+    """Converted messages, and their contents at that time."""
 
     __slots__ = (
         "_calling_fields",
@@ -86,23 +86,24 @@ class _Batch:
     def __init__(self) -> None:
         self._messages: list[BaseMessage] = []
         self._fields: list[dict[str, Any]] = []
-        """What each holds, which lives as long as it: so a look at all runs at C's speed."""
+        """The fields of each message, which live as long as it, so that comparing all runs at C
+        speed."""
         self._contents: list[Any] = []
         self._names: list[Any] = []
         self._places: list[int] = []
-        """Where those stand that can call tools,"""
+        """Indices of messages that can call tools,"""
         self._calling_fields: list[dict[str, Any]] = []
-        """what these hold,"""
+        """their fields,"""
         self._calls: list[Any] = []
         """and their tool calls. These and the contents are copies."""
         self.ours: list[Message] = []
 
     def same(self, messages: list[BaseMessage]) -> int:
-        """Return how many of the first messages are those that were converted."""
+        """Return the number of first messages that are the converted ones."""
         return leading_same(self._messages, messages)
 
     def unchanged(self, size: int) -> int:
-        """Return how many of the first ``size`` messages say what they said."""
+        """Return the number of the first ``size`` messages with unchanged contents."""
         fields = self._fields[:size]
         size = leading_equal(self._contents[:size], [*map(_CONTENT, fields)])
         size = leading_equal(self._names[:size], [*map(_NAME, fields[:size])])
@@ -111,7 +112,7 @@ class _Batch:
         return size if equal == calling else self._places[equal]
 
     def go_on(self, messages: list[BaseMessage], size: int) -> None:
-        """Take the list as it is now, of which the first ``size`` are the same."""
+        """Use the current list, whose first ``size`` messages are the same."""
         new = messages[size:]
         fields = _held_by(new)
         calling = [place for place, field_map in enumerate(fields) if "tool_calls" in field_map]
@@ -125,7 +126,7 @@ class _Batch:
         self.ours[size:] = map(as_message, new)
 
     def take(self, other: _Batch, size: int) -> None:
-        """Hold what another does of its first messages."""
+        """Copy the first messages of another batch."""
         calling = bisect_left(other._places, size)
         self._messages, self._fields = other._messages[:size], other._fields[:size]
         self._contents, self._names = other._contents[:size], other._names[:size]
@@ -141,19 +142,19 @@ def _frozen(value: Any) -> Any:
 
 
 class Conversions:
-    """Messages as ours; of a list that has grown, only what is new is converted.
+    """Converted messages; of a list that has grown, only new ones are converted.
 
-    Nodes may change a message in place, so what each says is compared with what it said.
+    Nodes may change a message in place, so each content is compared with the earlier one.
     """
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], _Batch] = {}
         self._newest = _Batch()
-        """The one that went on last: agents mostly share what is at the front of their lists."""
+        """The batch that was used last: agents mostly share the front of their lists."""
 
     def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
-        """Return messages in our words; ``owner`` tells lists apart of which each grows."""
-        # Instructions are mostly made anew for each call.
+        """Return converted messages; ``owner`` identifies a list that grows."""
+        # Instructions are mostly made again for each call.
         front = next(
             (n for n, message in enumerate(messages) if message.type != "system"), len(messages)
         )
@@ -172,7 +173,7 @@ class Conversions:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return a message's text, of several parts those that are text."""
+    """Return a message's text; of several parts, those that are text."""
     content = message.content
     if isinstance(content, str):
         return content
@@ -181,7 +182,7 @@ def text_of(message: BaseMessage) -> str:
 
 
 def messages_in(value: Any) -> list[BaseMessage]:
-    """Return the messages of a channel; empty for one that holds none."""
+    """Return the messages of a channel; empty if it holds none."""
     if not isinstance(value, list):
         return []
     return [message for message in value if isinstance(message, BaseMessage)]
@@ -192,8 +193,7 @@ def plain(
     known: Callable[[Sequence[BaseMessage]], list[Any]],
     listed: Callable[[Sequence[BaseMessage]], list[Any]] | None = None,
 ) -> Any:
-    """Return a value in which messages are what ``known`` makes of them, and list of messages
-    what ``listed`` does, if it is given."""
+    """Return a value with messages converted by ``known``, and lists of messages by ``listed``."""
     kind: Any = type(value)
     if value is None or kind is str:
         return value

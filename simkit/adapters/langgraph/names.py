@@ -1,7 +1,7 @@
-"""Which agent a node of a graph is. Pure.
+"""Names: the agent that a node of a graph is. Pure.
 
-A prebuilt agent is a graph of its own, whose nodes (``model``, ``tools``) are no agents: what they
-do is the work of the node that holds the graph. A name that the agent was given goes before that.
+A prebuilt agent is a graph of its own, whose nodes (``model``, ``tools``) are no agents: their work
+belongs to the node that holds the graph. A name that the agent was given takes precedence.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def is_agent(graph: Pregel) -> bool:
 def is_part(node: str, graph: Pregel | None, is_held: bool) -> bool:
     """Return whether a node of a graph is a part of an agent, and no agent itself.
 
-    People name nodes as prebuilt agents do (``call_model``, ``tools``): in a graph of their own
-    those are agents like others, unless another graph holds it (``is_held``) as one node. Of a
-    graph that cannot be found (None), the name decides.
+    Users may name their own nodes like those of prebuilt agents (``call_model``, ``tools``): such
+    nodes are agents, unless another graph holds the graph (``is_held``) as one node. If the graph
+    cannot be found (None), the name decides.
     """
     if not is_inner(node) or graph is None or is_agent(graph):
         return is_inner(node)
@@ -58,7 +58,7 @@ def is_part(node: str, graph: Pregel | None, is_held: bool) -> bool:
 
 
 def graph_below(graph: Pregel | None, holder: str, node: str) -> Pregel | None:
-    """Return the graph with a node that the node ``holder`` of another is, or call."""
+    """Return the graph with ``node`` that the node ``holder`` of another graph is, or calls."""
     node_below = graph.nodes.get(holder) if graph is not None else None
     inner = graphs_of(node_below) if node_below is not None else iter(())
     return next((inner_graph for inner_graph in inner if node in inner_graph.nodes), None)
@@ -77,7 +77,7 @@ def reads_of(graph: Pregel | None, node: str) -> tuple[str, ...]:
 
 
 def has_tools(graph: Pregel | None, node: str) -> bool:
-    """Return whether a node carries out the tools that models call."""
+    """Return whether a node executes the tools that models call."""
     node_value = graph.nodes.get(node) if graph is not None else None
     return hasattr(getattr(node_value, "bound", None), "tools_by_name")
 
@@ -89,12 +89,12 @@ def name_of(graph: Pregel) -> str:
 
 
 def subgraph_of(node: Any) -> Pregel | None:
-    """Return the graph that a node is, if it is one."""
+    """Return the graph that a node is; None if it is none."""
     return node.bound if isinstance(node.bound, Pregel) else None
 
 
 def agents_in(graph: Pregel) -> Mapping[str, str]:
-    """Return the nodes of a graph, and of the graphs inside it, with the agents that they are."""
+    """Return the nodes of a graph, and of its inner graphs, with their agents."""
     agents: dict[str, str] = {}
     for name, node in graph.nodes.items():
         if name.startswith("__") or is_inner(name):
@@ -112,7 +112,7 @@ def _is_named(graph: Pregel) -> bool:
 
 
 def handoff_tools_in(graph: Pregel) -> dict[str, str]:
-    """Return the tools that pass control, with the agents to which they do."""
+    """Return the tools that pass control, with their target agents."""
     agents = agents_in(graph)
     tools = {f"{HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
     for tool in tools_in(graph):
@@ -127,7 +127,7 @@ def _in_a_tool(agent: str) -> str:
 
 
 def tools_in(graph: Pregel) -> Iterator[Any]:
-    """Yield the tools of the graph's tool nodes, and of those of the graphs inside it."""
+    """Yield the tools of the graph's tool nodes, and of those in inner graphs."""
     for node in graph.nodes.values():
         yield from getattr(node.bound, "tools_by_name", {}).values()
         for inner in graphs_of(node):
@@ -135,7 +135,7 @@ def tools_in(graph: Pregel) -> Iterator[Any]:
 
 
 def graphs_of(node: Any) -> Iterator[Pregel]:
-    """Yield the graphs that a node is, or call."""
+    """Yield the graphs that a node is, or calls."""
     direct = subgraph_of(node)
     if direct is not None:
         yield direct
@@ -156,7 +156,7 @@ def graphs_in(graph: Pregel) -> Iterator[Pregel]:
 def path_of(namespace: str) -> tuple[str, ...]:
     """Return the ids of the tasks in which code runs, outermost first.
 
-    ``a:<id>|1|b:<id>``: a number alone counts the graphs that one task calls.
+    In ``a:<id>|1|b:<id>``, a plain number counts the graphs that one task calls.
     """
     parts = (part.rpartition(":") for part in namespace.split("|"))
     return tuple(identity for name, _, identity in parts if name)

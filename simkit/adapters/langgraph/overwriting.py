@@ -1,4 +1,4 @@
-"""Writes that take the place of what was there: reducers that keep the newer value, `Overwrite`."""
+"""Overwriting writes: reducers that keep the newer value, and `Overwrite`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simkit.trace.reducers import DECLARED_RESET
 
 
 def told_write(input: Any) -> Any:
-    """Return what a node wrote to a channel, an `Overwrite` in our words."""
+    """Return a node's write to a channel, with `Overwrite` in simkit's form."""
     if input is None or type(input) is list or type(input) is str:
         return input
     if isinstance(input, Overwrite):
@@ -27,14 +27,15 @@ def told_write(input: Any) -> Any:
 
 
 def is_reset(input: Any) -> bool:
-    """Return whether a write takes the place of what was there."""
+    """Return whether a write replaces the old value."""
     return isinstance(input, Mapping) and list(input) == [DECLARED_RESET]
 
 
 def keeps_the_newer(reducer: Callable[[Any, Any], Any]) -> bool:
     """Return whether a reducer returns every update as it is, such as ``lambda old, new: new``.
 
-    It is tried with values of all kinds, empty ones too: ``new or old`` keeps the old one then.
+    It is tried with values of all kinds, empty ones too, for which ``new or old`` keeps the old
+    value.
     """
     try:
         return all(

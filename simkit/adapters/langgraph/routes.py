@@ -1,4 +1,4 @@
-"""Where a graph's edges lead, and what its conditional ones choose."""
+"""Routes: a graph's edges, and the choices of its conditional ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.installing import Replacement
 
 ReportRoute = Callable[[str, Sequence[str], Sequence[str]], None]
-"""Hears of a choice: the namespace of the code, the labels that it named, the nodes they mean."""
+"""Receives a choice: the namespace of the code, the labels, their nodes."""
 _ENDS: Final = (START, END)
 
 
 def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
-    """Return a graph's edges from node to node, conditional ones too, in the order of its nodes.
+    """Return a graph's edges from node to node, conditional ones included, in order.
 
-    Of a branch that does not say where it may lead nothing is known.
+    Of a branch that does not declare its targets none are known.
     """
     order = {name: place for place, name in enumerate(graph.nodes)}
     edges = dict.fromkeys(edge for edge in _edges(graph) if not set(edge) & set(_ENDS))
@@ -30,12 +30,12 @@ def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
 
 
 def starts_of(graph: Pregel) -> tuple[str, ...]:
-    """Return the nodes that may be a run's first."""
+    """Return the nodes at which a run may start."""
     return tuple(sorted({to for source, to in _edges(graph) if source == START and to != END}))
 
 
 def plain_edges_of(graph: Pregel | None) -> Iterator[tuple[str, str]]:
-    """Yield the edges from node to node that are always gone."""
+    """Yield the unconditional edges from node to node."""
     yield from (edge for edge in _plain_edges(graph) if not set(edge) & set(_ENDS))
 
 
@@ -57,7 +57,7 @@ def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
 
 
 def routed(listening: Callable[[], Any]) -> Callable[[Replacement], Replacement]:
-    """Return how LangGraph's end of a branch is replaced: who listens is told what it chose."""
+    """Return a replacement for LangGraph's end of a branch that reports its choice."""
 
     def wrapper(before: Replacement) -> Replacement:
         def finish(self: Any, writer: Any, input: Any, result: Any, config: Any) -> Any:
@@ -82,23 +82,23 @@ def _ways(chosen: Sequence[Any], ends: Mapping[Any, str]) -> tuple[list[str], li
 
 
 class Routes:
-    """The choices of nodes that are still at work: they are told when a node is over."""
+    """Choices of running nodes, reported when the node ends."""
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
         self._chosen: dict[str, list[tuple[Sequence[str], Sequence[str]]]] = {}
-        """By the task whose code chose."""
+        """Task to the choices of its code."""
 
     def forget(self) -> None:
-        """A turn begins: nothing of the last one is at work."""
+        """Begin a turn."""
         self._chosen.clear()
 
     def chose(self, task: str, labels: Sequence[str], targets: Sequence[str]) -> None:
-        """A branch behind a node has named who is next."""
+        """Record the choice of a branch after a node."""
         self._chosen.setdefault(task, []).append((labels, targets))
 
     def tell(self, task: str, run: Run | None) -> None:
-        """The node is over: its choices hold."""
+        """Report the choices of a node that has ended."""
         for labels, targets in self._chosen.pop(task, ()):
             agents = tuple(target for target in targets if target not in _ENDS)
             if agents:

@@ -1,4 +1,4 @@
-"""Control that passes from node to node: handoffs to other agents, and routes inside a graph."""
+"""Control between nodes: handoffs to other agents, and routes inside a graph."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from simkit.adapters.langgraph.tasks import NodeTask, Root
 
 
 class Moves:
-    """Tells a recorder where control goes; knows the tasks at work, and whose they are."""
+    """Reports control flow to a recorder; knows the running tasks and their agents."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._recorder = recorder = adapter_context.recorder
         self._writing = adapter_context.writing
         self.named: Mapping[str, str] = {}
-        """Nodes to the agents that the scenario says they are."""
+        """Nodes to agents, by the scenario's rules."""
         self.routers: frozenset[str] = frozenset()
-        """The agents of which it says that their commands are routes."""
+        """The agents whose commands are routes, by the scenario's rules."""
         self.inputs: Mapping[str, str] = {}
-        """Agent to the place of its run's input in what its node receives,"""
+        """Agent to the path of its run's input in what its node receives,"""
         self.outputs: Mapping[str, str] = {}
         """and to that of its output in what the node returns."""
         self._routes = Routes(recorder)
         self._tasks: dict[str, NodeTask] = {}
         self._moved: list[tuple[str, Command[Any]]] = []
-        """Commands that were seen, and where: they pass through several graphs."""
+        """Seen commands, with their places: a command passes through several graphs."""
         self._known: dict[int, Mapping[str, str]] = {}
         self._plain_targets: dict[int, Mapping[str, list[str]]] = {}
 
     def returned(self, namespace: str, value: Any) -> None:
-        """A node's code is done: what it returns may say where control goes."""
+        """Handle the result of a node's code, which may pass control."""
         for command in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(command, Command) and command.graph is None:
                 self.moved(namespace, command)
 
     def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
-        """A conditional edge has named who is next."""
+        """Handle the choice of a conditional edge."""
         with self._writing():
             path = path_of(namespace)
             if path:
@@ -57,9 +57,9 @@ class Moves:
                     self._tasks[path[-1]].targets.update(agent for agent in agents if agent != END)
 
     def moved(self, namespace: str, command: Command[Any]) -> None:
-        """Control goes to other nodes, if they are other agents: a handoff, or a route.
+        """Handle a command: a handoff to other agents, or a route.
 
-        What a model has asked for is a handoff already.
+        A handoff that a model has asked for is recorded already.
         """
         with self._writing():
             run = self.run_at(namespace)
@@ -70,7 +70,7 @@ class Moves:
             path = path_of(namespace)
             task, root = self._tasks.get(path[-1]), self._root_at(path)
             is_tools = task is not None and task.is_own and has_tools(task.graph, task.node)
-            if is_tools:  # Whoever called the tool passes control, not the node that runs it.
+            if is_tools:  # The tool's caller passes control, not the node.
                 run = next(
                     (
                         handoff_run
@@ -104,7 +104,7 @@ class Moves:
                 self._routes.chose(path[-1], (), chosen)
 
     def run_at(self, namespace: str) -> Run | None:
-        """Return the activation that code at a namespace works for."""
+        """Return the agent run of the code at a namespace."""
         for identity in reversed(path_of(namespace)):
             task = self._tasks.get(identity)
             if task is not None and task.run is not None:
@@ -126,7 +126,7 @@ class Moves:
         return self._known[id(graph)]
 
     def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
-        """Return where the edges of a graph lead that are always gone, by their nodes."""
+        """Return the targets of a graph's unconditional edges, by node."""
         if id(graph) not in self._plain_targets:
             targets = self._plain_targets[id(graph)] = {}
             for node, to in plain_edges_of(graph):
@@ -134,7 +134,7 @@ class Moves:
         return self._plain_targets[id(graph)]
 
     def _parallel_root(self, input: Any, root: Root | None) -> Any:
-        """Return what is passed on beside the conversation."""
+        """Return the payload without the conversation."""
         if not isinstance(input, Mapping):
             return input
         conversation = root.state.conversation if root is not None else ()
@@ -145,10 +145,9 @@ class Moves:
 
 
 def _is_same(where: str, command: Command[Any], other_where: str, other: Command[Any]) -> bool:
-    """Return whether a command is another, seen before: a graph passes on a copy to the one around
-    it.
+    """Return whether a command is a copy of one seen before, from an inner graph.
 
-    Nodes of one graph that go to the same node and write nothing are one way to go, too.
+    Commands of nodes of one graph to the same node without writes also count as one.
     """
     if command.goto is not other.goto or command.update is not other.update:
         return False
@@ -157,7 +156,7 @@ def _is_same(where: str, command: Command[Any], other_where: str, other: Command
 
 
 def _graph_with(task: NodeTask | None, command: Command[Any], root: Root | None) -> Pregel | None:
-    """Return the graph to whose nodes a command of a task goes, if it is known."""
+    """Return the graph whose nodes a command of a task targets; None if not known."""
     if command.graph is None and task is not None:
         return task.graph
     return root.graph if root is not None else None

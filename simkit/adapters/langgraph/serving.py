@@ -1,7 +1,7 @@
-"""What LangGraph's server gives a graph that a `langgraph.json` names: a memory, and a context.
+"""LangGraph's server: the memory and the context that it gives a graph in `langgraph.json`.
 
-Applications that are written for the server compile their graphs without a checkpointer and a
-store, and rely on it to put them there.
+Applications written for the server compile their graphs without a checkpointer and a store, and
+rely on the server to add them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simkit.adapters.server_files import graphs_of, server_file
 
 
 class Server:
-    """Stands beside one application's graph for as long as a run lasts, restarts too."""
+    """The server's services for one application's graph during a run, restarts included."""
 
     def __init__(self) -> None:
         self._defaults: Mapping[str, Any] = {
@@ -29,13 +29,13 @@ class Server:
         }
 
     def serving(self, graph: Pregel) -> Pregel:
-        """Return the graph with what it has not of its own."""
+        """Return the graph with the services that it lacks."""
         lacks = {n: default for n, default in self._defaults.items() if getattr(graph, n) is None}
         return graph.copy(lacks)
 
 
 def context_of(graph: Pregel) -> Mapping[str, Any] | None:
-    """Return the empty context that a graph can be called with; None where it needs more."""
+    """Return the empty context that a graph accepts; None if it needs more."""
     schema = graph.context_schema
     if schema is None:
         return None
@@ -60,7 +60,7 @@ def server_for(subject: Any, entry: str) -> Server | None:
 
 
 def _served_by(file: Path) -> Iterator[Any]:
-    """Yield what a `langgraph.json` names, as far as it is imported."""
+    """Yield the imported objects that a `langgraph.json` names."""
     for graph in graphs_of(file).values():
         place, _, name = graph.rpartition(":")
         where = (file.parent / place).resolve()

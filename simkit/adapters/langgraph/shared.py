@@ -1,6 +1,6 @@
-"""Threads in which LangChain runs tools, and chains beside each other: one by one here.
+"""LangChain's threads for tools and parallel chains: run one by one here.
 
-So their order is the same every time. What waits for another thread goes on after a while.
+So their order is the same every time. A thread that waits for another one continues after a while.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def rows_for(hears: Callable[[], object]) -> list[Row]:
 
 
 class _InStep:
-    """An executor whose work is done one by one, in order; while one sleeps, the next begins."""
+    """An executor that runs its work one by one, in order; while one sleeps, the next begins."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._before: Future[Any] | None = None
 
     def submit(self, work: Any, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Hand over work; wait for it where threads do not take turns."""
+        """Submit work; wait for it if threads do not take turns."""
         before, is_timed = self._before, takes_turns()
         work = partial(_after, before, work) if before is not None and is_timed else work
         future = self._before = self._executor.submit(work, *args, **kwargs)
@@ -40,7 +40,7 @@ class _InStep:
         return future
 
     def map(self, work: Any, *items: Any, **options: Any) -> Iterator[Any]:
-        """Hand over work for each of what is given."""
+        """Submit work for each item."""
         futures = [self.submit(work, *each) for each in zip(*items, strict=False)]
         return (future.result() for future in futures)
 

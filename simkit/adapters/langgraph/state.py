@@ -1,7 +1,7 @@
-"""What a graph's channels hold, told as what each node wrote.
+"""State of a graph's channels, reported as each node's writes.
 
-A graph takes over what its nodes return when a step is over. So writes are kept until then, and
-told with what the channels then are: where ours is another reducer, by the new value itself.
+A graph applies the results of its nodes at the end of a step. So writes are kept until then, and
+reported with the new values of channels whose reducers are not simkit's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _JOINS: Final = {"add": operator.add, "merge": operator.or_, "union": operator.o
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """What one node returned."""
+    """The writes of one node."""
 
     update: Mapping[str, Any]
     agent: str
@@ -38,24 +38,24 @@ class _Write(msgspec.Struct, frozen=True):
 
 
 class States:
-    """The state of each session, and of the graphs that others run, as far as it is told."""
+    """The recorded state of each session, and of inner graphs."""
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
         self.declared: Mapping[str, ChannelFacts] = {}
-        """The channels that judges know."""
+        """The channels that checks know."""
         self.reported: dict[str, dict[str, Any]] = {}
-        """Session to channel to the value that judges hold."""
+        """Session to channel to its recorded value."""
         self.waiting: dict[str, dict[str, Any]] = {}
-        """Session to what its graph's channels held before a step that waits for an answer."""
+        """Session to its graph's channels before a step that waits for an answer."""
         self.conversions = Conversions()
         self.last: Any = None
-        """The state as it was seen last."""
+        """The last seen state."""
         self._busy: set[str] = set()
-        """The sessions of which a graph is at work in the session's own state."""
+        """The sessions with a graph that uses the session's own state."""
 
     def forget(self) -> None:
-        """A turn begins: channels that last a turn are empty."""
+        """Begin a turn: channels of scope turn are empty."""
         self._busy.clear()
         for values in self.reported.values():
             for name, facts in self.declared.items():
@@ -63,9 +63,9 @@ class States:
                     values.pop(name, None)
 
     def of(self, channels: Mapping[str, Any], *, are_kept: bool) -> State:
-        """Return the state of a call of a graph that no other runs.
+        """Return the state for a call of an outermost graph.
 
-        It is the session's; of graphs that run beside each other, the first one's is.
+        It is the session's; of parallel graphs, the first one gets it.
         """
         session = self._recorder.session
         is_sessions = session not in self._busy
@@ -73,18 +73,18 @@ class States:
         return State(channels, self._recorder, self, are_kept=are_kept, is_sessions=is_sessions)
 
     def inside(self, around: State, channels: Mapping[str, Any]) -> State:
-        """Return the state of a graph that another one runs."""
+        """Return the state of an inner graph."""
         return State(channels, self._recorder, self, around=around)
 
     def is_free(self, session: str) -> None:
-        """The graph that worked in a session's own state is done."""
+        """Record that the graph in a session's own state has ended."""
         self._busy.discard(session)
 
 
 class State:
-    """The state of one call of a graph: what it holds first is what it was given.
+    """The state of one call of a graph, which begins with the graph's input.
 
-    That of a graph inside another is told from the first run on that works in it.
+    The state of an inner graph is recorded from the first run in it.
     """
 
     def __init__(
@@ -104,33 +104,33 @@ class State:
         """The channels that hold messages."""
         self._is_sessions, self._around = is_sessions, around
         self.id = ""
-        """Its name in the trace; empty for the session's, and before it is told."""
+        """Its name in the trace; empty for the session's, and before it is recorded."""
         self._is_told = is_sessions
         self._reported: dict[str, Any] = {}
-        """Channel to the value that judges hold."""
+        """Channel to its recorded value."""
         if is_sessions:
             self._reported = states.reported.setdefault(self._session, dict(recorder.initial_state))
         self._values: Mapping[str, Any] = {}
-        """What the channels hold, before that is told."""
+        """The current channel values, before they are recorded."""
         self._writes: list[_Write] = []
         self._pauses = self.is_at_work = False
-        """A node of the graph has begun to work."""
+        """Whether a node of the graph has begun to run."""
         self._before: dict[str, Any] = {}
-        """What channels held before the step that waits for an answer."""
+        """The channel values before the step that waits for an answer."""
         self._resumed: frozenset[str] = frozenset()
-        """The channels in which a step wrote that has waited and goes on."""
+        """The channels written by a step that waited and now continues."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether a step goes on of which some writes are told."""
+        """Return whether a step continues that has some recorded writes."""
         return bool(self._resumed)
 
     def pauses(self) -> None:
-        """A node asks the user: its step is not over."""
+        """Record that a node asks the user, so that its step is not over."""
         self._pauses = True
 
     def end(self) -> None:
-        """The call is over: the session's next one goes on with what it left."""
+        """End the call: the session's next one continues with its state."""
         if self._is_sessions:
             self._states.is_free(self._session)
             if self._before:
@@ -139,20 +139,20 @@ class State:
     def wrote(
         self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
     ) -> None:
-        """A node has returned something; it holds when its step is over."""
+        """Record a node's writes, which apply at the end of its step."""
         writes = {name: told_write(value) for name, value in update.items() if is_state(name)}
         if writes and self._is_told:
             self._writes.append(_Write(writes, agent, run, group, branch))
 
     def begin(self, values: Mapping[str, Any]) -> None:
-        """The call begins: the channels hold what they held before it, and what it is given."""
+        """Begin the call, with the channel values before it, and its input."""
         self._values = values
         if self._is_told:
             self._go_on(values)
             self._take(values)
 
     def became(self, values: Mapping[str, Any]) -> None:
-        """The step is over, and the channels hold this: before a node works, what was given."""
+        """End a step with these channel values; before the first node, they are the input."""
         if not self.is_at_work:
             self.begin(values)
             return
@@ -161,7 +161,7 @@ class State:
             self._settle(values)
 
     def open(self) -> None:
-        """A run works in it: it is told from now on."""
+        """Record the state from now on, because a run uses it."""
         if self._is_told:
             return
         self._is_told = True
@@ -182,9 +182,9 @@ class State:
         self._take(self._values)
 
     def received(self, input: Any, reads: Collection[str]) -> tuple[tuple[str, ...], Any]:
-        """Return of what a node is given the channels that hold it, and all that none does.
+        """Return which channels hold a node's input, and the rest of it.
 
-        LangGraph leaves out channels that hold nothing, of those that the node ``reads``.
+        LangGraph leaves out empty channels of those that the node ``reads``.
         """
         names = [*input] if isinstance(input, Mapping) else names_of(input)
         if names is None or isinstance(input, BaseMessage):
@@ -201,7 +201,7 @@ class State:
         return tuple(channels), self._plain(more, None) or None
 
     def _now(self, name: str) -> Any:
-        """Return what judges hold of a channel."""
+        """Return the recorded value of a channel."""
         facts = self._facts[name]
         if name in self._reported:
             return self._reported[name]
@@ -209,7 +209,7 @@ class State:
         return empty_value(facts.reducer, facts.default) if is_declared else _UNKNOWN
 
     def _take(self, values: Mapping[str, Any]) -> None:
-        """Report what a graph is given, or find in its channels."""
+        """Record a graph's input, or the values it finds in its channels."""
         reported = self._reported
         for name in (
             reported.keys() & self._recorder.initial_state.keys() if self._is_sessions else ()
@@ -243,7 +243,7 @@ class State:
             )
 
     def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return resets of the channels that hold nothing any more."""
+        """Return resets of the channels that are empty now."""
         expired = [
             name
             for name, value in self._reported.items()
@@ -257,7 +257,7 @@ class State:
         return channels
 
     def _go_on(self, values: Mapping[str, Any]) -> None:
-        """Take up a step that has waited, if the channels hold what they held before it."""
+        """Continue a waiting step, if the channels have the values from before it."""
         if not self._is_sessions:
             return
         before = self._states.waiting.get(self._session, {})
@@ -265,11 +265,11 @@ class State:
             self._resumed = frozenset(self._states.waiting.pop(self._session, ()))
 
     def settle(self) -> None:
-        """What was written now holds, where no channel that is put out was."""
+        """Apply the pending writes, if no output channel was written."""
         self._settle({})
 
     def _settle(self, values: Mapping[str, Any]) -> None:
-        """Report each write, the last one of a channel with what it holds now."""
+        """Record each write, the last one of a channel with its new value."""
         writes, self._writes = self._writes, []
         resumed, self._resumed = self._resumed, self._resumed if not writes else frozenset()
         reported = self._reported
@@ -316,7 +316,7 @@ class State:
             self._recorder.wrote(self._plain_whole(expired), state=self.id)
 
     def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
-        """Return whether judges make a channel's new value from the update alone."""
+        """Return whether checks can compute a channel's new value from the update."""
         is_known = bool(self.id) or self._states.declared.get(name) == facts
         return ":" not in facts.reducer and is_known
 
@@ -324,7 +324,7 @@ class State:
         return plain(value, partial(self._logged, run))
 
     def _plain_whole(self, values: Mapping[str, Any], run: Run | None = None) -> dict[str, Any]:
-        """Do the same for what channels hold: mostly, most of it is what was there before."""
+        """Return channel values as plain data; most of them are unchanged."""
         return {
             name: plain(value, partial(self._logged, run), partial(self._whole, name, run))
             for name, value in values.items()
@@ -342,12 +342,12 @@ _UNKNOWN: Final = object()
 
 
 def _as_held(update: Any, current: Any) -> Any:
-    """Return what a scenario gives as the channel holds it: messages are the graph's."""
+    """Return a given value as the channel holds it, with the graph's messages."""
     return current[: len(update)] if isinstance(update, list) and messages_in(current) else update
 
 
 def _begins_with(value: Any, before: Any) -> bool:
-    """Return whether a value is another, or a list that goes on where that one ends."""
+    """Return whether a value equals another, or is a list that continues it."""
     if value is before:
         return True
     if isinstance(value, list) and isinstance(before, Sequence) and len(value) >= len(before):
@@ -356,7 +356,7 @@ def _begins_with(value: Any, before: Any) -> bool:
 
 
 def _is_held(value: Any, current: Any) -> bool:
-    """Return whether a value that a node is given is what judges hold."""
+    """Return whether a node's input equals the recorded value."""
     if value is current:
         return True
     if isinstance(value, list) and isinstance(current, Sequence) and not isinstance(current, str):
@@ -372,38 +372,37 @@ def _is_several(update: Any) -> bool:
 
 
 def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
-    """Return as one what a node wrote to a channel in one step; ``after`` may be unknown."""
+    """Return a node's writes to a channel in one step as one; ``after`` may be unknown."""
     if reducer in _JOINS:
         return reduce(_JOINS[reducer], writes)
     return {DECLARED_RESET: writes[-1] if after is _UNKNOWN else after}
 
 
 def _is_override(update: Any, after: Any) -> bool:
-    """Return whether a write says, in the words of a reducer of the user's, to take its
-    ``value``."""
+    """Return whether a write tells a user's reducer to take its ``value``."""
     is_said = isinstance(update, Mapping) and "value" in update and isinstance(after, list)
     return is_said and is_equal(update["value"], after)
 
 
 def _is_unchanged(value: Any, before: Any) -> bool:
-    """Return whether a channel holds what it held, though it was saved meanwhile and read anew."""
+    """Return whether a channel has its old value, though it was saved and read again."""
     if isinstance(value, list) and isinstance(before, list):
         return is_equal([*map(_identity, value)], [*map(_identity, before)])
     return _is_same(value, before)
 
 
 def _is_same(value: Any, before: Any) -> bool:
-    """Return whether a value is what the channel holds anyway."""
+    """Return whether a value equals the channel's."""
     if before is None:
         return value is None or (isinstance(value, (list, dict, set)) and not value)
     return value is before or (not messages_in(value) and is_equal(value, before))
 
 
 def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
-    """Return what to tell of a write to a list, and what the list then is.
+    """Return the update to record for a write to a list, and the resulting list.
 
-    Where what was there has changed too (a message replaced by its id, or removed), the whole list
-    is told as a reset. ``after`` is unknown where another node writes the list later in the step.
+    If the old items have changed too (a message replaced by its id, or removed), the whole list is
+    recorded as a reset. ``after`` is unknown if another node writes the list later in the step.
     """
     items = [*before] if type(before) is list or isinstance(before, Sequence) else []
     if after is _UNKNOWN:
@@ -430,6 +429,6 @@ def _items_of(update: Any) -> list[Any]:
 
 
 def _identity(item: Any) -> Any:
-    """Return what makes two items the same: of messages their id and content."""
+    """Return the identity of an item: of messages, their id and content."""
     content = getattr(item, "content", None)
     return item if content is None else (getattr(item, "id", None), content)

@@ -1,4 +1,4 @@
-"""What goes into a graph's long-term store, and out of it; and channels that are kept there."""
+"""Long-term stores of graphs: reads, writes, and channels that are kept there."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from simkit.trace.events import ChannelFacts
 from simkit.trace.reducers import DECLARED_RESET
 
 SCOPE: Final = "global"
-"""Of what no channel is said to hold."""
+"""The scope of stored values that belong to no channel."""
 ITEMS_MAX: Final = 100_000
-"""As many items of a namespace are read at most."""
+"""The largest number of items that are read from a namespace."""
 
 Namespace = tuple[str, ...]
 
@@ -62,14 +62,14 @@ def _heard_async(before: Replacement) -> Replacement:
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where a channel is for one session."""
+    """The place of a channel for one session."""
 
     channel: str
     namespace: Namespace
     options: StoreChannel
 
     def holds(self, operation: Any) -> bool:
-        """Return whether an operation is on it."""
+        """Return whether an operation concerns it."""
         if isinstance(operation, SearchOp):
             return self.options.key is None and operation.namespace_prefix == self.namespace
         is_its = operation.namespace == self.namespace
@@ -77,20 +77,20 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class Stored:
-    """What a pipeline's stores hold, told as channels where the scenario says which is which."""
+    """The contents of a pipeline's stores, as channels if the scenario names them."""
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
         self.channels: Mapping[str, StoreChannel] = {}
         self.is_deaf = False
-        """Whoever uses a store now is no part of the pipeline's work."""
+        """Whether the current use of a store is not the pipeline's."""
         self._items: dict[tuple[str, Namespace], dict[str, Any]] = {}
-        """Channel and namespace to what judges know of them, by key."""
+        """Channel and namespace to the recorded items, by key."""
         self._looked: set[str] = set()
         """The sessions that have begun since the graph was built."""
 
     def facts(self) -> dict[str, ChannelFacts]:
-        """Return the channels as judges know them."""
+        """Return the channels."""
         return {
             name: ChannelFacts("append" if channel.key is None else "replace", channel.scope)
             for name, channel in self.channels.items()
@@ -98,7 +98,7 @@ class Stored:
 
     @contextmanager
     def deaf(self) -> Iterator[None]:
-        """Let stores be used unheard."""
+        """Ignore uses of stores inside."""
         before, self.is_deaf = self.is_deaf, True
         try:
             yield
@@ -106,9 +106,9 @@ class Stored:
             self.is_deaf = before
 
     def look(self, graph: Pregel, caller: Caller) -> None:
-        """Report what a graph's store holds, where judges do not know it: a session begins.
+        """Record a store's content at the beginning of a session, as far as it is unknown.
 
-        From then on, what becomes of a store is heard.
+        Later operations on the store are observed.
         """
         stores = [
             known_graph.store for known_graph in graphs_in(graph) if known_graph.store is not None
@@ -132,11 +132,11 @@ class Stored:
                 self._recorder.wrote({place.channel: {DECLARED_RESET: now}}, cause="user")
 
     def restart(self) -> None:
-        """The graph is built anew: what its store holds then is what outlived its process."""
+        """Restart: the content of the new graph's store is what outlived the process."""
         self._looked.clear()
 
     def tell(self, operation: Any, run: Run | None) -> None:
-        """Write down what an operation has read or written."""
+        """Record the items that an operation has read or written."""
         recorder, agent = self._recorder, run.agent if run is not None else ""
         if self.is_deaf or not isinstance(operation, (PutOp, GetOp, SearchOp)):
             return
@@ -155,7 +155,7 @@ class Stored:
             recorder.wrote({place.channel: update}, agent, run)
 
     def _put(self, place: _Place, key: str, value: Any) -> Any:
-        """Return the update that a write of one item is."""
+        """Return the update for a write of one item."""
         items = self._items.setdefault((place.channel, place.namespace), {})
         is_new = key not in items
         if value is None:
@@ -200,8 +200,10 @@ def _value(place: _Place, value: Any) -> Any:
 def _items_in(
     store: Any, namespace: Namespace, caller: Caller, known: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
-    """Return keys and values of exactly one namespace: first those that are known already, in
-    their order, then the oldest."""
+    """Return keys and values of exactly one namespace.
+
+    Known ones come first, in their order, then the oldest.
+    """
     items: Sequence[Any] = (
         caller.call(partial(store.asearch, namespace, limit=ITEMS_MAX))
         if type(store).__name__.startswith("Async")

@@ -1,8 +1,8 @@
-"""Where a running graph is listened to: its own stream, and callbacks.
+"""Observation of a running graph: its own stream, and callbacks.
 
-A graph that another calls sends what happens in it to a stream that it finds in its configuration.
-That place is taken: so every event is heard at once, where it happens, whichever method is called,
-whatever it streams, and in every graph below. What the caller is given stays as it was.
+An inner graph sends its events to a stream in its configuration. simkit puts its own stream there:
+so every event is observed at once, whichever method is called, whatever it streams, and in every
+inner graph. The caller gets the same as always.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from simkit.capture.http.installing import Installation, Replacement
 
 MODES: Final = frozenset(("tasks", "checkpoints", "values", WHOLE))
 _EARS: Final = "__pregel_simkit_ears"
-"""Where our ears stay in a configuration; LangGraph shows nobody what begins so."""
+"""The configuration key of simkit's observer; LangGraph hides keys with this beginning."""
 
 Hear: TypeAlias = Callable[[Any], None]
-"""Hears what a graph's stream says."""
+"""Receives the events of a graph's stream."""
 End: TypeAlias = Callable[[BaseException | None], None]
-"""Hears that a graph is done, or why it has failed."""
+"""Receives the end of a graph, or its exception."""
 
 
 class GraphListener(LoopListener, Protocol):
@@ -41,25 +41,25 @@ class GraphListener(LoopListener, Protocol):
     callbacks: BaseCallbackHandler
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
-        """A graph that no other runs was called; returns what hears its stream, and of its end.
+        """Handle the call of an outermost graph; return receivers for its stream and its end.
 
-        ``within`` is the namespace of the code that calls it, if that is a node's.
+        ``within`` is the namespace of the calling code, if it belongs to a node.
         """
 
     def place_of(self, problem: BaseException) -> int:
-        """Return the how manieth of the problems of nodes it is."""
+        """Return the index of an exception among those of nodes."""
 
     def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
-        """A conditional edge behind the node of a namespace has named who is next."""
+        """Handle the choice of a conditional edge after the node of a namespace."""
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
-        """A filter has made less out of messages; nameless, it is middleware."""
+        """Handle a filter that dropped messages; without a name it is middleware."""
 
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Return what comes of a tool's call, or an awaitable of it."""
+        """Return the result of a tool's call, or an awaitable."""
 
     def stored(self, store: Any, operations: list[Any]) -> None:
-        """Operations on a long-term store were carried out."""
+        """Handle operations on a long-term store."""
 
 
 _ears: Final = ContextListeners[GraphListener]("simkit_graphs")
@@ -68,7 +68,7 @@ current_listener = _ears.current
 
 @contextmanager
 def heard_by(listener: GraphListener) -> Iterator[None]:
-    """Let somebody hear the graphs that are called in this context, and in what that starts."""
+    """Let a listener observe the graphs called in this context, and in what it starts."""
     with installation, _ears.activate(listener):
         yield
 
@@ -83,15 +83,17 @@ def namespace_now() -> str:
 
 
 def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple[Any, End | None]:
-    """Return a call's configuration with our ears in it, and what is told of its end; None for a
-    graph whose caller is heard already."""
+    """Return a call's configuration with simkit's observer, and the receiver of its end.
+
+    The receiver is None for a graph whose caller is observed already.
+    """
     if listener is None:
         return config, None
     configured = compat.ensure_config(graph.config, config)[compat.CONF]
     stream = configured.get(compat.CONFIG_KEY_STREAM)
     if stream is not None:
         ears = configured.get(_EARS)
-        if ears is None or WHOLE in stream.modes:  # It reaches our ears.
+        if ears is None or WHOLE in stream.modes:  # It reaches simkit's observer.
             return config, None
         # `astream` with `subgraphs` gives graphs below its own stream alone.
         return merge_configs(
@@ -146,7 +148,7 @@ def _heard_async(before: Replacement) -> Replacement:
 
 
 def _first(before: Replacement) -> Replacement:
-    """Of the problems of several nodes a graph raises any; here, the one that came first."""
+    """Wrap the choice among several nodes' exceptions: raise the one that came first."""
 
     def panic_or_proceed(futs: Any, **options: Any) -> None:
         listener = current_listener()
@@ -184,4 +186,4 @@ installation: Final = Installation(
         *rows_for_pools(current_listener),
     ]
 )
-"""What is replaced in the framework for as long as a turn of some scenario lasts."""
+"""The replacements in the framework, installed while a turn of some scenario runs."""

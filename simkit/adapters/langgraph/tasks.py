@@ -1,4 +1,4 @@
-"""Calls of graphs, the executions of their nodes, and what these are given and put out."""
+"""Calls of graphs and executions of their nodes, with inputs and outputs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from simkit.language.paths import lookup
 
 
 class Root:
-    """One call of a graph that no other graph runs."""
+    """One call of an outermost graph."""
 
     __slots__ = ("done", "graph", "parts", "state", "states", "steps")
 
     def __init__(self, graph: Pregel, state: State) -> None:
         self.graph, self.state = graph, state
         self.states: dict[tuple[object, tuple[str, ...]], State] = {}
-        """The states of the graphs at work, by who hears them and where they are."""
+        """The states of running graphs, by observer and path."""
         self.steps: list[Run] = []
-        """Activations that are over and after which nothing was saved yet."""
+        """Agent runs that ended since the last checkpoint."""
         self.done: dict[tuple[str, ...], list[NodeTask]] = {}
-        """Executions that are over, by the path of the graph whose nodes they are."""
+        """Ended executions, by the path of their graph."""
         self.parts: dict[tuple[tuple[str, ...], str, str], Run] = {}
-        """Activations of agents that are no node's: prebuilt ones that code calls, by the path of
-        that code, their name, and the tool call that it carries out."""
+        """Runs of prebuilt agents that code calls outside nodes, by the path of that code, their
+        name, and the tool call that they execute."""
 
 
 class NodeTask:
@@ -72,27 +72,27 @@ class NodeTask:
         self.id, self.node, self.input = payload["id"], payload["name"], payload["input"]
         self.path, self.graph, self.root = path, graph, root
         self.state = state
-        """Of the graph whose node it is."""
+        """The state of the node's graph."""
         self.agent = self.node
         self.is_own = True
-        """Whether the task is an activation of its agent; else it is a part of one."""
+        """Whether the task is an agent run of its own; else it is a part of one."""
         self.is_saved = False
         """Whether it was done before the graph stopped, and does not work again."""
         self.is_sent = compat.PUSH in payload["triggers"]
         """A `Send`, or code, started it."""
         self.sent_input = payload["input"] if self.is_sent or path else None
-        """What it was given, where that is not the pipeline's state."""
+        """Its input, if that is not the pipeline's state."""
         self.run: Run | None = None
         self.group = self.branch = self.parent = ""
         self.before: NodeTask | None = None
-        """The task that was started before it, beside it."""
+        """The parallel task that was started before it; None if there is none."""
         self.over = threading.Event()
         self.targets: set[str] = set()
-        """The agents to which it leads, and which did not begin yet."""
+        """The agents that it leads to and that have not begun yet."""
 
 
 def led_to(task: NodeTask) -> tuple[str, ...]:
-    """Return the activations whose end led to a task that begins; each leads there once."""
+    """Return the runs that led to a new task, each once."""
     done = task.root.done.get(task.path, [])
     tasks = [other_task for other_task in done if task.agent in other_task.targets]
     for other_task in tasks:
@@ -102,15 +102,15 @@ def led_to(task: NodeTask) -> tuple[str, ...]:
 
 
 def input_of(task: NodeTask) -> tuple[tuple[str, ...], Any]:
-    """Return the channels that a task was given, and what it was given beside them."""
+    """Return the channels in a task's input, and the rest of the input."""
     reads = () if task.is_sent else reads_of(task.graph, task.node)
     return task.state.received(task.input, reads)
 
 
 def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
-    """Return what a node's run put out: what it returned; None where that is what the model said.
+    """Return a node run's output: its result, or None if that is the model's message.
 
-    That is where it returned messages alone, or beside them what it was given.
+    It is if the node returned messages only, or messages and its input.
     """
     if task is None or not result:
         return None
@@ -129,7 +129,7 @@ def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
 
 
 def held_at(path: str, **root: Any) -> Any:
-    """Return what a rule's path leads to in what a node receives or returns; None for nothing."""
+    """Return the value at a rule's path in a node's input or result; None if there is none."""
     value = lookup(root, path)
     return None if value is ABSENT else value
 

@@ -1,4 +1,4 @@
-"""Tools of LangChain, answered by the scenario where it says so, and else carried out."""
+"""Tools of LangChain: answered by the scenario, or executed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from simkit.capture.http.installing import Replacement, Row
 from simkit.runtime.models.returned import returned_by
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
-"""The id of the tool call that this code carries out."""
+"""The id of the tool call that this code executes."""
 _INNER: Final = ("config", "run_manager", "callbacks")
 
 
 def rows_for(tools: Iterable[BaseTool]) -> list[Row]:
-    """Return what to replace so that the scenario stands between tools and their functions.
+    """Return replacements that let the scenario answer in place of tools' functions.
 
-    LangChain looks at the signatures of what is replaced to see what it is to be given.
+    LangChain reads the signatures of the replaced functions to decide on the arguments.
     """
     kinds = dict.fromkeys((StructuredTool, Tool, *(type(tool) for tool in tools)))
     rows: list[Row] = []
@@ -40,7 +40,7 @@ def rows_for(tools: Iterable[BaseTool]) -> list[Row]:
 
 
 class _Suspended(BaseException):
-    """A tool asks the user, or passes control by an exception: it has not failed."""
+    """A tool interrupts, or passes control by an exception: it has not failed."""
 
     def __init__(self, by: GraphBubbleUp) -> None:
         super().__init__(by)
@@ -71,7 +71,7 @@ def _stood_in_for_async(before: Replacement) -> Replacement:
     async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
         listener = current_listener()
         if listener is None or not _is_own(self, before):
-            # What has no coroutine calls `_run`, which is stood in for too.
+            # A tool without a coroutine calls `_run`, which is replaced too.
             return await before(self, *args, **kwargs)
         result = listener.used(self, kwargs, lambda: before(self, *args, **kwargs))
         return await result if inspect.isawaitable(result) else result
@@ -88,7 +88,7 @@ def _is_own(tool: Any, before: Replacement) -> bool:
 def used(
     use: UseTool, tool: Any, args: Mapping[str, Any], request: ToolRequest | None, real: Any
 ) -> Any:
-    """Has a tool's call carried out; returns what LangChain makes its answer of."""
+    """Execute a tool's call; return the value from which LangChain makes its answer."""
     results: list[Any] = []
 
     def call_tool() -> Any:
@@ -131,12 +131,12 @@ def _returns(tool: Any) -> Any:
     annotation = returned_by(function)
     if tool.response_format != "content_and_artifact":
         return annotation
-    # Of the pair that such a function returns, the model is told the first.
+    # Of the pair that such a function returns, the model gets the first.
     return get_args(annotation)[0] if get_origin(annotation) is tuple else None
 
 
 def _result_text(value: Any, tool: Any) -> Any:
-    """Return what a tool's result says, without what is the framework's."""
+    """Return the content of a tool's result, without the framework's wrapping."""
     if isinstance(value, Command):
         update = value.update if isinstance(value.update, Mapping) else {}
         messages = [

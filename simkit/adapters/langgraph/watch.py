@@ -1,7 +1,7 @@
-"""What happens in a graph, told as agents at work: who starts and ends, who asks, who hands over.
+"""Events of a graph as agent runs: starts, ends, questions, handoffs.
 
-A task is one execution of one node. Tasks of one step start together; where threads run them, each
-waits for those that were started before it, so that a run is the same every time.
+A task is one execution of one node. Tasks of one step start together; in threads, each waits for
+those started before it, so that a run is the same every time.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ from simkit.adapters.pools import follow
 from simkit.adapters.trace_recorder import ending
 
 PATIENCE_S: Final = 10.0
-"""How long a task waits for its turn before it runs beside the others."""
+"""Seconds that a task waits for its turn before it runs in parallel."""
 
 
 class Watch(Moves):
-    """Tells a recorder what happens in graphs; is entered from any thread."""
+    """Reports the events of graphs to a recorder; any thread may call it."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         super().__init__(adapter_context)
         recorder = adapter_context.recorder
         self.agents_met: dict[str, None] = {}
-        """The nodes that have worked."""
+        """The nodes that have run."""
         self.states = States(recorder)
         self.stored = Stored(recorder)
-        """The channels that are kept in stores."""
+        """The channels in stores."""
         self._starting: list[NodeTask] = []
-        """Tasks of one step whose start is not told yet."""
+        """Tasks of one step whose start is not reported yet."""
         self._pushed: dict[tuple[str, ...], NodeTask] = {}
-        """The last task that code of a task has called, by that task's path."""
+        """Task path to the last task that its code has called."""
         self.filters = Filters(recorder)
         self._is_stopped = False
-        """A graph has stopped in this turn, as it was told."""
+        """Whether a graph stopped at a breakpoint in this turn."""
         self._saved: set[str] = set()
-        """Tasks of the step that is about to begin that were done before the graph stopped."""
+        """Tasks of the next step that were done before the graph stopped."""
         self._problems: list[BaseException] = []
-        """What nodes raised, in the order in which they did."""
+        """The exceptions of nodes, in order."""
         self._works_in: dict[str, State] = {}
-        """Activation to the state in which it works."""
+        """Agent run to the state that it uses."""
         self.asks: dict[str, list[Mapping[str, Any]]] = {}
         """Session to the interrupts that wait for an answer."""
 
     def forget(self) -> None:
-        """A turn begins: nothing of the last one is at work."""
+        """Begin a turn."""
         self._tasks.clear()
         self._starting.clear()
         self._pushed.clear()
@@ -79,10 +79,10 @@ class Watch(Moves):
         self.filters.forget()
         self._routes.forget()
 
-    # A graph that is called
+    # Calls of graphs
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
-        """Return what hears the stream of a graph that is called, and what hears of its end."""
+        """Return receivers for the stream of a called graph, and for its end."""
         with self._writing():
             path = path_of("|".join(within))
             outer = self._tasks.get(path[-1]) if path else None
@@ -116,14 +116,16 @@ class Watch(Moves):
             for run in root.parts.values():
                 self._recorder.end_run(run, status)
             root.parts.clear()
-            if status == "cancelled":  # A step that is cancelled tells of no task that it is over.
+            if status == "cancelled":  # A cancelled step does not report the ends of its tasks.
                 for task in reversed(tasks):
                     if task.run is not None:
                         self._recorder.end_run(task.run, status)
 
     def stopped(self, where: str, nodes: Sequence[str], namespace: str) -> None:
-        """A graph stopped between two steps, as it was told: nobody asks, but the user is waited
-        for. Who is next gets the answer."""
+        """Handle a stop at a breakpoint: nobody asks, but the graph waits for the user.
+
+        The next node gets the answer.
+        """
         with self._writing():
             self._start_all()
             path = path_of(namespace)
@@ -144,13 +146,13 @@ class Watch(Moves):
             self._is_stopped = True
 
     def _go_on(self) -> None:
-        """Code that has stopped a graph calls one again in the same turn: it waits for nobody."""
+        """Handle a new call of a graph that stopped in the same turn: it no longer waits."""
         if self._is_stopped:
             self._is_stopped, self._recorder.waits_for = False, ""
             self.asks.pop(self._recorder.session, None)
 
     def place_of(self, problem: BaseException) -> int:
-        """Return the how manieth of the problems of nodes it is."""
+        """Return the index of an exception among those of nodes."""
         places = (place for place, known in enumerate(self._problems) if known is problem)
         return next(places, len(self._problems))
 
@@ -184,7 +186,7 @@ class Watch(Moves):
         place: tuple[object, tuple[str, ...]],
         values: ChannelValues,
     ) -> None:
-        """A call of a graph begins, or a step of one is over."""
+        """Record the channel values at the start of a call, or at the end of a step."""
         outer = self._tasks.get(path[-1]) if path else None
         if values.is_first:
             around = root.state if outer is None else outer.state
@@ -207,7 +209,7 @@ class Watch(Moves):
         state: State,
         is_direct: bool,
     ) -> None:
-        """A task begins, of a node of the graph itself (``is_direct``) or of one below."""
+        """Handle the start of a task, in the graph itself (``is_direct``) or an inner one."""
         siblings = [other_task for other_task in self._starting if other_task.root is root]
         outer = self._tasks.get(path[-1]) if path else None
         node, state.is_at_work = payload["name"], True
@@ -217,7 +219,7 @@ class Watch(Moves):
         agent_name = (payload.get("metadata") or {}).get(compat.AGENT_NAME)
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
-            is_inner, agent_name = True, None  # A node that is a function, which is a node itself.
+            is_inner, agent_name = True, None  # A node that is a function, and so a node itself.
         if is_inner:
             task.agent = str(agent_name or (name_of(graph) if not path else node))
         else:
@@ -238,7 +240,7 @@ class Watch(Moves):
             )
             task.run = outer.run if outer is not None and is_outers else self._part(path, task)
         caller = path_of(namespace_now())
-        if len(caller) > len(path):  # It is called by code, not started by a step.
+        if len(caller) > len(path):  # Code calls it; no step started it.
             self._start_all()
             task.before = self._pushed.get(caller)
             self._pushed[caller] = task
@@ -248,11 +250,11 @@ class Watch(Moves):
         self._starting.append(task)
 
     def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
-        """Of tasks that are about to begin, these were done before the graph stopped."""
+        """Record that some of the next tasks were done before the graph stopped."""
         with self._writing():
             self._saved.update(saved)
             called = [task for task in self._starting if task.id in tasks]
-            for task in called:  # A step looks before it begins its tasks, code that calls after.
+            for task in called:  # A step looks before it begins tasks.
                 if task.id in self._saved:
                     self._saved.remove(task.id)
                     self._starting.remove(task)
@@ -261,7 +263,7 @@ class Watch(Moves):
                 self._start_all()
 
     def known(self, result: Mapping[str, Any]) -> None:
-        """The result of a task is there, and its node does not work."""
+        """Handle a task's known result: its node does not run."""
         with self._writing():
             self._start_all()
             task = self._tasks.get(result["id"])
@@ -269,7 +271,7 @@ class Watch(Moves):
                 self._ends(task.root, task.path, result)
 
     def _part(self, path: tuple[str, ...], task: NodeTask) -> Run:
-        """Return the activation of a prebuilt agent that is called, and is no node itself."""
+        """Return the run of a prebuilt agent that is called, and is no node itself."""
         call = self._carried_out() if task.parent else ""
         key, parts = (path, task.agent, call), task.root.parts
         run = parts.get(key)
@@ -290,14 +292,14 @@ class Watch(Moves):
         return run
 
     def _carried_out(self) -> str:
-        """Return our id of the tool call that this code carries out; empty for none."""
+        """Return simkit's id of the tool call that this code executes; empty for none."""
         request = self._recorder.call_request(calling.get())
         if request is None or request.is_answered or request.call.is_handoff:
             return ""
         return request.call.id
 
     def _start_all(self) -> None:
-        """Report the start of the tasks that a step begins: several are a parallel group."""
+        """Report the start of a step's tasks: several are a parallel group."""
         starting, self._starting = self._starting, []
         own = [task for task in starting if task.is_own]
         group = self._recorder.begin_group() if len(own) > 1 else ""
@@ -357,7 +359,7 @@ class Watch(Moves):
             self._recorder.end_run(run, "handed_off")
         elif run.agent in self.outputs and task is not None:
             value = held_at(self.outputs[run.agent], update=self._plain(output))
-            # A path that leads nowhere is no reason to take the model's words for the output.
+            # A path without a value must not make the model's message the output.
             self._recorder.end_run(run, output=value, is_null=value is None)
         else:
             self._recorder.end_run(run, output=self._plain(output_of(task, output, run)))
@@ -378,21 +380,21 @@ class Watch(Moves):
             waiting.append({"id": interrupt["id"], "agent": task.agent})
             self._recorder.interrupted(run, self._plain(interrupt["value"]))
 
-    # What callbacks tell
+    # Callbacks
 
     def began_work(self, namespace: str, may_wait: bool) -> None:
-        """A node's code is about to run; where it ``may_wait``, when it is its turn."""
+        """Handle that a node's code is about to run; if it ``may_wait``, wait for its turn."""
         with self._writing():
             self._start_all()
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if path else None
         before = task.before if task is not None else None
-        # Whoever was begun before has the first turn; while it sleeps, the next one goes on.
+        # The earlier task goes first; while it sleeps, the next one continues.
         if may_wait and before is not None and not follow(before.over.is_set):
             before.over.wait(PATIENCE_S)
 
     def raised(self, namespace: str, problem: BaseException) -> None:
-        """A node's code raised something: control may go to a node of the graph around it."""
+        """Handle an exception of a node's code, which may pass control in the outer graph."""
         with self._writing():
             self._problems.append(problem)
         if not isinstance(problem, ParentCommand):
@@ -408,14 +410,14 @@ class Watch(Moves):
                 task.over.set()
 
     def wrote(self, namespace: str, node: str, input: Any, result: Any) -> None:
-        """A node's code is done: what it returns may take messages away."""
+        """Handle the end of a node's code, whose result may remove messages."""
         with self._writing():
             run = self.run_at(namespace)
             if run is not None:
                 self.filters.wrote(run, path_of(namespace)[:-1], node, input, result)
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
-        """A filter has made less out of messages; nameless, it is middleware."""
+        """Handle a filter that dropped messages; without a name it is middleware."""
         with self._writing():
             path = path_of(namespace_now())
             task = self._tasks.get(path[-1]) if path else None

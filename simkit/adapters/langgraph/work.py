@@ -1,4 +1,4 @@
-"""One scenario's ears: nodes, tools, stores, and models that no wire shows, written down."""
+"""Observers of one scenario: nodes, tools, stores, and models without HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from simkit.spec.scenario.apps import AgentRule
 
 
 class Work:
-    """Hears graphs and callbacks; what is about nodes is the watch's."""
+    """The listener for graphs and callbacks; `Watch` handles nodes."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._recorder, self._writing = adapter_context.recorder, adapter_context.writing
@@ -36,13 +36,13 @@ class Work:
         self.place_of, self.routed = watch.place_of, watch.routed
         self.looked_up, self.known, self.stopped = watch.looked_up, watch.known, watch.stopped
         self._models: dict[Any, tuple[Run, int]] = {}
-        """A question to a model, with how many had gone over the wire before it."""
+        """A model call to its run, with the number of HTTP calls before it."""
         self._looked_at: list[Pregel] = []
         self.graphs: Callable[[], Iterable[Pregel]] = tuple
-        """Returns the graphs of the pipeline's module, where it is a function."""
+        """Returns the graphs in the pipeline's module, if the pipeline is a function."""
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
-        """A graph is called; listens to its tools and stores too."""
+        """Handle the call of a graph; observe its tools and stores too."""
         with self._writing():
             self.look_at(graph)
             installation.replace(rows_for_tools(tools_in(graph)))
@@ -53,7 +53,7 @@ class Work:
         return self.watch.run_began(graph, within)
 
     def look_at(self, graph: Pregel) -> None:
-        """Learn which of a graph's tools pass control."""
+        """Learn the handoff tools of a graph."""
         if not any(known is graph for known in self._looked_at):
             self._looked_at.append(graph)
             tools = self._recorder.handoff_tools
@@ -62,14 +62,14 @@ class Work:
             tools.learn_new(handoff_tools_in(graph))
 
     def heed(self, rules: Mapping[str, AgentRule]) -> None:
-        """Learn which agents nodes are, whose commands are routes, and what runs are given."""
+        """Learn rules: agents of nodes, agents whose commands are routes, paths of inputs."""
         self.watch.named = {node: agent for agent, rule in rules.items() for node in rule.node}
         self.watch.routers = frozenset(agent for agent, rule in rules.items() if rule.routes)
         self.watch.inputs = {agent: rule.input for agent, rule in rules.items() if rule.input}
         self.watch.outputs = {agent: rule.output for agent, rule in rules.items() if rule.output}
 
     def nodes(self) -> Collection[str]:
-        """Return the names of the nodes of graphs that were seen, and of those that worked."""
+        """Return the names of the nodes of seen graphs, and of those that have run."""
         known = (
             inner for graph in (*self.graphs(), *self._looked_at) for inner in graphs_in(graph)
         )
@@ -77,14 +77,14 @@ class Work:
         return dict.fromkeys((*named, *self.watch.agents_met))
 
     def run_now(self) -> Run | None:
-        """Return the activation in which this code runs."""
+        """Return the agent run of this code."""
         namespace = namespace_now()
         return self.watch.run_at(namespace) if namespace else None
 
     # Tools and stores
 
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Return what comes of a tool's call, or an awaitable of it."""
+        """Return the result of a tool's call, or an awaitable."""
         if self._recorder.handoff_tools.target_of(tool.name) is not None:
             return real()
         foreign = args.get("tool_call_id") or calling.get()
@@ -94,11 +94,11 @@ class Work:
         return used(self._use, tool, args, request, real)
 
     def tool_began(self, call_id: str) -> None:
-        """A tool that a model called is about to be carried out."""
+        """Handle that a tool of a model's call is about to run."""
         calling.set(call_id)
 
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
-        """Record a tool's result, where its function was never called."""
+        """Record a tool's result, if its function was never called."""
         if isinstance(result, ToolMessage) and result.status == "error":
             problem = problem or text_of(result)
         with self._writing():
@@ -107,7 +107,7 @@ class Work:
                 self._recorder.tool_answered(request, None, problem)
 
     def stored(self, store: Any, operations: list[Any]) -> None:
-        """Operations on a long-term store were carried out."""
+        """Handle operations on a long-term store."""
         with self._writing():
             run = self.run_now()
             for operation in operations:
@@ -116,7 +116,7 @@ class Work:
     # Models
 
     def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
-        """A model is asked; how is seen on the wire, or when it has answered."""
+        """Handle a model call; HTTP, or its answer, shows the messages."""
         with self._writing():
             run = self.watch.run_at(namespace)
             if run is not None:
@@ -124,7 +124,7 @@ class Work:
                 self._models[identity] = run, run.model_calls
 
     def model_failed(self, identity: Any) -> None:
-        """Forget a model call without an answer: the wire has seen why, or nobody could."""
+        """Drop a model call without an answer: HTTP has shown the reason, or nothing can."""
         with self._writing():
             self._models.pop(identity, None)
 
@@ -135,7 +135,7 @@ class Work:
         reply: BaseMessage,
         tools: Sequence[str],
     ) -> None:
-        """Report a question and its answer that did not go over the wire."""
+        """Report a model call and its answer that did not use HTTP."""
         with self._writing():
             run, before = self._models.pop(identity, (None, 0))
             if run is None or run.model_calls != before:

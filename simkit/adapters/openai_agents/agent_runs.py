@@ -1,4 +1,4 @@
-"""Calls of ``Runner.run``, told as agents at work: who starts and ends, who hands over to whom."""
+"""Calls of ``Runner.run`` as agent runs: starts, ends, handoffs."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from simkit.core.messages import JsonValue, Message
 from simkit.providers.openai.parts import arguments_of
 
 IGNORED: Final = "Multiple handoffs detected, ignoring this one."
-"""What the SDK answers to every handoff call of a message but the first."""
+"""The SDK's answer to every handoff call of a message except the first."""
 CONTEXT: Final = "context"
-"""The channel of a context object that has no fields."""
+"""The channel of a context object without fields."""
 
 
 Filtered: TypeAlias = tuple[Sequence[Message], Sequence[Message], str]
-"""A history, what became of it, and the filter's name."""
+"""A history before and after a filter, and the filter's name."""
 
 
 class AgentRun:
-    """One call of ``Runner.run``; whoever of its agents is at work is its ``run``."""
+    """One call of ``Runner.run``; ``run`` is the run of its current agent."""
 
     __slots__ = ("context", "filters", "input", "open_tools", "parent", "run")
 
@@ -47,18 +47,18 @@ class AgentRun:
         self.parent, self.input, self.context = parent, input, context
         self.run: Run | None = None
         self.open_tools: dict[int, ToolRequest] = {}
-        """Tools at work that are no functions, by identity."""
+        """Running tools that are no functions, by identity."""
         self.filters: list[Filtered] = []
-        """What filters made of the history that whoever takes over next is shown."""
+        """The results of filters on the history for the next agent."""
 
     @property
     def outer(self) -> Run | None:
-        """The activation whose code made the call."""
+        """Return the agent run whose code made the call."""
         return self.parent.run if self.parent is not None else None
 
 
 class AgentRunLog:
-    """Writes down the agent_runs of one scenario."""
+    """Records the runner calls of one scenario."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self.adapter_context, self.recorder, self.writing = (
@@ -72,19 +72,19 @@ class AgentRunLog:
             ParallelGroups[AgentRun](self.recorder),
         )
         self.next_number = itertools.count(1).__next__
-        """Returns what stands for something that is drawn anew each time."""
+        """Returns a number in place of a random value."""
         self._reported_problem: BaseException | None = None
-        """The exception that was written down last: it passes through outer agent_runs too."""
+        """The last recorded exception, which passes through outer calls too."""
 
     def clear(self) -> None:
-        """Forget agent_runs that the last turn left open, and what it raised."""
+        """Drop open runner calls of the last turn, and its exception."""
         self._parallel_groups.clear()
         self._reported_problem = None
 
-    # Flights
+    # Runner calls
 
     def begin(self, parent: AgentRun | None, agent: Any, input: Any, context: Any) -> AgentRun:
-        """``Runner.run`` is called, by the code of another agent_run or by the pipeline's own."""
+        """Record a call of ``Runner.run``, by another call's code or by the pipeline's own."""
         if isinstance(context, agents.RunContextWrapper):
             context = context.context
         agent_run = AgentRun(parent, _words_of(input), context)
@@ -95,7 +95,7 @@ class AgentRunLog:
         return agent_run
 
     def ended(self, agent_run: AgentRun, result: Any) -> None:
-        """Close a run that has returned; an agent at work without an output was stopped."""
+        """Close a returned call; an agent that still runs, without an output, was stopped."""
         with self.writing():
             self.look(agent_run)
             self._tell_refusals(agent_run, result)
@@ -112,7 +112,7 @@ class AgentRunLog:
             self._close(agent_run, "interrupted" if waits else otherwise)
 
     def failed(self, agent_run: AgentRun, problem: BaseException) -> None:
-        """Close a run that has raised."""
+        """Close a call that has raised."""
         with self.writing():
             self.look(agent_run)
             if problem is not self._reported_problem:
@@ -128,7 +128,7 @@ class AgentRunLog:
             self.recorder.end_run(agent_run.run, status)
 
     def _tell_refusals(self, agent_run: AgentRun, result: Any) -> None:
-        """Guardrails of tools may refuse a call, or its result, and let the run go on."""
+        """Record refusals by guardrails of tools, which let the run continue."""
         for result_ in (
             *result.tool_input_guardrail_results,
             *result.tool_output_guardrail_results,
@@ -140,7 +140,7 @@ class AgentRunLog:
     # Agents
 
     def agent_started(self, agent_run: AgentRun, agent: Any) -> None:
-        """An agent goes to work: the agent_run's first, or the target of a handoff."""
+        """Record an agent's start: the call's first, or the target of a handoff."""
         with self.writing():
             self._start(agent_run, agent)
             self.look(agent_run)
@@ -161,7 +161,7 @@ class AgentRunLog:
         agent_run.filters.clear()
 
     def asks(self, agent_run: AgentRun, agent: Any) -> None:
-        """An agent asks its model; one whose run was resumed from a stored state starts so."""
+        """Record a model call, which starts an agent whose run was resumed from a stored state."""
         with self.writing():
             if agent_run.run is None or agent_run.run.is_over:
                 self._start(agent_run, agent)
@@ -170,14 +170,14 @@ class AgentRunLog:
             self.recorder.handoff_tools.take(taken_by(agent))
 
     def agent_ended(self, agent_run: AgentRun, output: Any) -> None:
-        """An agent has put out what the agent_run ends with."""
+        """Record the final output of an agent."""
         with self.writing():
             self.look(agent_run)
             if agent_run.run is not None:
                 self.recorder.end_run(agent_run.run, output=plain_or_text(output))
 
     def handed_off(self, agent_run: AgentRun, target: Any) -> None:
-        """Control passes; a message's other requests to pass it do not come true."""
+        """Record a handoff; other handoffs that the message asked for are rejected."""
         with self.writing():
             self.look(agent_run)
             run = agent_run.run
@@ -196,7 +196,7 @@ class AgentRunLog:
     def passed_on(
         self, agent_run: AgentRun, before: Sequence[Message], after: Sequence[Message], by: str
     ) -> None:
-        """A filter made the history of whoever takes over, who is not at work yet."""
+        """Record a filter's result on the history of the next agent, which has not started."""
         agent_run.filters.append((before, after, by))
 
     def model_input(
@@ -207,7 +207,7 @@ class AgentRunLog:
         after: Sequence[Message],
         by: str,
     ) -> None:
-        """A filter made what an agent's model is sent next."""
+        """Record a filter's result on an agent's next model input."""
         with self.writing():
             if agent_run.run is None or agent_run.run.is_over:
                 self._start(agent_run, agent)
@@ -222,24 +222,24 @@ class AgentRunLog:
     # State
 
     def look(self, agent_run: AgentRun) -> None:
-        """Write down what the context object holds that it did not at the last look."""
+        """Record the changed fields of the context object."""
         self._state.look(agent_run.context, CONTEXT, agent_run.run or agent_run.outer)
 
     def store_read(self, agent_run: AgentRun | None, session: Any) -> None:
-        """A session's items were read."""
+        """Record that a session's items were read."""
         run = agent_run.run if agent_run is not None else None
         with self.writing():
             self.recorder.read(session.session_id, "session", run.agent if run else "", run)
 
     def store_written(self, agent_run: AgentRun | None, session: Any) -> None:
-        """Items were added to a session."""
+        """Record that items were added to a session."""
         run = agent_run.run if agent_run is not None else None
         with self.writing():
             self.recorder.stored(session.session_id, "session", run.agent if run else "", run)
 
 
 def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
-    """Return what a nested run's agents can read, where their context object is their own."""
+    """Return the channels of a nested run's agents, if they have their own context object."""
     outer = agent_run.parent
     if outer is None or agent_run.context is None or agent_run.context is outer.context:
         return None
@@ -247,7 +247,7 @@ def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
 
 
 def _words_of(input: Any) -> JsonValue:
-    """Return what a agent_run was asked: of a list of items the latest user message."""
+    """Return the input of a runner call; of a list of items, the latest user message."""
     if isinstance(input, str):
         return input
     if isinstance(input, list):
@@ -259,7 +259,7 @@ def _words_of(input: Any) -> JsonValue:
 
 
 def _tripwire(problem: BaseException) -> tuple[str, str]:
-    """Return name and reason of the guardrail that raised an exception; empty for none."""
+    """Return name and reason of the guardrail behind an exception; empty for none."""
     if isinstance(problem, (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)):
         guardrail = problem.guardrail_result
         info = guardrail.output.output_info
@@ -277,7 +277,7 @@ def _text(value: JsonValue) -> str:
 
 
 def _approval(item: Any) -> JsonValue:
-    """Return a tool call that waits for somebody's approval."""
+    """Return a tool call that waits for approval."""
     args = arguments_of(item.arguments or "")
     return {"tool": item.tool_name, "args": args, "agent": item.agent.name}
 
@@ -288,4 +288,4 @@ _ears: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
 current_log, told_to = _ears.current, _ears.activate
 
 installation: Final = Installation()
-"""What is replaced in the SDK for as long as a turn of some scenario lasts."""
+"""The replacements in the SDK, installed while a turn of some scenario runs."""

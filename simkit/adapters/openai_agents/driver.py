@@ -1,7 +1,8 @@
-"""The OpenAI Agents SDK: agents that answer themselves, and code that runs agents.
+"""The OpenAI Agents SDK: agents, and code that runs agents.
 
-Calls of ``Runner.run``, ``run_sync`` and ``run_streamed`` are seen wherever a pipeline makes them.
-A pipeline that is an ``Agent`` is given each session's conversation as its users would keep it.
+Calls of ``Runner.run``, ``run_sync`` and ``run_streamed`` are observed wherever a pipeline makes
+them. For a pipeline that is an ``Agent``, simkit keeps each session's conversation, as its users
+would.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
 
 WAYS: Final = ("run", "run_sync", "run_streamed")
-"""How an agent may be run: ``app: {call: …}``."""
+"""Ways to run an agent: ``app: {call: …}``."""
 
 
 def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
@@ -37,12 +38,12 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilo
 
 
 def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
-    """Return what sees agents at work."""
+    """Return the instrumentation that observes agents."""
     return AgentsInstrument(adapter_context)
 
 
 class AgentsInstrument(Instrumentation):
-    """Sees every call of ``Runner.run``, and what comes of it."""
+    """Observes every call of ``Runner.run``."""
 
     observes = ("filters",)
 
@@ -52,28 +53,28 @@ class AgentsInstrument(Instrumentation):
         self._silence.enter_context(silence)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listen to the SDK."""
+        """Observe the SDK in this context."""
         self._log.clear()
         return listening(self._log)
 
     def run_now(self) -> Run | None:
-        """Return the activation of the agent that is at work here."""
+        """Return the run of the agent around this code."""
         agent_run = flight_now()
         return agent_run.run if agent_run is not None else None
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Report the SDK's exceptions by their own names."""
+        """Return the SDK's exceptions under their own names."""
         if isinstance(problem, AgentsException):
             return FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def reply(self, returned: Any) -> Any:
-        """Return what is said by a result that the pipeline returns as it is."""
+        """Return the reply in a result that the pipeline returns as it is."""
         is_result = isinstance(returned, RunResultBase)
         return plain_or_text(returned.final_output) if is_result else returned
 
     def close(self) -> None:
-        """End what was made for the SDK."""
+        """Close the objects made for the SDK."""
         with self._silence:
             self._log.loops.close()
 
@@ -87,10 +88,10 @@ class _Talk:
         self.agent, self.options = agent, options
         self.items: list[Any] = []
         self.waiting: Any = None
-        """The result whose tool calls wait for an approval."""
+        """The result whose tool calls wait for approval; None if none do."""
 
     def decided(self, approves: bool) -> Any:
-        """Return the state with which a run goes on once its calls are approved, or refused."""
+        """Return the state with which a run continues after its calls are approved or rejected."""
         state = self.waiting.to_state()
         for item in self.waiting.interruptions:
             (state.approve if approves else state.reject)(item)
@@ -98,18 +99,18 @@ class _Talk:
 
 
 class AgentPilot(FrameworkDriver):
-    """Flies an agent: the next message goes to whoever answered the last one."""
+    """Runs an agent: the next message goes to the agent that answered the last one."""
 
     name = "openai-agents"
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Raise FunctionMissing for a way to run agents that there is not."""
+        """Raise FunctionMissing for an unknown way to run agents."""
         self._agent, self._app, self._adapter_context = agent, app, adapter_context
         self._way = way_of(app, WAYS)
         self._talks: dict[str, _Talk] = {}
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Add the agents that can be handed to, and that their context is seen."""
+        """Add the agents that handoffs can reach, and that their context is observed."""
         names = Names(self._adapter_context.recorder.handoff_tools.ruled)
         names.meet(self._agent)
         agents = {names.of(agent): _facts_of(agent, names) for agent in reachable(self._agent)}
@@ -118,7 +119,7 @@ class AgentPilot(FrameworkDriver):
         )
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Run the agent whose turn it is, with all that was said."""
+        """Run the current agent with the conversation."""
         talk = self._talks.get(turn.session)
         if talk is None:
             talk = self._talks[turn.session] = _Talk(
@@ -130,7 +131,7 @@ class AgentPilot(FrameworkDriver):
         return plain_or_text(result.final_output)
 
     def _input_of(self, talk: _Talk, turn: UserTurn) -> Any:
-        """Return what the agent is given: a message, with what was said, or a decision."""
+        """Return the agent's input: a message with the conversation, or a decision."""
         if turn.resumes:
             if talk.waiting is None:
                 raise self._adapter_context.asks_nothing("and no tool call waits for approval.")

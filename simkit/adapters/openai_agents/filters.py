@@ -1,4 +1,4 @@
-"""Filters of histories: what each took out of what a model is sent next."""
+"""Filters of histories: the messages that each dropped from the next model input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NESTED: Final = "nest_handoff_history"
 
 
 def hear_filters(run_config: Any) -> None:
-    """Listen to the filters of a run's configuration."""
+    """Observe the filters of a run's configuration."""
     if isinstance(run_config, RunConfig):
         rows = (
             (run_config, compat.HANDOFF_INPUT_FILTER, _of_a_handoff),
@@ -36,7 +36,7 @@ def hear_filters(run_config: Any) -> None:
 
 
 def hear_handoffs(handoffs: Iterable[Any]) -> None:
-    """Listen to the filters of handoffs."""
+    """Observe the filters of handoffs."""
     installation.replace(
         [
             (handoff, compat.INPUT_FILTER, _of_a_handoff)
@@ -47,11 +47,11 @@ def hear_handoffs(handoffs: Iterable[Any]) -> None:
 
 
 Tell = Callable[[AgentRunLog, AgentRun, Any, Any], None]
-"""Writes down what a filter was given, and what it returned."""
+"""Records a filter's input and its result."""
 
 
 def _with_input(before: Replacement, tell: Tell) -> Replacement:
-    """Return the filter, telling: a coroutine function where it was one."""
+    """Return a filter that reports; a coroutine function stays one."""
 
     @functools.wraps(before)
     def wrapper(data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -87,7 +87,7 @@ def _of_a_call(before: Replacement) -> Replacement:
         log, agent_run = current_log(), flight_now()
         if log is None or agent_run is None:
             return before(payload)
-        # The filter may change the list that it is given.
+        # The filter may change its input list.
         sent_messages = messages_in(payload.model_data.input)
 
         def report(updated: Any) -> None:
@@ -100,7 +100,7 @@ def _of_a_call(before: Replacement) -> Replacement:
 
 
 def history_in(data: HandoffInputData) -> list[Message]:
-    """Return what an agent that takes over is sent of what was said before."""
+    """Return the conversation that the next agent gets."""
     history = data.input_history
     new = data.new_items if data.input_items is None else data.input_items
     items: list[Any] = (
@@ -111,10 +111,10 @@ def history_in(data: HandoffInputData) -> list[Message]:
 
 
 def _is_said(item: Any) -> bool:
-    """Return whether an item is one that a model can be sent: a wait for an approval is not."""
+    """Return whether an item can be sent to a model: a pending approval cannot."""
     return getattr(item, "type", "") != "tool_approval_item"
 
 
 def messages_in(items: Sequence[Any]) -> list[Message]:
-    """Return items as messages, as the wire would show them."""
+    """Return items as messages, as a request would contain them."""
     return messages_of([(item, f"input[{place}]") for place, item in enumerate(items)])

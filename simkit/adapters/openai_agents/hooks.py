@@ -1,4 +1,4 @@
-"""Hooks of one agent_run: each tells the log, then whoever the caller has given."""
+"""Hooks of one runner call: each reports to the log, then calls the user's hooks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from simkit.adapters.serial_executor import keep_in_step
 
 
 class FlightHooks(RunHooks[Any]):
-    """What the SDK calls while it runs; some of it by keyword, so names are the base's own.
+    """Hooks that the SDK calls, partly by keyword, so that the parameters have the base's names.
 
-    They run in tasks of their own: a context variable that is set here would be lost.
+    They run in tasks of their own: a context variable that they set would be lost.
     """
 
     def __init__(self, log: AgentRunLog, agent_run: AgentRun, inner: RunHooks[Any] | None) -> None:
@@ -23,14 +23,14 @@ class FlightHooks(RunHooks[Any]):
         self._inner: RunHooks[Any] = inner or RunHooks()
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:
-        """An agent goes to work."""
+        """Record an agent's start."""
         self._log.agent_started(self._agent_run, agent)
         await self._inner.on_agent_start(context, agent)
 
     async def on_llm_start(
         self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
     ) -> None:
-        """Its model is asked."""
+        """Record its model call."""
         keep_in_step()
         self._log.asks(self._agent_run, agent)
         answered(agent.tools)
@@ -38,21 +38,21 @@ class FlightHooks(RunHooks[Any]):
         await self._inner.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-        """Its model has answered: the wire has seen that already."""
+        """Do nothing: HTTP has shown the answer."""
         await self._inner.on_llm_end(context, agent, response)
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-        """Handle the agent's output, with which the run ends."""
+        """Record the agent's final output."""
         self._log.agent_ended(self._agent_run, output)
         await self._inner.on_agent_end(context, agent, output)
 
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
-        """Control passes; what ``on_handoff`` of the handoff changed is there by now."""
+        """Record a handoff, with the changes of its ``on_handoff``."""
         self._log.handed_off(self._agent_run, to_agent)
         await self._inner.on_handoff(context=context, from_agent=from_agent, to_agent=to_agent)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
-        """A tool is carried out here; those that the provider hosts are not."""
+        """Record the start of a tool that runs here; hosted tools do not."""
         if isinstance(tool, FunctionTool):
             answered([tool])
         else:
@@ -60,7 +60,7 @@ class FlightHooks(RunHooks[Any]):
         await self._inner.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-        """Handle a tool's result."""
+        """Record a tool's result."""
         if not isinstance(tool, FunctionTool):
             tool_ended(self._log, self._agent_run, tool, result)
         with self._log.writing():

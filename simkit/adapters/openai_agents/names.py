@@ -1,4 +1,4 @@
-"""Names of agents, by which a trace tells them apart, and the tools by which control passes."""
+"""Names of agents in a trace, and their handoff tools."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from simkit.adapters.openai_agents import compat
 class Names:
     """The names of one scenario's agents.
 
-    Agents that can hand off to each other and have one name are told apart by a number. Others are
-    one agent as long as they have one name: code may make its agents anew for every message.
+    Agents with one name that can hand off to each other get numbers. Others with one name are one
+    agent: code may make its agents again for every message.
     """
 
     def __init__(self, ruled: Mapping[str, str]) -> None:
-        """``ruled`` are the tools of which the scenario says to which agent they pass control."""
+        """``ruled`` are the handoff tools in the scenario's rules."""
         self._ruled = ruled
         self._names: dict[int, tuple[Any, str]] = {}
-        """By identity; the agent is kept, so that its identity stays its own."""
+        """Names by identity; the agent is kept, so that no other object gets its id."""
 
     def meet(self, first: Any) -> None:
-        """Give a name to an agent, and to all that it can hand off to."""
+        """Name an agent, and all that it can hand off to."""
         if id(first) in self._names:
             return
         names: dict[str, int] = {}
@@ -42,7 +42,7 @@ class Names:
         return known[1] if known is not None else agent.name
 
     def handoffs_of(self, agent: Any) -> dict[str, str]:
-        """Return the tools by which an agent passes control, with the agents that get it."""
+        """Return an agent's handoff tools, with their target agents."""
         return {
             tool: self.of(target) if target is not None else handoff.agent_name
             for handoff, (tool, target) in zip(agent.handoffs, _handoffs_of(agent), strict=True)
@@ -50,8 +50,7 @@ class Names:
 
 
 def _handoffs_of(agent: Any) -> list[tuple[str, Any]]:
-    """Return the tools by which an agent passes control, each with the agent behind it, if that
-    is known."""
+    """Return an agent's handoff tools, each with its target, if known."""
     return [
         (
             handoff.tool_name
@@ -73,7 +72,7 @@ def taken_by(agent: Any) -> list[str]:
 
 
 def target_of(handoff: Any) -> Any:
-    """Return the agent of a handoff; None where only the caller's own function knows it."""
+    """Return the agent of a handoff; None if only the caller's function knows it."""
     if isinstance(handoff, Agent):
         return handoff
     known = getattr(handoff, compat.AGENT_REF, None)
@@ -81,7 +80,7 @@ def target_of(handoff: Any) -> Any:
 
 
 def reachable(agent: Any) -> Iterator[Any]:
-    """Yield an agent and those that it can hand off to, each once, the nearest first."""
+    """Yield an agent and those that it can hand off to, each once, nearest first."""
     agents, visited = [agent], {id(agent)}
     for reached in agents:
         yield reached

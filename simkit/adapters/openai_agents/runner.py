@@ -1,6 +1,6 @@
-"""Where the SDK is listened to while scenarios run: its default runner, and what it exports.
+"""Hooks into the SDK: its default runner, and its export of traces.
 
-What is replaced is the whole process's; which scenario hears of it, its context says.
+The replacements are for the whole process; the context decides which scenario's log gets a call.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from simkit.capture.http.request_router import is_gated
 
 @contextmanager
 def listening(log: AgentRunLog) -> Iterator[None]:
-    """Report a log what the SDK does in this context, and in what that starts."""
+    """Report the SDK's actions in this context, and in what it starts, to a log."""
     with installation, told_to(log):
         installation.replace(_ROWS)
         yield
 
 
 class _Runner(agents.run.AgentRunner):
-    """The default runner, with hooks of ours beside those of whoever calls it."""
+    """The default runner, with simkit's hooks beside the caller's."""
 
     def __init__(self, before: Any) -> None:
         self._before = before
@@ -57,7 +57,7 @@ class _Runner(agents.run.AgentRunner):
             return result
 
     def run_sync(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
-        """The same, for code that is not asynchronous."""
+        """Run an agent, for synchronous code."""
         log = current_log()
         if log is None:
             return self._before.run_sync(starting_agent, input, **kwargs)
@@ -68,12 +68,12 @@ class _Runner(agents.run.AgentRunner):
             return result
 
     def run_streamed(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
-        """The same, streamed: over when its events have been read to their end."""
+        """Run an agent, streamed: it ends when its events are read."""
         log = current_log()
         if log is None:
             return self._before.run_streamed(starting_agent, input, **kwargs)
         with _flying(log, starting_agent, input, kwargs) as agent_run:
-            # The task that is started here copies the context.
+            # The task that starts here copies the context.
             result = self._before.run_streamed(starting_agent, input, **kwargs)
         _follow(log, agent_run, result)
         return result
@@ -81,7 +81,7 @@ class _Runner(agents.run.AgentRunner):
 
 @contextmanager
 def _flying(log: AgentRunLog, agent: Any, input: Any, kwargs: dict[str, Any]) -> Iterator[AgentRun]:
-    """Make what is done inside belong to a agent_run, and let ``kwargs`` bring our hooks."""
+    """Make code inside belong to a runner call, and add simkit's hooks to ``kwargs``."""
     agent_run = log.begin(flight_now(), agent, input, kwargs.get("context"))
     _hear_session(kwargs.get("session"))
     hear_filters(kwargs.get("run_config"))
@@ -105,7 +105,7 @@ def _follow(log: AgentRunLog, agent_run: AgentRun, result: Any) -> None:
                 async for event in stream:
                     yield event
         except GeneratorExit:
-            # The SDK has let the run come to its end all the same, unless it was cancelled.
+            # Unless it was cancelled, the SDK has run it to its end all the same.
             log.ended(agent_run, result)
             raise
         except BaseException as problem:
@@ -157,7 +157,7 @@ def _write_of(session: Any) -> Any:
 
 
 def _kept_here(before: Replacement) -> Replacement:
-    """Return what a scenario does is no business of whoever collects traces."""
+    """Wrap the export of traces: those of a scenario are not exported."""
 
     @functools.wraps(before)
     def tell(self: Any, item: Any) -> None:
@@ -174,7 +174,7 @@ silence: Final = Installation(
 
 
 def _counted(before: Replacement) -> Replacement:
-    """The key under which a provider may cache prompts is new for every run, and is sent."""
+    """Wrap the random key for provider prompt caches, which is part of requests."""
 
     def uuid4() -> Any:
         log = current_log()

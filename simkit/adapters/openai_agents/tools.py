@@ -1,4 +1,4 @@
-"""Tools of agents, answered by the scenario where it says so, and else carried out."""
+"""Tools of agents: answered by the scenario, or executed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from simkit.runtime.models.returned import returned_by
 
 
 def answered(tools: Iterable[Any]) -> None:
-    """Put the scenario between the tools that are functions and their functions.
+    """Let the scenario answer for tools that are functions.
 
-    A tool made of a function keeps what it makes of a failure: only the innermost call is taken,
-    behind which stands the function itself.
+    A tool made from a function keeps its handling of failures: only the innermost call, of the
+    function itself, is replaced.
     """
     installation.replace([_row(tool) for tool in tools if isinstance(tool, FunctionTool)])
 
@@ -57,7 +57,7 @@ async def _carried_out(
     try:
         args = msgspec.json.decode(arguments) if arguments else {}
     except msgspec.DecodeError:
-        # The tool itself says what is wrong with them.
+        # The tool itself reports the error.
         return await before(context, arguments)
     name, call_id = context.tool_name, context.tool_call_id
     return await log.adapter_context.carry_out(
@@ -66,7 +66,7 @@ async def _carried_out(
 
 
 def tool_began(log: AgentRunLog, agent_run: AgentRun, tool: Any) -> None:
-    """A tool goes to work that is no function: a shell, a computer."""
+    """Record the start of a tool that is no function: a shell, a computer."""
     with log.writing():
         agent_run.open_tools[id(tool)] = request = log.recorder.called_by_code(
             tool.name, None, agent_run.run

@@ -1,4 +1,4 @@
-"""OpenTelemetry: whose a model call is, told by the GenAI spans of any framework."""
+"""OpenTelemetry: attribution of model calls by the GenAI spans of any framework."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from simkit.adapters.opentelemetry.watch import instrumentation as instrumentati
 
 
 def driver(subject: Any, app: Any, adapter_context: Any) -> None:
-    """Run nothing: spans say who is at work, not how a pipeline is run."""
+    """Return None: spans show agents, not how to run a pipeline."""

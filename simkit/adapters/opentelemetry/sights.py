@@ -1,4 +1,7 @@
-"""What a span says of the agent inside it, read while it is open: pure, but for the spans."""
+"""Spans and agents: the agent that a span names, read while it is open.
+
+Pure, except for reading spans.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,33 @@ from simkit.adapters.activations import Run
 AGENT: Final = "gen_ai.agent.name"
 OPERATION: Final = "gen_ai.operation.name"
 INVOKES: Final = ("invoke_agent", "")
-"""Operations of a span that is one activation of the agent it names; a span made by hand has
-none."""
+"""Operations of spans that are one run of the agent they name; a span made by hand has none."""
 TOOL: Final = "execute_tool"
 
 
 class Sight:
-    """One span that was seen, and the one around it."""
+    """One observed span, and the one around it."""
 
     __slots__ = ("outer", "run", "span")
 
     def __init__(self, span: Span, outer: Sight | None) -> None:
         self.span, self.outer = span, outer
         self.run: Run | None = None
-        """The activation that was begun for it."""
+        """The agent run that began with it; None if there is none."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return not self.span.is_recording()
 
     @property
     def agent(self) -> str:
-        """The agent that it names, by now."""
+        """Return the agent that it names by now."""
         return _text(self.span, AGENT)
 
     @property
     def operation(self) -> str:
-        """What is done in it."""
+        """Return its operation."""
         return _text(self.span, OPERATION)
 
     def outwards(self) -> Iterator[Sight]:
@@ -51,7 +53,7 @@ class Sight:
 
 
 def _text(span: Span, key: str) -> str:
-    """Return a span's attribute, which may have any subclass of str as its key and its value."""
+    """Return a span's attribute; keys and values may be of subclasses of str."""
     attributes = getattr(span, "attributes", None)
     if not isinstance(attributes, Mapping):
         return ""
@@ -60,19 +62,19 @@ def _text(span: Span, key: str) -> str:
 
 
 def naming(sight: Sight | None) -> Sight | None:
-    """Return the nearest span that names an agent; one that is over only where no other does.
+    """Return the nearest span that names an agent; an ended one only if no open one does.
 
-    Code may still have a span as its current one that ended long ago: that of whoever started it.
+    Code may keep a span of its starter as the current one long after it ended.
     """
     named = [outward for outward in sight.outwards() if outward.agent] if sight is not None else []
     return next((outward for outward in named if not outward.is_over), named[0] if named else None)
 
 
 def activation(named: Sight) -> Sight | None:
-    """Return the span that is the activation of the agent which a span names, if one is open.
+    """Return the span that is the run of the agent which a span names; None if none is open.
 
-    Frameworks wrap one activation in several spans of the same name: it is the outermost. A tool's
-    span between two of them parts an agent from itself, called by its own tool.
+    Frameworks wrap one run in several spans of the same name: it is the outermost. A tool's span
+    between two of them separates an agent from a nested call of itself.
     """
     activation = None
     for outward in named.outwards():

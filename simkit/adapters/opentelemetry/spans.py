@@ -1,4 +1,4 @@
-"""Spans as they are started and ended, whoever records them, and where nobody does.
+"""Spans: their starts and ends, with and without a recorder.
 
 Most frameworks depend on OpenTelemetry's API alone. Without a provider its tracers make spans that
 keep nothing, and so does a sampler that drops a span. While a turn runs, such a span keeps its
@@ -22,17 +22,17 @@ from simkit.capture.http.installing import Installation, Replacement, Row
 
 
 class SpanListener(Protocol):
-    """Hears of spans; from any thread."""
+    """A listener for spans; any thread may call it."""
 
     def started(self, span: trace.Span, outer: trace.Span) -> None:
-        """A span begins inside another one, or inside none that is valid."""
+        """Handle the start of a span inside another one, or inside an invalid one."""
 
     def ended(self, span: trace.Span) -> None:
         """Handle the end of a span; called again if it is ended again."""
 
 
 class UnrecordedSpan(trace.Span):
-    """A span that nobody records: it keeps what it is told for as long as it is current."""
+    """A span without a recorder, which stores its attributes while it is current."""
 
     def __init__(self, context: SpanContext, attributes: Mapping[str, Any] | None) -> None:
         self._context = context
@@ -42,23 +42,23 @@ class UnrecordedSpan(trace.Span):
         self.set_attributes(attributes or {})
 
     def get_span_context(self) -> SpanContext:
-        """Return what it would be known by without simkit."""
+        """Return the span context that it would have without simkit."""
         return self._context
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Keep attributes."""
+        """Store attributes."""
         self.attributes = {**self.attributes, **attributes}
 
     def set_attribute(self, key: str, value: Any) -> None:
-        """Keep an attribute."""
+        """Store an attribute."""
         self.set_attributes({key: value})
 
     def set_status(self, status: Any, description: str | None = None) -> None:
-        """Keep whether it failed."""
+        """Store whether it failed."""
         self.has_failed = getattr(status, "status_code", status) is StatusCode.ERROR
 
     def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def record_exception(
         self,
@@ -67,18 +67,17 @@ class UnrecordedSpan(trace.Span):
         timestamp: int | None = None,
         escaped: bool = False,
     ) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def update_name(self, name: str) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def is_recording(self) -> bool:
-        """Return whether it is not over, so that frameworks tell it what they would tell any
-        other."""
+        """Return whether it is open, so that frameworks set its attributes."""
         return not self._is_over
 
     def end(self, end_time: int | None = None) -> None:
-        """Report who hears it."""
+        """Report the end to the listener."""
         self._is_over = True
         _tell_end(self)
 
@@ -159,7 +158,7 @@ _installation: Final = Installation(_rows)
 
 @contextmanager
 def told_to(listener: SpanListener) -> Iterator[None]:
-    """Report a listener of the spans that are started and ended in this context."""
+    """Report the starts and ends of spans in this context to a listener."""
     with _installation, _ears.activate(listener):
         yield
 

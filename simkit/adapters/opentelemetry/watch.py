@@ -1,7 +1,7 @@
-"""Sees which agent is at work by the nearest span that names one.
+"""Attribution by spans: the nearest span that names an agent decides.
 
-An activation is begun with its first model call, and ends with its span. So an agent is read where
-its framework names it, which may be after the span has started.
+An agent run begins with its first model call, and ends with its span. So the agent is read when its
+framework has named it, which may be after the start of the span.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from simkit.core.errors import PipelineError
 
 
 def instrumentation(adapter_context: AdapterContext) -> SpanInstrument:
-    """Return what sees agents by their spans."""
+    """Return the instrumentation that observes spans."""
     return SpanInstrument(adapter_context)
 
 
 class SpanInstrument:
-    """Hears the spans of one scenario, and begins and ends the activations that they are."""
+    """Observes the spans of one scenario, and begins and ends their agent runs."""
 
     only_attributes: Final = True
-    """Whoever knows one framework knows better, and it carries out no tools."""
+    """An instrumentation of one framework knows more, and this one executes no tools."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._recorder = adapter_context.recorder
         self._sights: dict[trace.Span, Sight] = {}
         self._ids: dict[int, Sight] = {}
-        """Recorded spans by id: what carries a span from one task to another may keep no more."""
+        """Recorded spans by id: code that carries a span between tasks may keep only the id."""
         self._loose: dict[str, Run] = {}
-        """Activations of agents that only the spans of model calls name."""
+        """Runs of agents that only the spans of model calls name."""
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Listen to spans, and let none be exported over the network."""
+        """Observe spans, and let none be exported over the network."""
         self._forget()
         with nothing_exported(), told_to(self):
             yield
 
     def _forget(self) -> None:
-        """Forget the spans of earlier turns, but for those that are still open."""
+        """Drop the spans of earlier turns, except open ones."""
         with self._recorder.lock:
             self._sights = {
                 span: sight for span, sight in self._sights.items() if not sight.is_over
@@ -61,24 +61,24 @@ class SpanInstrument:
     # Spans
 
     def started(self, span: trace.Span, outer: trace.Span) -> None:
-        """A span begins; the event loop that it is in has its threads one by one."""
+        """Handle a span's start; the threads of its event loop run one by one."""
         with suppress(RuntimeError):  # In synchronous code there is no loop.
             keep_in_step()
         with self._recorder.lock:
             sight = self._sights[span] = Sight(span, self._sight_of(outer))
-            # The id of a span that nobody records is another one's, or none.
+            # An unrecorded span has the id of another one, or none.
             if span.get_span_context() is not outer.get_span_context():
                 self._ids[span.get_span_context().span_id] = sight
 
     def _sight_of(self, span: trace.Span) -> Sight:
-        """Return a span as it was seen; one that was not seen to start is in no other."""
+        """Return the observed span; one without an observed start is in no other."""
         sight = self._sights.get(span) or self._ids.get(span.get_span_context().span_id)
         if sight is None:
             sight = self._sights[span] = Sight(span, None)
         return sight
 
     def ended(self, span: trace.Span) -> None:
-        """A span is over, and with it the activation that it is."""
+        """Handle the end of a span, which ends its agent run."""
         with self._recorder.lock:
             sight = self._sights.get(span)
             run = sight.run if sight is not None else None
@@ -88,12 +88,12 @@ class SpanInstrument:
             if self._loose.get(run.agent) is not run or run.final is not None or passes_control:
                 self._recorder.end_run(run, _status(span, passes_control))
 
-    # Activations
+    # Agent runs
 
     def run_now(self) -> Run | None:
-        """Return the activation of the agent that the nearest span names."""
+        """Return the run of the agent that the nearest span names."""
         if current_mark() is not None:
-            return None  # Code that names an agent says itself when that is done.
+            return None  # Code that names an agent reports its end itself.
         with self._recorder.lock:
             named = naming(self._sight_of(trace.get_current_span()))
             if named is None:
@@ -102,20 +102,22 @@ class SpanInstrument:
             return self._loose_run(named) if agent is None else self._run_of(agent)
 
     def _run_of(self, sight: Sight) -> Run:
-        """Return the activation that a span is, begun inside those around it."""
+        """Return a span's agent run; begin it, inside those around it, if necessary."""
         if sight.run is None or sight.run.is_over:
             sight.run = self._recorder.begin_run(sight.agent, parent=self._parent(sight))
         return sight.run
 
     def _parent(self, sight: Sight) -> str:
-        """Return the id of the activation around a span, begun if it was not; or no id."""
+        """Return the id of the agent run around a span; begin it if necessary. Empty for none."""
         named = naming(sight.outer)
         around = activation(named) if named is not None else None
         return self._run_of(around).id if around is not None else ""
 
     def _loose_run(self, named: Sight) -> Run:
-        """Return an agent's activation where only the spans of its model calls name it: one until
-        it has said its last word."""
+        """Return an agent's run if only the spans of its model calls name it.
+
+        It is the same one until the agent has given its final message.
+        """
         run = self._loose.get(named.agent)
         if run is None or run.is_over:
             run = self._recorder.begin_run(named.agent, parent=self._parent(named))
@@ -123,18 +125,18 @@ class SpanInstrument:
         named.run = run
         return run
 
-    # What it has no part in
+    # Other parts of the interface
 
     def reply(self, returned: Any) -> Any:
-        """Return what the pipeline returned."""
+        """Return the pipeline's result unchanged."""
         return returned
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Knows no framework's exceptions."""
+        """Return None: it knows no framework's exceptions."""
         return None
 
     def close(self) -> None:
-        """There is nothing to take away."""
+        """Do nothing."""
 
 
 def _status(span: trace.Span, passes_control: bool) -> str:

@@ -1,4 +1,4 @@
-"""Runs of agents and steps of graphs, told as activations: who starts and ends, inside whom."""
+"""Runs of agents and steps of graphs as agent runs: starts, ends, nesting."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from simkit.core.messages import JsonValue, Message, Usage
 from simkit.providers.values import Offer
 
 OUTPUT: Final = "output"
-"""The guardrail that refuses output: the agent's output type, and its validators."""
+"""The guardrail that rejects output: the agent's output type, and its validators."""
 
 StateHolders: TypeAlias = tuple[tuple[Any, str], ...]
-"""Objects whose fields are state, each with the channel's name if it has no fields."""
+"""Objects whose fields are state, each with a channel name in case it has no fields."""
 
 
 class AgentRun:
@@ -44,22 +44,22 @@ class AgentRun:
         holder: StateHolders,
         leaves: Leaving | None,
     ) -> None:
-        """``leaves`` is the output of another agent's that this agent_run takes over from."""
+        """``leaves`` is the output of another agent that this run takes over from."""
         self.parent, self.name, self.input, self.holder = parent, name, input, holder
         self.leaves = leaves
         self.run: Run | None = None
         self.is_over = False
         self.unheard = 0
-        """How many calls of its model were known when it was asked last."""
+        """The number of known calls of its model when it was called last."""
 
     @property
     def outer(self) -> Run | None:
-        """The activation whose code runs the agent, or takes the step."""
+        """Return the agent run whose code runs the agent, or takes the step."""
         return self.parent.run if self.parent is not None else None
 
 
 class Leaving:
-    """An output that is handed to an output function: whom that calls, control passes to."""
+    """An output for an output function; the first agent that the function runs gets control."""
 
     __slots__ = ("agent_run", "call_id", "is_used", "payload")
 
@@ -69,32 +69,32 @@ class Leaving:
 
 
 class AgentRunLog:
-    """Writes down the agent_runs of one scenario."""
+    """Records the agent runs of one scenario."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._adapter_context = adapter_context
         self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
         self.names, self.loops = Names(), Loops()
         self.threads = InStep(thread_name_prefix="pydantic-ai")
-        """Where functions that are not asynchronous run, one after another."""
+        """The executor that runs synchronous functions one after another."""
         self._state, self._parallel_groups = (
             HeldState(self.recorder),
             ParallelGroups[AgentRun](self.recorder),
         )
         self.has_flown = False
-        """Whether the framework was at work in this turn."""
+        """Whether the framework was used in this turn."""
 
     def clear(self) -> None:
-        """Forget the last turn, and what it left open."""
+        """Drop the last turn's open runs."""
         self._parallel_groups.clear()
         self.has_flown = False
 
     def close(self) -> None:
-        """End what was made for the framework."""
+        """Close the objects made for the framework."""
         self.threads.shutdown()
         self.loops.close()
 
-    # Flights
+    # Runs
 
     def begin(
         self,
@@ -104,7 +104,7 @@ class AgentRunLog:
         holder: StateHolders,
         leaving: Leaving | None = None,
     ) -> AgentRun:
-        """An agent is run, or a step is taken, by the code of another one or the pipeline's own."""
+        """Record an agent's run, or a step, by another one's code or the pipeline's own."""
         leaves = None
         if leaving is not None and leaving.agent_run is parent and not leaving.is_used:
             leaving.is_used, leaves = True, leaving
@@ -117,15 +117,14 @@ class AgentRunLog:
         return agent_run
 
     def started(self, agent_run: AgentRun) -> None:
-        """Start an agent run; those that were begun beside it are known by now."""
+        """Start an agent run; parallel ones are known by now."""
         with self.writing():
             if agent_run.run is None or agent_run.run.is_over:
                 self._start(agent_run)
             self.look(agent_run)
 
     def _start(self, agent_run: AgentRun) -> None:
-        """Flights that were begun beside each other go to work together, however long it takes each
-        of them to ask its model."""
+        """Start agent runs that began in parallel together, whenever each calls its model."""
         if agent_run.leaves is not None and agent_run.run is None:
             self._begin(agent_run, self._pass_control(agent_run, agent_run.leaves))
             return
@@ -187,7 +186,7 @@ class AgentRunLog:
     def asks(
         self, agent_run: AgentRun, messages: Sequence[m.ModelMessage], output_tools: Sequence[str]
     ) -> None:
-        """An agent is about to ask its model, which may give its output by some tools."""
+        """Handle that an agent is about to call its model, with some tools for output."""
         self.started(agent_run)
         run = agent_run.run
         if run is not None:
@@ -196,7 +195,7 @@ class AgentRunLog:
             self._tell_unmade(agent_run, messages[-1])
 
     def _tell_unmade(self, agent_run: AgentRun, last: m.ModelMessage) -> None:
-        """Some calls are answered though no tool was at work: they were denied, or refused."""
+        """Report answered calls without an executed tool: they were denied or rejected."""
         tools = agent_run.run.output_tools if agent_run.run is not None else ()
         for part in last.parts:
             if isinstance(part, m.RetryFeedbackPart):
@@ -210,7 +209,7 @@ class AgentRunLog:
                     self._refuse_call(part.tool_call_id, part.model_response_str())
 
     def _refuse_output(self, agent_run: AgentRun, reason: Any) -> None:
-        """What a model gave as output is refused, by its type or by a validator."""
+        """Report that a model's output was rejected, by its type or by a validator."""
         with self.writing():
             position = self.recorder.at(agent_run.run, agent_run.name)
             self.recorder.events.record_guardrail(
@@ -218,7 +217,7 @@ class AgentRunLog:
             )
 
     def _refuse_call(self, call_id: str, problem: str) -> None:
-        """A call is refused before its tool is carried out."""
+        """Report that a call was rejected before its tool was executed."""
         with self.writing():
             request = self.recorder.call_request(call_id)
             if request is not None and not request.call.is_handoff:
@@ -232,7 +231,7 @@ class AgentRunLog:
         by: str,
         lasting: bool,
     ) -> None:
-        """A function made another history of the one that the model would be sent."""
+        """Record a function's changes to the history for the model."""
         with self.writing():
             if agent_run.run is not None:
                 self.recorder.filtered(agent_run.run, before, after, by, lasting=lasting)
@@ -245,7 +244,7 @@ class AgentRunLog:
         model: str,
         response: m.ModelResponse,
     ) -> None:
-        """A model has answered; what went over no wire is told here."""
+        """Handle a model's answer; report a call that did not use HTTP."""
         with self.writing():
             run = agent_run.run
             if run is None or run.model_calls != agent_run.unheard:
@@ -258,7 +257,7 @@ class AgentRunLog:
             self.recorder.replied(run, call, reply, "calls" if reply.calls else "text", usage)
 
     def response_received(self, agent_run: AgentRun, response: m.ModelResponse) -> None:
-        """A model has answered: calls that give its output are no tools at work."""
+        """Handle a response: calls that give its output execute no tools."""
         tools = agent_run.run.output_tools if agent_run.run is not None else ()
         with self.writing():
             for part in response.parts:
@@ -266,20 +265,20 @@ class AgentRunLog:
                     self._not_carried_out(part.tool_call_id)
 
     def _not_carried_out(self, call_id: str) -> bool:
-        """Let the answer to a call be no tool's; return whether the call is known."""
+        """Mark a call as not executed; return whether the call is known."""
         request = self.recorder.call_request(call_id)
         if request is not None and not request.is_told:
             request.is_told = request.is_answered = True
         return request is not None
 
     def settled(self, agent_run: AgentRun, messages: Sequence[Any]) -> None:
-        """A run has ended with ``messages``: what its model gave as output is answered."""
+        """Handle the end of a run with ``messages``: its model's output has its answer."""
         last = messages[-1] if messages else None
         if not isinstance(last, m.ModelRequest):
             return
         with self.writing():
             for part in last.parts:
-                # A call without a tool at work was the output, or came too late.
+                # A call without an executed tool was the output, or came too late.
                 if isinstance(part, m.ToolReturnPart) and self._not_carried_out(part.tool_call_id):
                     self.recorder.known(result_of(part), agent_run.run)
 
@@ -288,7 +287,7 @@ class AgentRunLog:
     def use_tool(
         self, tool: ToolDefinition, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
     ) -> Any:
-        """Carry out a call, by the scenario or for real; return the result or an awaitable."""
+        """Execute a call, by the scenario or for real; return the result or an awaitable."""
         with self.recorder.lock:
             request = self.recorder.call_request(call_id)
         if request is not None and isinstance(request.call.args, dict):
@@ -298,12 +297,12 @@ class AgentRunLog:
         )
 
     def look(self, agent_run: AgentRun) -> None:
-        """Write down what deps and a graph's state hold that they did not at the last look."""
+        """Record the changed fields of deps and of a graph's state."""
         for thing, otherwise in agent_run.holder:
             self._state.look(thing, otherwise, agent_run.run or agent_run.outer)
 
     def halted(self, problem: BaseException) -> BaseException:
-        """Return why the run cannot go on, if that is behind an exception; else the exception."""
+        """Return the reason why the run cannot continue behind an exception, else the exception."""
         cause: BaseException | None = problem
         if isinstance(problem, BaseExceptionGroup):
             cause = problem.subgroup(RunHalted)
@@ -319,7 +318,7 @@ def _requests_in(output: Any) -> list[m.ToolCallPart]:
 
 
 def _question(call: m.ToolCallPart, agent_run: AgentRun) -> JsonValue:
-    """Return a tool call that waits for somebody's approval, or result."""
+    """Return a tool call that waits for approval, or for a result."""
     return {
         "tool": call.tool_name,
         "args": plain_or_text(args_of(call.args)),
@@ -331,18 +330,18 @@ _agent_run: Final = ContextScope[AgentRun]("simkit_pydantic_ai_agent_run")
 inside = _agent_run.inside
 _output: Final = ContextScope[Leaving]("simkit_pydantic_ai_output")
 leaving_now, leaving = _output.now, _output.inside
-"""What is handed to an output function: the first agent that is run inside takes over from it."""
+"""The current output for an output function: the first agent inside takes over from it."""
 _ears: Final = ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")
 current_log, told_to = _ears.current, _ears.activate
 
 installation: Final = Installation()
-"""What is replaced in the framework for as long as a turn of some scenario lasts."""
+"""The replacements in the framework, installed while a turn of some scenario runs."""
 
 
 def flight_now() -> AgentRun | None:
-    """Return the agent_run inside which this code runs.
+    """Return the agent run around this code; None if there is none.
 
-    One that was left open, by a stream that nobody closed, may be over by then.
+    A run that a stream left open may be over.
     """
     agent_run = _agent_run.now()
     while agent_run is not None and agent_run.is_over:

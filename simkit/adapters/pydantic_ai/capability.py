@@ -1,4 +1,4 @@
-"""What is put into each run of an agent, so that it is seen at work."""
+"""The capability that simkit adds to each run of an agent, to observe it."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from simkit.adapters.serial_executor import keep_in_step
 class ObservingCapability(compat.SafeCapability):
     """Tells a log what one run does; changes nothing of it.
 
-    It is the innermost capability, so that what the application's own ones do is done by then.
+    It is the innermost capability, so that it sees the results of the application's own ones.
     """
 
     def __init__(self, log: AgentRunLog, agent_run: AgentRun) -> None:
         self._log, self._agent_run = log, agent_run
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Ask for the innermost place."""
+        """Return the innermost place."""
         return CapabilityOrdering(position="innermost")
 
     def get_wrapper_toolset(self, toolset: Any) -> Any:
-        """Put the scenario between the agent and its tools."""
+        """Let the scenario answer for the agent's tools."""
         return HeardToolset(toolset)
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
-        """The agent goes to work."""
+        """Record the run."""
         keep_in_step()
         await others_begin()
         installation.replace(rows_for(ctx.capabilities.values()))
@@ -50,14 +50,14 @@ class ObservingCapability(compat.SafeCapability):
         return await handler()
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        """Its model is about to be asked, and may be offered tools that give its output."""
+        """Handle a model call, with the offered tools for output."""
         parameters = request_context.model_request_parameters
         tools = tuple(tool.name for tool in parameters.output_tools)
         self._log.asks(self._agent_run, request_context.messages, tools)
         return request_context
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
-        """Its model has answered: if not over the wire, it is told here."""
+        """Handle its answer, which is reported here if it did not use HTTP."""
         if _is_off_the_wire(request_context.model):
             parameters = request_context.model_request_parameters
             tools = [tool.name for tool in (*parameters.function_tools, *parameters.output_tools)]
@@ -69,7 +69,7 @@ class ObservingCapability(compat.SafeCapability):
     async def wrap_output_process(
         self, ctx: Any, *, output_context: Any, output: Any, handler: Any
     ) -> Any:
-        """Return what an output function calls takes over."""
+        """Record that agents inside an output function take over."""
         if not output_context.has_function:
             return await handler(output)
         call = output_context.tool_call

@@ -1,7 +1,7 @@
-"""PydanticAI: agents that answer themselves, code that runs agents, and graphs.
+"""PydanticAI: agents, code that runs agents, and graphs.
 
-Runs of agents are seen wherever a pipeline makes them. A pipeline that is an ``Agent`` is given
-each session's messages as its users would keep them.
+Runs of agents are observed wherever a pipeline makes them. For a pipeline that is an ``Agent``,
+simkit keeps each session's messages, as its users would.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
 
 WAYS: Final = ("run", "run_sync", "run_stream", "run_stream_events", "iter")
-"""How an agent may be run: ``app: {call: …}``."""
+"""Ways to run an agent: ``app: {call: …}``."""
 _FAILURES: Final = (AgentRunError, UserError, FallbackExceptionGroup)
-"""What the framework raises in its own name."""
+"""Exceptions that the framework itself raises."""
 
 
 def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
@@ -49,37 +49,37 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilo
 
 
 def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
-    """Return what sees agents at work."""
+    """Return the instrumentation that observes agents."""
     return AgentsInstrument(adapter_context)
 
 
 class AgentsInstrument(Instrumentation):
-    """Sees every run of an agent and every step of a graph, and what comes of it."""
+    """Observes every run of an agent and every step of a graph."""
 
     observes = ("filters",)
-    """What judges may ask about wherever it is on."""
+    """The aspects that claims can use wherever it is on."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._log = AgentRunLog(adapter_context)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Listen to the framework."""
+        """Observe the framework in this context."""
         self._log.clear()
         return listening(self._log)
 
     def run_now(self) -> Run | None:
-        """Return the activation of the agent that is at work here."""
+        """Return the run of the agent around this code."""
         agent_run = flight_now()
         return agent_run.run if agent_run is not None else None
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Report the framework's exceptions by their own names; a provider's failure is none."""
+        """Return the framework's exceptions under their own names, except a provider's failure."""
         if isinstance(problem, ModelAPIError) or not isinstance(problem, _FAILURES):
             return None
         return FrameworkFailed(str(problem), type(problem).__name__)
 
     def reply(self, returned: Any) -> Any:
-        """Return what is said by a result, or an output, that the pipeline returns as it is."""
+        """Return the reply in a result, or an output, that the pipeline returns as it is."""
         if isinstance(returned, AgentRunResultEvent):
             returned = returned.result
         if isinstance(returned, AgentRunResult):
@@ -90,7 +90,7 @@ class AgentsInstrument(Instrumentation):
             return returned
 
     def close(self) -> None:
-        """End what was made for the framework."""
+        """Close the objects made for the framework."""
         self._log.close()
 
 
@@ -103,32 +103,32 @@ class _Talk:
         self.options = options
         self.messages: Any = options.pop("message_history", None)
         self.waiting: DeferredToolRequests | None = None
-        """Tool calls that wait for an approval, or for a result from elsewhere."""
+        """Tool calls that wait for approval, or for an external result; None if none do."""
 
 
 class AgentPilot(FrameworkDriver):
-    """Flies an agent: each message goes to it with all that was said."""
+    """Runs an agent: each message goes to it with the conversation."""
 
     name = "pydantic-ai"
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Raise FunctionMissing for a way to run agents that there is not."""
+        """Raise FunctionMissing for an unknown way to run agents."""
         self._agent, self._app, self._adapter_context = agent, app, adapter_context
         if agent.name is None:
-            # What the framework would infer from the variable that holds the agent.
+            # The framework would infer this name from the variable that holds the agent.
             agent.name = app.entry.rpartition(":")[2].rpartition(".")[2]
         self._way = way_of(app, WAYS)
         self._talks: dict[str, _Talk] = {}
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
-        """Add the agent, and that its dependencies are seen."""
+        """Add the agent, and that its dependencies are observed."""
         agents = {Names().of(self._agent): _facts_of(self._agent)}
         return msgspec.structs.replace(
             facts, agents={**agents, **facts.agents}, observes=(*facts.observes, "state")
         )
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Run the agent, with all that was said."""
+        """Run the agent with the conversation."""
         talk = self._talks.get(turn.session)
         if talk is None:
             talk = self._talks[turn.session] = _Talk(options_of(self._app, turn.session))
@@ -143,7 +143,7 @@ class AgentPilot(FrameworkDriver):
         return None if is_waiting else plain_or_text(result.output)
 
     def _decided(self, talk: _Talk, value: Any) -> DeferredToolResults:
-        """Return what a run goes on with once its calls are approved, refused or answered."""
+        """Return the results with which a run continues after its calls are decided."""
         waiting = talk.waiting
         if waiting is None:
             raise self._adapter_context.asks_nothing("and no tool call waits for approval.")
@@ -173,7 +173,7 @@ async def _streamed(agent: Any, text: str | None, options: dict[str, Any]) -> An
 
 
 class _Streamed:
-    """What was streamed, with the names that a result has."""
+    """A streamed result, with a result's attributes."""
 
     def __init__(self, stream: Any) -> None:
         self.output, self.all_messages = stream.result.output, stream.all_messages

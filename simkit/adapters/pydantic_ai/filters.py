@@ -1,4 +1,4 @@
-"""What history processors, and other capabilities, make of the history that a model is sent."""
+"""History processors and other capabilities that change the history for the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simkit.core.messages import Message
 
 
 def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
-    """Yield what is to be replaced so that it is seen what these do to a history."""
+    """Yield replacements that observe their changes to a history."""
     for capability in capabilities:
         if isinstance(capability, (CombinedCapability, WrapperCapability)):
             continue
@@ -46,7 +46,7 @@ def _wrap(way: str) -> Any:
             before_messages = list(ctx.messages)
             sent_messages = _sendable(request_context.messages)
             result = await before(self, ctx, request_context)
-            # What is gone from the run's own history stays away from its later calls.
+            # Messages removed from the run's own history stay away from its later calls.
             is_lasting = [*map(id, before_messages)] != [*map(id, ctx.messages)]
             after = _sendable(result.messages)
             if after != sent_messages:
@@ -59,7 +59,7 @@ def _wrap(way: str) -> Any:
 
 
 def _sendable(history: Sequence[Any]) -> list[Message]:
-    """Return a history without results that follow no call: PydanticAI itself takes them out."""
+    """Return a history without results of missing calls, which PydanticAI itself removes."""
     messages, called = list[Message](), set[str]()
     for message in as_messages(history):
         called.update(call.id for call in message.calls)
@@ -69,7 +69,7 @@ def _sendable(history: Sequence[Any]) -> list[Message]:
 
 
 def _name_of(capability: Any, way: str) -> str:
-    """Return the name of the function that a capability calls, or of the capability."""
+    """Return the name of a capability's function, or of the capability."""
     functions: list[Any] = []
     if isinstance(capability, ProcessHistory):
         functions = [capability.processor]

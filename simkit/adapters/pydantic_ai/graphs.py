@@ -1,4 +1,4 @@
-"""Steps of pydantic-graph, told as activations; those of which agents are made are not."""
+"""Steps of pydantic-graph as agent runs, except those inside agents."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, current_log, fli
 from simkit.capture.http.installing import Replacement
 
 STATE: Final = "state"
-"""The channel of a graph's state that has no fields."""
+"""The channel of a graph's state without fields."""
 DEPS: Final = "deps"
-"""The channel of dependencies that have no fields."""
+"""The channel of dependencies without fields."""
 
 
 def wrap_run(before: Any) -> Any:
-    """Replace the property by which a graph gets at the function of a step."""
+    """Replace the property that gives a graph the function of a step."""
 
     def call(self: Any) -> Any:
         function = before.fget(self)
@@ -54,10 +54,10 @@ def _name_of(step: Any) -> str:
 
 
 def _input_of(ctx: Any) -> Any:
-    """Return what a step is given: of a node, its fields."""
+    """Return a step's input; of a node, its fields."""
     return plain_or_text(getattr(ctx, "inputs", None))
 
 
 def _output_of(result: Any) -> Any:
-    """Return what a step puts out: the value of an end, or the next node."""
+    """Return a step's output: the value of an end, or the next node."""
     return result.data if type(result).__name__ == "End" else result

@@ -1,4 +1,4 @@
-"""PydanticAI's messages as ours: the texts that providers are sent for them."""
+"""PydanticAI's messages as simkit's: the texts that providers get."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simkit.providers.openai.parts import arguments_of
 
 
 def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
-    """Return the messages that a history is, system prompts among them."""
+    """Return a history as messages, with its system prompts."""
     messages: list[Message] = []
     for model_message in model_messages:
         if isinstance(model_message, m.ModelRequest):
@@ -25,14 +25,14 @@ def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
 
 
 def sent_by(request: Any) -> list[Message]:
-    """Return what a model is sent, instructions first."""
+    """Return the messages to a model, instructions first."""
     parts = request.model_request_parameters.instruction_parts
     messages = [Message("system", m.InstructionPart.join(parts) or "")] if parts else []
     return [*messages, *as_messages(request.messages)]
 
 
 def as_message(response: m.ModelResponse) -> Message:
-    """Return what a model has answered."""
+    """Return a model's response as a message."""
     text = "".join(part.content for part in response.parts if isinstance(part, m.TextPart))
     calls = tuple(
         ToolCall(part.tool_call_id, part.tool_name, args_of(part.args))
@@ -43,7 +43,7 @@ def as_message(response: m.ModelResponse) -> Message:
 
 
 def args_of(args: Any) -> Any:
-    """Return the arguments of a call: the object that they are, else the text as it stands."""
+    """Return the arguments of a call as an object, or else as text."""
     if isinstance(args, str):
         return arguments_of(args)
     return {} if args is None else args
@@ -62,14 +62,14 @@ def _request_messages(parts: Iterable[Any]) -> Iterator[Message]:
 
 
 def result_of(part: m.ToolReturnPart) -> Message:
-    """Return what a tool, or the framework in its place, has answered."""
+    """Return the answer of a tool, or of the framework in its place."""
     return Message(
         "tool", part.model_response_str(), call_id=part.tool_call_id, tool=part.tool_name
     )
 
 
 def text_of(content: str | Sequence[Any] | None) -> str:
-    """Return what a user says as text, with a placeholder for all that is none."""
+    """Return a user's content as text, with placeholders for other parts."""
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(
@@ -92,7 +92,7 @@ def _content_text(item: Any) -> str:
 
 
 def reason_of(feedback: Any) -> str:
-    """Return why output is refused: what a validator says, or each error behind its place."""
+    """Return why an output was rejected: a validator's message, or each error with its place."""
     if not isinstance(feedback, list):
         return str(feedback)
     return "; ".join(_located(item) for item in feedback)

@@ -1,4 +1,4 @@
-"""Names of agents, by which a trace tells them apart."""
+"""Names of agents in a trace."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any, Final, TypeAlias
 from simkit.adapters.pydantic_ai import compat
 
 NAMELESS: Final = "agent"
-"""What PydanticAI itself calls an agent without a name."""
+"""PydanticAI's own name for an agent without one."""
 _LIBRARIES: Final = frozenset(("simkit", "pydantic_ai", "pydantic_graph", "contextlib", "anyio"))
 _SENTENCE: Final = re.compile(r"[.!?:](?=\s|$)|\n")
 
 Kind: TypeAlias = tuple[Any, ...]
-"""What makes two agents of one name the same."""
+"""The key that two agents of one name share if they are the same."""
 
 
 class Names:
     """The names of one scenario's agents.
 
-    Agents of one name are told apart by a number if they differ in their tools, their output or
-    the first sentence of their instructions. Others are one agent: code may make its agents anew
-    for every message.
+    Agents with one name get numbers if they differ in their tools, their output or the first
+    sentence of their instructions. Otherwise they are one agent: code may make its agents again for
+    every message.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, list[Kind]] = {}
         self._agents: dict[int, tuple[Any, str]] = {}
-        """Agents without names, by identity; the agent is kept, so that its identity stays."""
+        """Agents without names, by identity; the agent is kept, so that no other gets its id."""
 
     def hold(self, agent: Any) -> None:
-        """Remember under which name the code that is about to run an agent holds it.
+        """Record the variable in which the calling code holds an agent.
 
         The run itself may begin in a task, where that is not known.
         """
@@ -52,11 +52,11 @@ class Names:
 
 
 def held_as(agent: Any) -> str:
-    """Return under which name the code that runs an agent holds it; empty for none.
+    """Return the variable name under which the calling code holds an agent; empty for none.
 
-    PydanticAI itself infers a name from variables, but in no task, and not where an agent is
-    iterated. Here an attribute (``self.triage``) and a key (``agents["triage"]``) are names too,
-    and what a module holds counts before the variable of a loop.
+    PydanticAI itself infers a name from variables, but in no task, and not if an agent is iterated.
+    Here an attribute (``self.triage``) and a key (``agents["triage"]``) are names too, and a
+    module's name counts before the variable of a loop.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -74,12 +74,12 @@ def held_as(agent: Any) -> str:
 
 
 def _name_in(scope: Mapping[Any, Any], agent: Any) -> str:
-    """Return the key of a mapping under which it holds an agent."""
+    """Return the key under which a mapping holds an agent."""
     return next((str(name) for name, value in [*scope.items()] if value is agent), "")
 
 
 def _name_inside(scope: Mapping[str, Any], agent: Any) -> str:
-    """Return the name under which one of the objects here holds an agent."""
+    """Return the name under which one of the objects in a scope holds an agent."""
     for value in [*scope.values()]:
         inner = value if type(value) is dict else getattr(value, "__dict__", None)
         if type(inner) is dict and not isinstance(value, ModuleType):

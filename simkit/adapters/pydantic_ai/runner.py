@@ -1,6 +1,6 @@
-"""Runs of agents and graphs wherever a pipeline makes them, made known to the log that hears them.
+"""Hooks into runs of agents and graphs, wherever a pipeline makes them.
 
-What is replaced is the whole process's; which scenario hears of it, its context says.
+The replacements are for the whole process; the context decides which scenario's log gets a run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from simkit.capture.http.installing import Replacement, Row
 
 @contextmanager
 def listening(log: AgentRunLog) -> Iterator[None]:
-    """Report a log what agents and graphs do in this context, and in what that starts."""
+    """Report agents and graphs in this context, and in what it starts, to a log."""
     with installation, told_to(log), Agent.using_thread_executor(log.threads):
         installation.replace(_ROWS)
         yield
 
 
 def _wrap_run(before: Replacement) -> Replacement:
-    """Run, streams and iterations all go through ``Agent.iter``."""
+    """Wrap ``Agent.iter``, which runs, streams and iterations all use."""
 
     @functools.wraps(before)
     @asynccontextmanager
@@ -68,7 +68,7 @@ def _wrap_run(before: Replacement) -> Replacement:
 
 
 def _named(before: Replacement) -> Replacement:
-    """Look at who holds an agent while it is called: its coroutine may be run in a task."""
+    """Record the holder of an agent at its call: its coroutine may run in a task."""
 
     @functools.wraps(before)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +92,7 @@ def _words_of(prompt: str | Sequence[Any] | None) -> str | None:
 
 def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
     result = run.result
-    if result is None:  # Whoever iterated, or read the stream, has left.
+    if result is None:  # The reader has left the iteration, or the stream.
         log.failed(agent_run, GeneratorExit())
         return
     log.settled(agent_run, result.all_messages())
@@ -100,7 +100,7 @@ def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
 
 
 def _lent(before: Replacement) -> Replacement:
-    """Give ``run_sync`` an event loop that ends with the scenario."""
+    """Wrap ``run_sync`` with an event loop that ends with the scenario."""
 
     @functools.wraps(before)
     def get_event_loop() -> Any:
@@ -113,7 +113,7 @@ def _lent(before: Replacement) -> Replacement:
 
 
 def _allowed(before: Any) -> Any:
-    """Let code that forbids itself real requests ask: here the scenario answers."""
+    """Wrap the ban on real requests: the scenario answers them here."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Tools of agents, answered by the scenario where it says so, and else carried out."""
+"""Tools of agents: answered by the scenario, or executed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _RAISED: Final[dict[str, Callable[[str], Exception]]] = {
     "ModelRetry": ModelRetry,
     "ToolFailed": ToolFailed,
 }
-"""What a tool may raise to tell its model, by the name with which a failure begins."""
+"""Exceptions of a tool for its model, by the beginning of a failure's text."""
 
 
 @dataclass
 class HeardToolset(WrapperToolset[Any]):
-    """All of an agent's tools but those for its output, as a scenario sees and answers them."""
+    """An agent's tools, except those for output, answered by the scenario."""
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
         """Return the tools by their names."""
@@ -34,7 +34,7 @@ class HeardToolset(WrapperToolset[Any]):
         return tools
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        """Carry out a call, by the scenario or for real."""
+        """Execute a call, by the scenario or for real."""
         log, agent_run = current_log(), flight_now()
         real = super().call_tool
         if log is None or agent_run is None:
@@ -51,7 +51,7 @@ class HeardToolset(WrapperToolset[Any]):
 
 
 class _Put(BaseException):
-    """A call was put off: it has neither an answer nor failed."""
+    """A call was deferred: it has no answer and has not failed."""
 
     def __init__(self, problem: Exception) -> None:
         self.problem = problem
