@@ -1,13 +1,13 @@
 """A declarative, deterministic testing harness for multi-agent LLM pipelines.
 
-A scenario says what the user says, what the models answer, and what every agent must have seen;
-simkit runs it offline and holds the run against it::
+A scenario gives the user's messages, the models' answers, and the claims on every agent's context;
+simkit runs it offline and checks the claims::
 
     for prepared in simkit.load("scenarios"):
         outcome = simkit.simulate(prepared)
         assert outcome.passed, outcome.judgement.findings
 
-Names are imported when they are first used, so that ``import simkit`` stays light.
+Names are imported on first use, so that ``import simkit`` stays light.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The matching language in plain asserts: what matches vanishes from pytest's diff.
+"""The matching language in plain asserts: matching parts vanish from pytest's diff.
 
 ::
 
@@ -6,9 +6,9 @@
 
     assert run.context("coach")[1] == message(user=contains("refund"))
 
-Each function is one operator of ``simkit.language.matching``, under the operator's own name where
-Python leaves it free. What it returns equals every value of which the matcher holds. Once compared,
-it shows the value itself where that matched, and the matcher only where it did not.
+Each function is one operator of ``simkit.language.matching``, under the operator's own name unless
+Python reserves it. Its result equals every value for which the matcher holds. After a comparison,
+it shows the value itself where it matched, and the matcher where it did not.
 """
 
 from __future__ import annotations
@@ -38,35 +38,34 @@ _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 _UNCOMPARED: Final = object()
 _NO_MESSAGES: Final = (str, int, float, list, tuple, type(None))
 _SHOWN_MAX: Final = 200
-"""How much of a value stands before what differs in it."""
+"""The length of a value shown before the difference."""
 
 
 class Looked:
-    """What a test looks at and a matcher is held against, unless it could never match there."""
+    """A value in a test, which rejects comparison with a matcher that can never match."""
 
     __slots__ = ()
 
     def looked_at(self, expected: Expected) -> Any:
-        """Return the value that claims see; raise ValueError for what can never match it."""
+        """Return the value as claims see it; raise ValueError for an impossible matcher."""
         raise NotImplementedError
 
     def __ne__(self, other: object) -> bool:
-        # Lists, mappings and structs would not ask `__eq__`.
+        # Lists, mappings and structs would not use `__eq__`.
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
 
 class Expected:
-    """Equals the values of which its matcher holds, and shows only what differs."""
+    """A value that equals all values for which its matcher holds, and shows only differences."""
 
     __slots__ = ("_compared", "_matcher", "_shown_value", "_source_text", "source")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, source: Any, source_text: str, shown_value: Any = None) -> None:
-        """``source_text`` is how it was called; ``shown_value`` the Python value that it holds, if
-        one."""
+        """``source_text`` is the call as text; ``shown_value`` is its Python value, if any."""
         self.source = plain(source)
-        """The matcher, as a scenario file would write it."""
+        """The matcher, as in a scenario file."""
         self._source_text, self._shown_value = source_text, shown_value
         self._compared: Any = _UNCOMPARED
         try:
@@ -92,7 +91,7 @@ class Expected:
         return repr(self.differing(self._compared))
 
     def differing(self, actual: Any) -> Any:
-        """Return the value with the matcher in those places alone in which it does not match."""
+        """Return the value with the matcher in the places where it does not match."""
         if self._matcher.holds(actual):
             return actual
         if isinstance(self._shown_value, Mapping):
@@ -102,7 +101,7 @@ class Expected:
         return _Words(self._source_text)
 
     def misses(self, actual: Any) -> Iterator[str]:
-        """Yield where a value differs, in words."""
+        """Yield the differences from a value as texts."""
         for miss in self._matcher.mismatches(actual):
             at = f"at {path_text(miss.path)}: " if miss.path else ""
             note = f" ({miss.note})" if miss.note else ""
@@ -110,7 +109,7 @@ class Expected:
 
 
 class _Words:
-    """Text that shows itself without quotes."""
+    """A text that is shown without quotes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -120,7 +119,7 @@ class _Words:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as the matching language writes it, with what is expected inside it."""
+    """Return a value in the matching language, with the matchers inside it."""
     if isinstance(value, Expected):
         return value.source
     if isinstance(value, _Function):
@@ -133,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def explained(operator: str, left: Any, right: Any) -> list[str] | None:
-    """Return what pytest says of a comparison that failed; None if no matcher was compared."""
+    """Return pytest's explanation of a failed comparison; None if it has no matcher."""
     if operator != "==":
         return None
     if isinstance(right, Expected):
@@ -147,7 +146,7 @@ def explained(operator: str, left: Any, right: Any) -> list[str] | None:
 
 
 def _text_of(value: Any) -> str:
-    """Return a message as a matcher would write it, and everything else as Python does."""
+    """Return a message as a matcher, and other values as Python shows them."""
     if not isinstance(value, Message):
         return repr(value)
     named = (("agent", value.agent), ("section", value.section), ("tool", value.tool))
@@ -169,7 +168,7 @@ def _as_value_error(problem: MatcherError, source_text: str) -> ValueError:
     return ValueError("; ".join(parts))
 
 
-# What differs, and only that
+# Differences only
 
 
 def _differing(expected: Any, actual: Any) -> Any:
@@ -197,7 +196,7 @@ def _differing_mapping(expected: Mapping[str, Any], actual: Mapping[str, Any]) -
         for key, value in actual.items()
     }
     for key, inner in expected.items():
-        # What is not there, and may not be, is not shown; nor is a path that holds.
+        # A missing key that may be missing is not shown, nor is a path that holds.
         if key not in actual and not Matcher({key: plain(inner)}).holds(actual):
             fields[key] = inner
     return fields
@@ -237,13 +236,13 @@ def _operator(name: str, operator: str, operand: Any, *args: Any) -> Expected:
 
 
 class _Function:
-    """A function of this module, which equals nothing as long as nobody calls it."""
+    """A function of this module, which equals nothing until it is called."""
 
     def __init__(self, function: Callable[..., Expected]) -> None:
         update_wrapper(self, function)
         self._function = function
         self.call = f"{function.__name__}({'…' if signature(function).parameters else ''})"
-        """How it is called."""
+        """The call as text."""
 
     def __call__(self, *args: Any, **options: Any) -> Expected:
         return self._function(*args, **options)
@@ -260,12 +259,12 @@ class _Function:
 
 
 def uncalled(function: _Function) -> ValueError:
-    """Return the error that a matcher was named and not called."""
+    """Return the error about a matcher that was not called."""
     return ValueError(f"`{function.__name__}` is a function: write `{function.call}`")  # type: ignore[attr-defined]
 
 
 def _bare(function: _FunctionT) -> _FunctionT:
-    """Reject the function itself where what it returns was meant."""
+    """Reject comparison with the function itself instead of its result."""
     return cast(_FunctionT, _Function(function))
 
 
@@ -273,7 +272,7 @@ def _bare(function: _FunctionT) -> _FunctionT:
 def message(**fields: Any) -> Expected:
     """Match a message: a role with its text, or any of its fields.
 
-    ``user``, ``assistant``, ``system`` and ``tool`` are roles, with what is said; the other fields
+    ``user``, ``assistant``, ``system`` and ``tool`` are roles, with the content; the other fields
     are ``role content agent section calls id turn tool call_id data``.
 
     >>> simkit.Message("user", "Hi") == message(user="Hi")
@@ -292,7 +291,7 @@ def message(**fields: Any) -> Expected:
 
 @_bare
 def partial(fields: Mapping[str, Any]) -> Expected:
-    """Match a mapping that has at least these keys, with values that match; so inside it too.
+    """Match a mapping with at least these keys and matching values, also inside it.
 
     >>> {"to": "billing", "payload": {"order": 7}} == partial({"payload": {"order": gt(5)}})
     True
@@ -302,7 +301,7 @@ def partial(fields: Mapping[str, Any]) -> Expected:
 
 @_bare
 def exact(fields: Mapping[str, Any]) -> Expected:
-    """Match a mapping with these keys and no others, whose values match.
+    """Match a mapping with these keys and no others, with matching values.
 
     >>> {"order": 7, "vip": True} == exact({"order": 7})
     False
@@ -312,7 +311,7 @@ def exact(fields: Mapping[str, Any]) -> Expected:
 
 @_bare
 def contains(*texts: str) -> Expected:
-    """Match what contains all of these: a text, a message, of all else but None its JSON text.
+    """Match a text or message that contains all of these; other values by their JSON text.
 
     >>> "Order 7 was shipped" == contains("Order", "shipped")
     True
@@ -322,7 +321,7 @@ def contains(*texts: str) -> Expected:
 
 @_bare
 def starts(text: str) -> Expected:
-    """Match a text that starts so.
+    """Match a text with this beginning.
 
     >>> "Order 7" == starts("Order")
     True
@@ -332,7 +331,7 @@ def starts(text: str) -> Expected:
 
 @_bare
 def ends(text: str) -> Expected:
-    """Match a text that ends so.
+    """Match a text with this end.
 
     >>> "Order 7" == ends("8")
     False
@@ -362,7 +361,7 @@ def length(size: Any) -> Expected:
 
 @_bare
 def anything() -> Expected:
-    """Match whatever is there, None too.
+    """Match any value, None too.
 
     >>> {"to": None} == partial({"to": anything()})
     True
@@ -372,7 +371,7 @@ def anything() -> Expected:
 
 @_bare
 def absent() -> Expected:
-    """Match a key that is not there, in ``partial`` or ``message``.
+    """Match a missing key, in ``partial`` or ``message``.
 
     >>> {"to": "billing"} == partial({"query": absent()})
     True
@@ -382,7 +381,7 @@ def absent() -> Expected:
 
 @_bare
 def either(*options: Any) -> Expected:
-    """Match where at least one of these matches.
+    """Match if at least one of these matches.
 
     >>> "billing" == either("billing", starts("refund"))
     True
@@ -392,7 +391,7 @@ def either(*options: Any) -> Expected:
 
 @_bare
 def all_of(*conditions: Any) -> Expected:
-    """Match where all of these match.
+    """Match if all of these match.
 
     >>> 7 == all_of(gt(5), lt(10))
     True
@@ -402,7 +401,7 @@ def all_of(*conditions: Any) -> Expected:
 
 @_bare
 def not_(matcher: Any) -> Expected:
-    """Match where this does not match; so it holds of what is absent.
+    """Match if this does not match; a missing key matches, too.
 
     >>> {"to": "billing"} == partial({"query": not_("refund")})
     True
@@ -432,7 +431,7 @@ def equal(value: Any) -> Expected:
 
 @_bare
 def other_than(value: Any) -> Expected:
-    """Match a value that is there, and not equal.
+    """Match an existing value that is not equal.
 
     >>> {"to": "billing"} == partial({"query": other_than("refund")})
     False
@@ -512,7 +511,7 @@ def approx(number: float) -> Expected:
 
 @_bare
 def has(*elements: Any) -> Expected:
-    """Match a list in which each of these is found, in any order.
+    """Match a list that contains each of these, in any order.
 
     >>> ["triage", "billing", "closing"] == has("closing", "triage")
     True
@@ -522,7 +521,7 @@ def has(*elements: Any) -> Expected:
 
 @_bare
 def in_order(*elements: Any) -> Expected:
-    """Match a list in which these are found one after the other, with gaps.
+    """Match a list that contains these in this order, with gaps.
 
     >>> ["triage", "billing", "closing"] == in_order("triage", "closing")
     True

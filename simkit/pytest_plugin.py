@@ -1,9 +1,9 @@
-"""pytest collects ``*.scenario.yaml``: a scenario is an item, and so is each row of its table.
+"""pytest plugin: each scenario of a ``*.scenario.yaml`` is an item, and so is each row of a table.
 
-No other file is looked at. Collecting looks only at names, tags, ``skip`` and ``needs``; the rest
-of a scenario is looked at, and most of simkit loaded, when its item runs. A file that cannot be
-read is a collection error, a scenario that cannot be run fails without a traceback, and ``xfail``
-excuses only findings, never a broken scenario.
+No other file is collected. Collection reads only names, tags, ``skip`` and ``needs``; the rest of a
+scenario is read, and most of simkit loaded, when its item runs. An unreadable file is a collection
+error, an invalid scenario fails without a traceback, and ``xfail`` excuses only findings, never an
+invalid scenario.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-# Whoever has simkit installed pays for this module in every run of pytest, so that what it needs
-# of simkit is imported where the first scenario needs it.
+# Every pytest run with simkit installed loads this module, so that the parts of simkit are imported
+# where the first scenario needs them.
 if TYPE_CHECKING:
     from simkit.core.redact import Redactor
     from simkit.language.yaml import DocumentCache
@@ -33,17 +33,17 @@ SUFFIX: Final = ".scenario.yaml"
 UPDATES: Final = "simkit update"
 """The property by which an item's proposal reaches the process that writes files."""
 PROPOSED_AS: Final = "simkit_update"
-"""The attribute of a report that holds a proposal."""
+"""The attribute of a report with a proposal."""
 WARNINGS: Final = "simkit warnings"
 PASSED_OVER: Final = "simkit claims not looked at"
-"""The section of a report that shows what failed nothing; the property that counts it."""
+"""The section of a report for findings that fail nothing; the property with their number."""
 PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
-"""The property that says how many and why: JUnit files hold properties, but no sections."""
+"""The property with number and reasons: JUnit files contain properties, but no sections."""
 UPDATE_MODES: Final = ("fix", "create")
 OWN_MARKS: Final = frozenset(
     ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
 )
-"""Marks that mean something to pytest, and so can be no tags."""
+"""Marks with a meaning in pytest, which cannot be tags."""
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _SHELF: Final[pytest.StashKey[DocumentCache]] = pytest.StashKey()
 _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
@@ -89,9 +89,9 @@ def _update_mode(word: str) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject what may not be: files changed in CI, or by another seed than their own.
+    """Reject options that would change files in CI, or with another seed.
 
-    In a workflow of GitHub Actions, and with a base, adds what tells of scenarios there.
+    In a workflow of GitHub Actions, and with a base, add the plugin that reports scenarios there.
     """
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Stopping(config), "simkit-stopping")
@@ -117,17 +117,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_recording_configure(vcr: Any) -> None:
-    """Make matchers known to each of pytest-recording's recorders, if a configuration has any."""
+    """Register matchers with each of pytest-recording's recorders, if a configuration has any."""
     configured = sys.modules.get("simkit.vcr")
     if configured is not None:
         configured.register(vcr)
 
 
 class _Stopping:
-    """Ends a session that is told to end as Ctrl-C does: with its processes, its summary and files.
+    """Ends a session on SIGTERM as on Ctrl-C: with its processes, its summary and files.
 
-    Without it SIGTERM leaves what processes of pytest-xdist are at to themselves. A session without
-    scenarios ends as ever.
+    Without it SIGTERM would leave the processes of pytest-xdist running. A session without
+    scenarios ends as always.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -156,7 +156,7 @@ class _Stopping:
         self._config.add_cleanup(stack.close)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Remember what ended it."""
+        """Record the reason of the end."""
         if self._listens:
             from simkit.core.errors import Terminated
 
@@ -164,7 +164,7 @@ class _Stopping:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Give the session the exit code that shells give for SIGTERM."""
+        """Set the session's exit code to the shells' code for SIGTERM."""
         if self._was_told:
             from simkit.core.stopping import TERMINATED
 
@@ -172,7 +172,7 @@ class _Stopping:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a file whose name says that it holds scenarios."""
+    """Collect a file that holds scenarios by its name."""
     if file_path.name.endswith(SUFFIX):
         return ScenarioFile.from_parent(parent, path=file_path)
     return None
@@ -187,13 +187,13 @@ def sim(request: pytest.FixtureRequest) -> Simulations:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Describe where a value differs from a matcher, if a test compares one."""
+    """Describe the differences of a value from a matcher, if a test compares one."""
     matchers = sys.modules.get("simkit.matchers")
     return None if matchers is None else matchers.explained(op, left, right)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Count the warnings of all scenarios; what they say stands in the items' reports."""
+    """Print the number of warnings of all scenarios; the items' reports have their texts."""
     counts = list(_properties(terminalreporter, WARNINGS))
     if counts:
         from simkit.core.output import clean
@@ -209,7 +209,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         line = f"simkit: {claims} in {scenarios} not looked at; -rA shows them"
         terminalreporter.write_line(line)
     config = terminalreporter.config
-    # Of the processes of pytest-xdist, the one that started the others has all reports.
+    # Of the processes of pytest-xdist, only the parent has all reports.
     if config.getoption("--simkit-update") is not None and not hasattr(config, "workerinput"):
         _update(terminalreporter)
 
@@ -226,7 +226,7 @@ def _properties(terminalreporter: Any, key: str) -> Iterator[Any]:
 def pytest_bdd_step_func_lookup_error(
     request: pytest.FixtureRequest, feature: Any, step: Any
 ) -> None:
-    """Describe which phrase is near, where a feature is told with simkit's steps."""
+    """Describe the nearest phrase, if a feature uses simkit's steps."""
     if bdd := sys.modules.get("simkit.bdd"):
         bdd.fail_unknown_step(request, feature, step)
 
@@ -235,8 +235,7 @@ def pytest_bdd_step_func_lookup_error(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Describe without a traceback what is wrong with a feature file, or which package is
-    missing."""
+    """Describe an invalid feature file, or a missing package, without a traceback."""
     report = yield
     bdd = sys.modules.get("simkit.bdd")
     call = getattr(report, "call", None)
@@ -257,7 +256,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Take proposals out of a report's properties: JUnit writes these, and proposals are raw.
 
-    Says without a traceback which package is missing.
+    Also describe a missing package without a traceback.
     """
     report = yield
     if call.excinfo is not None and (lacking := _missing_package(call.excinfo.value)):
@@ -272,7 +271,7 @@ def pytest_runtest_makereport(
 
 
 def _missing_package(problem: BaseException, module_text: str = "") -> str:
-    """Return which package simkit lacks, if that is why an item or a module failed."""
+    """Return the package that simkit lacks, if that is why an item or a module failed."""
     if not isinstance(problem, ModuleNotFoundError | pytest.Collector.CollectError):
         return ""
     from simkit.core.requirements import missing_in_test
@@ -281,7 +280,7 @@ def _missing_package(problem: BaseException, module_text: str = "") -> str:
 
 
 def _proposals(terminalreporter: Any) -> Iterator[Any]:
-    """Yield what the items propose, from the reports of all processes."""
+    """Yield the proposals of all items, from the reports of all processes."""
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "call" and hasattr(report, PROPOSED_AS):
@@ -289,7 +288,7 @@ def _proposals(terminalreporter: Any) -> Iterator[Any]:
 
 
 def _update(terminalreporter: Any) -> None:
-    """Write what all items propose, wherever they ran."""
+    """Write the proposals of all items, wherever they ran."""
     from simkit.core.errors import SimkitError
     from simkit.core.output import clean
     from simkit.update import accepted_lines, decoded
@@ -326,7 +325,7 @@ class ScenarioItem(pytest.Item):
         super().__init__(**rest)
         self.scenario = scenario
         self.result: Result | None = None
-        """What came of it."""
+        """Its result; None before the run."""
         for tag in scenario.tags:
             self._mark(tag)
         if scenario.skip is not None:
@@ -388,7 +387,7 @@ class ScenarioItem(pytest.Item):
         )
         expected = prepared.scenario.xfail
         if expected is not None and outcome.judgement.exit_code < 2:
-            # Added only now: a broken scenario is not the failure that was expected.
+            # Added only now: an invalid scenario is not the expected failure.
             reason = clean(expected.reason, self.redactor)
             self.add_marker(pytest.mark.xfail(reason=reason, strict=expected.strict))
         self._propose(prepared, original)
@@ -401,7 +400,7 @@ class ScenarioItem(pytest.Item):
             pytest.fail(clean(text, self.redactor), pytrace=False)
 
     def _propose(self, prepared: Prepared, outcome: Outcome) -> None:
-        """Keep what would be changed in the file; whoever has all proposals writes them."""
+        """Keep the proposed changes of the file for the process that writes them."""
         mode = self.config.getoption("--simkit-update")
         if mode is None or (mode == "fix" and outcome.judgement.exit_code != 1):
             return
@@ -418,7 +417,7 @@ class ScenarioItem(pytest.Item):
         self.user_properties.append((UPDATES, encoded(proposal)))
 
     def _identify(self, result: Result, outcome: Outcome) -> None:
-        """Report JUnit and other reports which run this was; keep it where a base is given."""
+        """Add the run's identity to reports such as JUnit's; keep the result if there is a base."""
         for name in ("seed", "digest", "tokens"):
             self.user_properties.append((f"simkit.{name}", getattr(result, name)))
         if self.config.getoption("--simkit-base"):
@@ -427,7 +426,7 @@ class ScenarioItem(pytest.Item):
             self.result = with_trace(result, outcome.trace, self.config)
 
     def _report(self, outcome: Outcome) -> None:
-        """Put into the report what fails nothing, but must not go unseen."""
+        """Add findings that fail nothing to the report."""
         from simkit.core.output import clean
 
         judgement = outcome.judgement
@@ -473,7 +472,7 @@ def _failure_text(scenario: ScenarioCase, outcome: Outcome, seed: int, strict: b
 
 
 def _without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
-    """Return the outcome as it may stand in reports that are kept, JUnit's for one."""
+    """Return the outcome without secrets, for reports such as JUnit's."""
     import msgspec
 
     from simkit.core.output import without_secrets
@@ -493,7 +492,7 @@ def _clean(text: str) -> str:
 
 
 def _library(config: pytest.Config) -> Library:
-    """Return the one library of this run, so that every file is read once."""
+    """Return the library of this run, which reads every file once."""
     from simkit.spec.scenario.files import Library
 
     library = config.stash.get(_LIBRARY, None)
@@ -503,7 +502,7 @@ def _library(config: pytest.Config) -> Library:
 
 
 def _shelf(config: pytest.Config) -> DocumentCache:
-    """Return what collecting has read, which items need again."""
+    """Return the documents that collection has read, which items need again."""
     from simkit.language.yaml import DocumentCache
 
     shelf = config.stash.get(_SHELF, None)
@@ -513,7 +512,7 @@ def _shelf(config: pytest.Config) -> DocumentCache:
 
 
 def _relative(path: Path) -> str:
-    """Return the path as one would type it here; from another drive it stays whole."""
+    """Return the path relative to the working directory; on another drive it stays absolute."""
     try:
         return os.path.relpath(path)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Steps for pytest-bdd: a feature tells a scenario, and every Then is judged as a claim.
+"""Steps for pytest-bdd: a feature is a scenario, and every Then is checked as a claim.
 
 A test module binds features and takes the steps::
 
@@ -8,23 +8,23 @@ A test module binds features and takes the steps::
     scenarios("fitness_coach.feature")
 
 pytest-bdd finds steps by fixtures in the module that binds the feature, under names that are no
-Python names, so that the star is the only way to import them; ``__all__`` lists them. A step of
-one's own stands beside them, and may ask for the fixture ``story``.
+Python names, so that the star is the only way to import them; ``__all__`` lists them. You can add
+your own steps, with the fixture ``story``.
 
-**How a story runs.** The steps add to the same values that a scenario file holds, and the same
-loader, runtime and judge read them, so that a feature cannot mean anything that a file could not:
+**How a story runs.** The steps build the values of a scenario file, for the same loader, runtime
+and checks, so that a feature means exactly what a file would:
 
-- *Given* a line says what is so before the user speaks: pipeline, seed, state, and what models and
-  tools will answer to the user's next message.
-- *When* the user says something, a turn begins; further When lines say what is answered in it.
-- *Then* adds one claim to that turn. The first Then after something was told takes the turns that
-  were not taken yet, each once and to its end, so no step ever meets a half-finished turn. Only
-  where more is told of a turn that was taken, the story is run again from its first turn.
-- Each Then judges the turn that it speaks of and those that are new, claims *and lints*, so a story
-  fails at the first line that does not hold. At its end the whole story is judged.
+- *Given* sets the pipeline, the seed, the state, and the answers of models and tools to the user's
+  next message.
+- *When* the user says something, a turn begins; further When lines give the answers in it.
+- *Then* adds one claim to that turn. The first Then after other lines runs the new turns, each once
+  and to its end, so that no step meets a half-finished turn. Only if a line adds to a turn that was
+  run, the story is run again from its first turn.
+- Each Then checks its turn and the new ones, claims *and lints*, so that a story fails at the first
+  line that does not hold. At its end the whole story is checked.
 
-A finding points to the step's own line in the feature file. A table or text under a step that
-takes none is an error, where pytest-bdd would drop it in silence.
+A finding points to the step's own line in the feature file. A table or text under a step that takes
+none is an error, because pytest-bdd would silently drop it.
 
 **One table.** Every phrase is a row of ``given_when_steps.GIVEN`` and ``WHEN``, ``claims.THEN`` or
 ``conditions.CONDITIONS``, with a template of the value that it stands for: what pytest-bdd is
@@ -69,14 +69,14 @@ _STORY: Final[pytest.StashKey[Story]] = pytest.StashKey()
 _TELLER: Final = "simkit-bdd"
 WARNINGS: Final = "simkit warnings"
 PASSED_OVER: Final = "simkit claims not looked at"
-"""The section of a report that shows what failed nothing; the property that counts it."""
+"""The section of a report for findings that fail nothing; the property with their number."""
 PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
-"""The property that says how many and why: JUnit files hold properties, but no sections."""
+"""The property with number and reasons: JUnit files contain properties, but no sections."""
 
 
 @pytest.fixture
 def story(request: pytest.FixtureRequest) -> Story:
-    """The scenario that is being told."""
+    """Return the story of the current scenario."""
     config = request.config
     root = config.rootpath
     story = Story(
@@ -88,14 +88,14 @@ def story(request: pytest.FixtureRequest) -> Story:
         seed=config.getoption("--simkit-seed", None),
     )
     request.node.stash[_STORY] = story
-    # Only a session that tells stories listens to pytest-bdd.
+    # Only a session with stories listens to pytest-bdd.
     if not config.pluginmanager.has_plugin(_TELLER):
         config.pluginmanager.register(_Teller(), _TELLER)
     return story
 
 
 class _Teller:
-    """Tells each story which step is being told, and judges it at its end."""
+    """Passes the current step to each story, and checks the story at its end."""
 
     def __init__(self) -> None:
         self._last: Any = None
@@ -121,7 +121,7 @@ class _Teller:
 
     def pytest_bdd_after_scenario(self, request: pytest.FixtureRequest, scenario: Any) -> None:
         story = request.node.stash.get(_STORY, None)
-        # It is also called when a step failed, whose exception is then on its way.
+        # This is also called when a step failed, and its exception is already being raised.
         if story is None or self._last is not scenario.steps[-1]:
             return
         with _as_failure(request):
@@ -143,7 +143,7 @@ class _Teller:
 
 
 def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:
-    """Fail with the phrase that is near; where nobody tells a story, do nothing."""
+    """Fail with the nearest phrase; without a story, do nothing."""
     try:
         story = request.getfixturevalue("story")
     except pytest.FixtureLookupError:
@@ -160,7 +160,7 @@ def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -
 
 
 def parse_error_text(problem: Any) -> str:
-    """Return what is wrong with a feature file that pytest-bdd cannot read, with its place."""
+    """Return the error about an unreadable feature file, with its place."""
     errors = getattr(problem.__cause__, "errors", ())
     place = getattr(errors[0], "location", {}) if errors else {}
     column = place.get("column") or 1
@@ -191,7 +191,7 @@ def _column(feature: Any, step: Any) -> int:
 
 
 def _lines_of(step: Any) -> Lines:
-    """The lines of a step with the table or the text under it."""
+    """Return the lines of the step, with its table or text."""
     first = last = step.line_number
     if step.datatable is not None:
         last = step.datatable.rows[-1].location.line
@@ -201,7 +201,7 @@ def _lines_of(step: Any) -> Lines:
 
 
 def _check_what_stands_below(story: Story, line: Line) -> None:
-    """pytest-bdd drops a table or text that a step does not take."""
+    """Raise for a table or text that a step does not take, since pytest-bdd would drop it."""
     forms = {"table": story.table is not None, "text": story.text is not None}
     for form, is_there in forms.items():
         if is_there and form not in line.takes:
@@ -212,11 +212,11 @@ def _check_what_stands_below(story: Story, line: Line) -> None:
 
 @contextmanager
 def _as_failure(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail the test, without a traceback, for what is wrong with the story itself."""
+    """Fail the test, without a traceback, for an error in the story itself."""
     try:
         yield
     except SourceError as problem:
-        # Where it stands in the values is no concern of who wrote a feature.
+        # The author of a feature does not see the path in the values.
         failure = SourceError(
             problem.where, problem.what, "", problem.near, problem.known, problem.advice
         )
@@ -226,7 +226,7 @@ def _as_failure(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _hold(judgement: Judgement, request: pytest.FixtureRequest) -> None:
-    """Fail the test for what does not hold."""
+    """Fail the test for the findings."""
     if not judgement.passed:
         pytest.fail(_again(findings_text(judgement.findings), request), pytrace=False)
 
@@ -240,7 +240,7 @@ def _again(text: str, request: pytest.FixtureRequest) -> str:
 
 
 class _Parser(StepParser):
-    """What pytest-bdd asks whether a line is a step of ours."""
+    """pytest-bdd's parser, which recognizes simkit's steps."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(f"simkit {vocabulary.keyword}")
@@ -255,7 +255,7 @@ class _Parser(StepParser):
 
 
 def _tell(story: Story, request: pytest.FixtureRequest, line: Line) -> None:
-    """Add a line to the story; fail for what does not hold."""
+    """Add a line to the story; fail for the findings."""
     story.last_turn = line.owner
     with _as_failure(request):
         _check_what_stands_below(story, line)
@@ -278,5 +278,5 @@ _before = set(globals())
 for _keyword, _vocabulary in zip((given, when, then), VOCABULARIES, strict=True):
     _keyword(_Parser(_vocabulary))(_tell)
 
-# pytest-bdd has put every step into this module, under a name of its own making.
+# pytest-bdd has put every step into this module, under a generated name.
 __all__ = ["story", *sorted(name for name in globals().keys() - _before if name[0] != "_")]

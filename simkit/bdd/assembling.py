@@ -100,24 +100,24 @@ def claims_in(claim_data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 
 _USER_KEYS: Final = ("user", "resume", "session", "project")
-"""The keys of a turn to which later turns are held."""
+"""The keys of a turn that affect later turns."""
 
 
 class StoryParts(NamedTuple):
-    """What was told so far: values without claims, claims, and which lines said them."""
+    """The story so far: values without claims, claims, and the lines of both."""
 
     values: dict[str, Any]
     claims: Claims
     places: Places
     standing: Sequence[Set[str]]
-    """By turn, the tools whose results there were told for every turn."""
+    """For each turn, the tools with results for every turn."""
 
     def item(self) -> ScenarioCase:
         """Return the scenario's place in the feature file."""
         return ScenarioCase(self.places.file, self.values["scenario"], 0, self.places.scenario[0])
 
     def whole(self) -> tuple[dict[str, Any], Places]:
-        """Return all values as a scenario file would hold them, and the lines that said them."""
+        """Return all values as in a scenario file, and their lines."""
         places = self.places.copy()
         turns = [
             _claimed(turn, self.claims.expect(place, places))
@@ -127,10 +127,10 @@ class StoryParts(NamedTuple):
         return _claimed(values, self.claims.expect(WHOLE, places)), places
 
     def part(self, place: int) -> tuple[dict[str, Any], Places, tuple[int, ...]]:
-        """Return the same of one turn, which comes last, and of those that it is held to.
+        """Return the same for one turn, which comes last, and those that it depends on.
 
-        They are the story's first, and the first of its session. The numbers of these turns in the
-        story, and how many turns it has, come third.
+        These are the story's first turn, and the first of its session. Third are the numbers of
+        these turns in the story, and the number of all turns.
         """
         turns = self.values["turns"]
         session = turns[place].get("session")
@@ -145,7 +145,7 @@ class StoryParts(NamedTuple):
 
 
 class Assembly:
-    """Assembles a story again and again; what has not changed is not looked at again."""
+    """Assembles a story repeatedly; unchanged parts are not validated again."""
 
     def __init__(self, library: Library, seed: int | None) -> None:
         self._library, self._seed = library, seed
@@ -155,19 +155,19 @@ class Assembly:
         self._last: Prepared | None = None
 
     def change(self, place: int) -> None:
-        """Record that a turn is new, or is not what it was; or what is claimed of the WHOLE."""
+        """Record that a turn is new or changed; or the claims on the WHOLE run."""
         if place == WHOLE:
             self._last = None
         else:
             self._changed.add(place)
 
     def begin_anew(self) -> None:
-        """Record that nothing is what it was."""
+        """Record that everything has changed."""
         self._changed.update(range(len(self._turns)))
         self._last = None
 
     def prepared(self, parts: StoryParts) -> Prepared:
-        """Return the scenario ready to run; raise SourceError for what is wrong with a turn."""
+        """Return the scenario ready to run; raise SourceError for errors in a turn."""
         if self._last is None:
             self._changed.add(len(parts.values["turns"]) - 1)
         for place in sorted(self._changed):
@@ -193,7 +193,7 @@ class Assembly:
         )
 
     def whole(self, parts: StoryParts) -> Prepared:
-        """Return the scenario as if a file held it: all that is wrong with it is found."""
+        """Return the scenario as from a file: all errors in it are found."""
         return self._assembled(parts, *parts.whole())
 
     def _assembled(
@@ -204,7 +204,7 @@ class Assembly:
         place: int | None = None,
         numbers: Sequence[int] = (),
     ) -> Prepared:
-        """Assemble the values of the whole story, or those of which one turn comes last."""
+        """Assemble the values of the whole story, or those with one turn as the last."""
         document = places.document(values, partial(places.root, values))
         prepared = self._library.assembled(parts.item(), document, numbers)
         if self._seed is not None:
@@ -234,7 +234,7 @@ class _Root:
 
 
 def _waiting(turn: Turn, standing: Set[str]) -> Turn:
-    """The turn; results that were told for every turn may wait for another one there."""
+    """Return the turn with results for every turn marked, which may stay unused."""
     if not standing:
         return turn
     results = {

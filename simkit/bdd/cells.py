@@ -1,4 +1,4 @@
-"""Words and tables of a feature, as values: what stands between bars or in quotes."""
+"""Cells: words and tables of a feature as values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BRACKETS: Final = {"[": "]", "{": "}"}
 
 
 class TableInvalid(ValueError):
-    """The table under a step is not of the form that the step reads."""
+    """The table of a step has the wrong form."""
 
 
 def typed(cell: str) -> Any:
-    """Return what a cell or word says.
+    """Return the value of a cell or word.
 
-    A number, true, false, null, a list or mapping as JSON or YAML writes it, or a text, quoted or
-    not. Raises TableInvalid for what begins and ends as a list or mapping and is none.
+    It is a number, true, false, null, a list or mapping in JSON or YAML, or a text, quoted or not.
+    Raise TableInvalid for an invalid list or mapping.
     """
     text = cell.strip()
     if text in _WORDS:
@@ -62,7 +62,7 @@ def _structure(text: str) -> Any:
 def pairs_of(table: Table, read: Read = typed) -> dict[str, Any]:
     """Return a table of names and values as a mapping; raise TableInvalid.
 
-    A row may lead deeper: the last cell that is not empty is the value, those before it the names.
+    A row may be a path: the last non-empty cell is the value, those before it are the names.
     """
     pairs: dict[str, Any] = {}
     for row in table:
@@ -83,7 +83,7 @@ def _put(mapping: dict[str, Any], steps: Sequence[str], value: Any, names: Seque
 
 
 def _steps(name: str) -> list[str]:
-    """Return where a name leads: ``order.total`` is `total` in `order`; quotes keep a dot."""
+    """Return the path of a name: ``order.total`` is `total` in `order`; quotes keep a dot."""
     if len(name) > 2 and name[0] == name[-1] == '"':
         return [name[1:-1]]
     return name.split(".") if _DOTTED.fullmatch(name) else [name]
@@ -97,9 +97,9 @@ def _without_empty_end(row: Sequence[str]) -> list[str]:
 
 
 def records_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
-    """Return a table with a headline as a list of mappings; an empty cell says nothing.
+    """Return a table with a header as a list of mappings; an empty cell is left out.
 
-    Raises TableInvalid.
+    Raise TableInvalid.
     """
     head, *rows = table
     if not rows:
@@ -117,7 +117,7 @@ def _record(head: Sequence[str], row: Sequence[str], read: Read) -> dict[str, An
 
 
 def messages_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
-    """Return a table as messages: role and content, or a headline with more; TableInvalid."""
+    """Return a table as messages: role and content, or a header with more; raise TableInvalid."""
     if all(len(row) == 2 and row[0] in ROLES for row in table):
         return [{role: read(content)} for role, content in table]
     if not {"role", "content"} & set(table[0]):
@@ -129,16 +129,16 @@ def messages_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
 
 
 def items_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
-    """Return a table as a list of mappings; one whose first column holds only roles as messages.
+    """Return a table as a list of mappings, or of messages if its first column has only roles.
 
-    Raises TableInvalid.
+    Raise TableInvalid.
     """
     is_said = all(len(row) == 2 and row[0] in ROLES for row in table)
     return messages_of(table, read) if is_said else records_of(table, read)
 
 
 def with_nested(record: dict[str, Any], known: Sequence[str], under: str) -> dict[str, Any]:
-    """Return a record in which columns that are none of the known ones stand under one key."""
+    """Return a record with all columns except the known ones under one key."""
     inner = {key: value for key, value in record.items() if key not in known}
     outer = {key: value for key, value in record.items() if key in known}
     return {**outer, under: inner} if inner else outer

@@ -1,4 +1,4 @@
-"""Then: every claim of the registry in words.
+"""Then: every claim of the format in words.
 
 Each step names the claim that it makes, so that a claim without a phrase is noticed.
 """

@@ -36,7 +36,7 @@ _NOUNS: Final[Mapping[str, str]] = {
 
 
 class Below(NamedTuple):
-    """What stands below a step, and what its words may name."""
+    """The table or text below a step, and the names that its words may use."""
 
     text: str | None = None
     table: Table | None = None
@@ -79,16 +79,16 @@ class Below(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What must be so of a value."""
+    """A condition on a value."""
 
     matcher: Callable[[Below], Any]
     """Returns the matcher; raises TableInvalid."""
     takes: tuple[str, ...] = ()
-    """What must stand below: `table`, `text`, or one of both."""
+    """The required part below the step: `table`, `text`, or one of both."""
 
 
 class Words(NamedTuple):
-    """One way to say a condition."""
+    """One wording of a condition."""
 
     text: str
     matcher: Any
@@ -279,7 +279,7 @@ CONDITIONS: Final = tuple(Words(*row) for row in (
 
 @lru_cache(maxsize=4096)
 def condition_of(text: str) -> Condition | None:
-    """Return the condition that words say; None if they say none."""
+    """Return the condition in a text; None if it is none."""
     for words, phrase in _PHRASES:
         holes = phrase.holes_in(text)
         if holes is not None:
@@ -319,7 +319,7 @@ def _predicate(text: str) -> Condition:
 
 
 def _matching(text: str) -> Condition:
-    """Name with values or conditions: ``food that contains "pizza", kcal 800 and no salt``."""
+    """Return the condition of ``food that contains "pizza", kcal 800 and no salt``."""
     pieces = split_outside(text, AND)
     conditions = _pairs(pieces)
     if conditions is None:
@@ -330,7 +330,7 @@ def _matching(text: str) -> Condition:
 
 
 def _pairs(pieces: list[str]) -> dict[str, Condition] | None:
-    """Read pairs from pieces; what follows `that` reaches as far as it can be understood."""
+    """Parse pairs from pieces; a condition after `that` is as long as possible."""
     if not pieces:
         return {}
     for end in range(len(pieces), 0, -2):

@@ -1,4 +1,4 @@
-"""Given and When: what is so, what the user says, what models and tools answer."""
+"""Given and When: the initial state, user messages, answers of models and tools."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _answer(method: str, answer: Any, coming: bool, story: Story, values: StepVa
 
 
 GIVEN: Final = (*BACKGROUND, *_answers(coming=True))
-"""What is so before, and what will be answered when the user speaks next."""
+"""Steps for the initial state, and for answers to the user's next message."""
 
 WHEN: Final = (*SPEAKING, *_answers(coming=False))
-"""What the user says, and what is answered."""
+"""Steps for user messages, and their answers."""

@@ -1,6 +1,6 @@
-"""The kinds of holes that say one thing: an agent, a value, a count, a time.
+"""Kinds of holes: an agent, a value, a count, a time.
 
-``conditions`` adds those that say what must be so of a value.
+``conditions`` adds those of conditions.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _NOT_A_PIECE: Final = re.compile(rf"({TEXT}|{LIST}|/(?:[^/\\]|\\.)+/)")
 
 
 class Chosen(NamedTuple):
-    """One of an agent's contexts or runs, or every one."""
+    """One of an agent's contexts or runs, or all of them."""
 
     agent: str
-    """As it is said; ``*`` is every agent."""
+    """The agent as written; ``*`` is every agent."""
     place: str
-    """From 0, or from -1 at the end; ``*`` every one, ``any`` some one; empty where the claim
-    itself decides: what denies is of every one, what affirms of the first."""
+    """The index, from 0, or from -1 at the end; ``*`` for all, ``any`` for some; empty if the
+    claim itself decides: denials concern all, affirmations the first."""
     run: str = ""
-    """The place of the agent's run whose contexts are meant; empty is all."""
+    """The index of the agent's run with the contexts; empty for all runs."""
 
     def key(self, agent_name: Callable[[str], str]) -> str:
         """Return its key as a scenario file writes it: `coach[run 0][1]`."""
@@ -70,7 +70,7 @@ def agent_of(text: str) -> str:
 
 
 def split_outside(text: str, separators: str) -> list[str]:
-    """Return the pieces of a text with the separators between them, those in quotes ignored."""
+    """Return the pieces of a text with the separators between them; quoted ones are ignored."""
     pieces = [""]
     for place, part in enumerate(_NOT_A_PIECE.split(text)):
         if place % 2:
@@ -87,7 +87,7 @@ def _list(text: str, separators: str) -> list[str]:
 
 
 def _groups(text: str) -> list[Any]:
-    """Agents in order; those beside each other are a list of their own."""
+    """Return agents in order; parallel ones are a list of their own."""
     groups: list[Any] = []
     for item in re.split(AND, text):
         group = [agent_of(name) for name in item.split(GROUP_WORD)]
@@ -114,7 +114,7 @@ def count_of(text: str) -> int:
 
 
 def _measured(text: str, read: Any) -> Any:
-    """A number alone, or the matcher of ``at most 3``."""
+    """Return a plain number, or the matcher of ``at most 3``."""
     measure = next(word for word in MEASURES if text.startswith(word))
     number = read(text.removeprefix(measure))
     return {MEASURES[measure]: number} if measure else number
@@ -161,7 +161,7 @@ def _run() -> Kind:
 
 
 def _words(names: Sequence[str]) -> str:
-    """A pattern of names with spaces instead of underscores; longer ones first."""
+    """Return a pattern of names with spaces instead of underscores; longer ones first."""
     return f"(?:{'|'.join(sorted((name.replace('_', ' ') for name in names), reverse=True))})"
 
 

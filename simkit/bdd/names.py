@@ -1,4 +1,4 @@
-"""Spoken names: ``the workout coach`` is `workout_coach`, if the pipeline has one."""
+"""Spoken names: ``the workout coach`` is `workout_coach`, if the pipeline has it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from simkit.spec.scenario.known import Subject
 
 
 class Names:
-    """The names of one pipeline, recognised by their letters and digits alone.
+    """The names of one pipeline, recognized by their letters and digits alone.
 
-    A name that the pipeline does not have stays as it is said, so that what reads the scenario
-    says what is wrong with it.
+    An unknown name stays as it is, so that validation of the scenario reports it.
     """
 
     def __init__(self, pipeline: Subject | None = None) -> None:

@@ -28,29 +28,29 @@ LEFT_OUT: Final = object()
 
 
 class Unreadable(ValueError):
-    """What stands in a hole is not of its kind."""
+    """The text in a hole is not of its kind."""
 
 
 class Kind(NamedTuple):
-    """What may stand in a hole."""
+    """A kind of hole."""
 
     pattern: str
     """A regular expression without named groups."""
     read: Callable[[str], Any]
-    """Returns what is meant; raises Unreadable where the pattern is too wide."""
+    """Returns the value; raises Unreadable if the pattern is too wide."""
     example: str
     says: str
-    """What it is, for the page that lists the phrases."""
+    """Its description on the page of phrases."""
 
 
 class Phrase:
-    """Words with holes in them, and how they are recognised."""
+    """Words with holes, and their recognition."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
         self.text = text
         self._holes: dict[str, Kind] = {}
         self.example = ""
-        """The phrase as a feature may say it, with something in each hole."""
+        """The phrase as in a feature, with every hole filled."""
         pattern = ""
         for hole, kind, choice, opens, closes, words in _PART.findall(text):
             if hole:
@@ -68,7 +68,7 @@ class Phrase:
         self._matches = re.compile(pattern, re.DOTALL).fullmatch
 
     def holes_in(self, content: str) -> dict[str, Any] | None:
-        """Return what stands in the holes, without those left out; None if it is not said so."""
+        """Return the values of the holes, without those left out; None if the text does not fit."""
         match = self._matches(content)
         if match is None:
             return None

@@ -1,4 +1,4 @@
-"""Where each value of a story was said: the lines of the feature file."""
+"""Lines of the feature file, for each value of a story."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simkit.language.yaml import Document, SourcePath
 Lines = tuple[int, int]
 """The first and the last line of a step, from 1."""
 TURN: Final = 2
-"""How many keys of a path name the turn: ``turns`` and its place."""
+"""The number of keys of a path that name the turn: ``turns`` and its index."""
 
 
 class Places:
-    """Remembers which step said what, and makes a document of what was said.
+    """The step of each value, for a document of these values.
 
     The document's positions are the steps' in the feature file, so that every error and finding
-    about a value points to the step that said it.
+    about a value points to its step.
     """
 
     def __init__(self, file: str, text: str, scenario: Lines) -> None:
@@ -29,19 +29,19 @@ class Places:
         self._lines = text.split("\n")
         self._scenario = scenario
         self._whole: dict[SourcePath, Lines] = {}
-        """What was said of no turn."""
+        """Values outside turns."""
         self._turns: list[dict[SourcePath, Lines]] = []
-        """What was said of each turn, below it."""
+        """Values of each turn, by the path below it."""
 
     @property
     def scenario(self) -> Lines:
-        """The lines of the scenario's title."""
+        """Return the lines of the scenario's title."""
         return self._scenario
 
     def say(self, path: SourcePath, lines: Lines, below: int) -> None:
-        """Record that a step said the value at a path, and last spoke of all above it.
+        """Record that a step set the value at a path, and touched everything above it.
 
-        The first ``below`` keys of the path keep the place that they have.
+        The first ``below`` keys of the path keep their lines.
         """
         for length in range(below + 1, len(path) + 1):
             self._put(path[:length], lines)
@@ -49,9 +49,9 @@ class Places:
             self._put(path, lines)
 
     def copy(self, turns: Sequence[int] | None = None) -> Places:
-        """Return places that may be added to, and leave these as they are.
+        """Return an independent copy.
 
-        ``turns`` are the only turns that they know, in this order; else it is all.
+        ``turns`` are the only turns in it, in this order; None means all.
         """
         other = Places(self.file, "", self._scenario)
         other._text, other._lines = self._text, self._lines
@@ -65,11 +65,11 @@ class Places:
         return f"{self.file}:{line}:{self._mark(line).column + 1}"
 
     def root(self, data: dict[str, Any]) -> Node:
-        """Return the data as nodes whose marks are the steps'."""
+        """Return the data as nodes with the steps' marks."""
         return self._node(data, (), self._scenario)
 
     def document(self, data: dict[str, Any], root: Callable[[], Node]) -> Document:
-        """Return the data as a document of the feature file; ``root`` finds its nodes."""
+        """Return the data as a document of the feature file; ``root`` returns its nodes."""
         return Document(self.file, 0, data, root, self._text)
 
     def _at(self, path: SourcePath) -> Lines | None:
@@ -113,5 +113,5 @@ class Places:
     def _mark(self, line: int, ends: bool = False) -> Mark:
         text = self._lines[line - 1] if 0 < line <= len(self._lines) else ""
         column = len(text) if ends else len(text) - len(text.lstrip())
-        # Only the order of two marks' indexes is ever looked at.
+        # Only the order of two marks' indices matters.
         return Mark(self.file, line * 10_000 + column, line - 1, column, None, 0)

@@ -1,4 +1,4 @@
-"""A story: a scenario told step by step, and judged claim by claim."""
+"""Stories: a scenario built step by step, and checked claim by claim."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class _Answer(NamedTuple):
 
 
 class Story:
-    """One scenario of a feature, as the values that a scenario file would hold.
+    """One scenario of a feature, as the values of a scenario file.
 
-    Steps that tell what is given, said and answered add to the values; a step that claims
-    something adds its claim and has the run so far judged. A turn is run at the first claim after
-    it was told, and only once, unless what was told of it changes after that.
+    Steps for state, messages and answers add to the values; a step with a claim adds the claim and
+    checks the run so far. A turn is run at the first claim after it, and only once, unless it
+    changes after that.
     """
 
     def __init__(
@@ -56,44 +56,43 @@ class Story:
         self._standing: dict[str, list[_Answer]] = {}
         """What each tool answers in every turn to come."""
         self._stood: list[set[str]] = []
-        """By turn, the tools whose results there are those of every turn to come."""
+        """For each turn, the tools with results for every later turn."""
         self._restart: Lines | None = None
         self._times = 1
-        """How many turns the last thing is that the user has said."""
+        """The number of turns of the user's last message."""
         self.lines: Lines = (1, 1)
-        """The lines of the step that is being told."""
+        """The lines of the current step."""
         self.text: str | None = None
-        """The text below that step."""
+        """The text below the current step; None if there is none."""
         self.table: Table | None = None
-        """The table below that step."""
+        """The table below the current step; None if there is none."""
         self.last_turn: int | None = None
-        """The turn that the step speaks of, from 0; WHOLE; None is the last one."""
+        """The turn of the current step, by index; WHOLE; None is the last one."""
 
     def begin(self, places: Places, name: str) -> None:
-        """The story is the scenario of this name, and its steps stand in these places."""
+        """Begin the scenario of this name, whose steps are in these places."""
         self._places = places
         self._values["scenario"] = name
 
     @property
     def has_begun(self) -> bool:
-        """Whether it is known which scenario this is."""
+        """Return whether the scenario is known."""
         return "scenario" in self._values
 
     @property
     def file(self) -> str:
-        """The feature file."""
+        """Return the feature file."""
         return self._places.file
 
     @property
     def values(self) -> dict[str, Any]:
-        """The scenario as far as it is told, without its claims."""
+        """Return the scenario so far, without its claims."""
         return self._values
 
-    # what is given
+    # State
 
     def pipeline(self, name: str) -> None:
-        """The story is about code, ``module:function``, or about the pipeline of this file, or of
-        the file ``<name>.pipeline.yaml``."""
+        """Set the pipeline: ``module:function``, one of this file, or ``<name>.pipeline.yaml``."""
         if FUNCTION_NAME.fullmatch(name) is not None:
             self.give(("pipeline",), name)
             return
@@ -110,7 +109,7 @@ class Story:
         self.give(("given", "state", self._names.find("channel", channel)), value)
 
     def give(self, path: Sequence[str], value: Any) -> None:
-        """The scenario says this under a path of keys."""
+        """Set a value of the scenario under a path of keys."""
         *above, key = path
         place = self._values
         for step in above:
@@ -120,14 +119,14 @@ class Story:
         self._assembly.begin_anew()
         self._begin_anew()
 
-    # what happens
+    # Actions
 
     def say(
         self, user: Any, session: str | None = None, project: str | None = None, times: int = 1
     ) -> None:
-        """The user says something, a text or `{json: …}`: a new turn, or as many of the same.
+        """Add a user message, a text or `{json: …}`: one turn, or several equal ones.
 
-        What is answered is answered in each of them; claims speak of the last.
+        Answers apply to each of them; claims concern the last.
         """
         where = {"session": session, "project": project}
         self._begin_turns(
@@ -139,7 +138,7 @@ class Story:
         self._begin_turns({"resume": value})
 
     def restart(self) -> None:
-        """Before the next turn a new process takes over, which reads only the store."""
+        """Let a new process, which reads only the store, take over before the next turn."""
         self._restart = self.lines
 
     def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
@@ -153,9 +152,9 @@ class Story:
         self._answer(_Answer(("faults",), planned, self.lines), coming)
 
     def result(self, tool: str, answer: dict[str, Any], *, coming: bool = False) -> None:
-        """A tool answers this, `{returns: …}` or `{error: …}`: now, or in every turn to come.
+        """Add a tool's result, `{returns: …}` or `{error: …}`: now, or in every later turn.
 
-        In one turn the second answer of a tool is that to its second call.
+        In one turn the second result of a tool answers its second call.
         """
         entry = _Answer(("tool_results", tool), answer, self.lines)
         if not coming:
@@ -165,10 +164,10 @@ class Story:
         else:
             self._standing[tool] = [entry]
 
-    # what must be so
+    # Claims
 
     def claim(self, path: Sequence[str], matcher: Any) -> Judgement:
-        """Claim this too, and return what does not hold now."""
+        """Add a claim, and return the findings so far."""
         turn = self._claimed_turn()
         other = self._claims.add(Claim(turn, tuple(path), matcher, self.lines))
         if other is not None:
@@ -177,7 +176,7 @@ class Story:
         return self._judgement(None if turn == WHOLE else turn)
 
     def end(self) -> Judgement:
-        """Judge the whole story: also whether restarts and other sessions changed anything."""
+        """Check the whole story, including comparison runs."""
         if self._restart is not None:
             self.lines = self._restart
             raise self.error("a new process takes over, but the user says nothing after that")
@@ -213,13 +212,13 @@ class Story:
         return schemas[name]
 
     def error(self, problem: str, advice: str = "") -> SourceError:
-        """Return the error that says what is wrong with the step that is being told."""
+        """Return an error about the current step."""
         return SourceError(self._where(), problem, advice=advice)
 
-    # below the surface
+    # Internal parts
 
     def _judgement(self, turn: int | None) -> Judgement:
-        """Take what was told, if that was not done yet; judge a turn and those that are new."""
+        """Run the new turns; check a turn and the new ones."""
         parts = self._parts()
         with self._following(self._assembly.prepared(parts)) as conversation:
             end = len(parts.values["turns"])
@@ -230,7 +229,7 @@ class Story:
 
     @contextmanager
     def _following(self, prepared: Prepared) -> Iterator[Conversation]:
-        """Take what was told; a conversation that cannot go on is forgotten."""
+        """Run the new turns; drop a conversation that cannot continue."""
         try:
             if self._conversation is None:
                 self._conversation = Conversation(prepared)
@@ -365,18 +364,18 @@ class Story:
 
 
 StepValues = Mapping[str, Any]
-"""What stood in the holes of a phrase."""
+"""The values of a phrase's holes."""
 
 
 class Step(NamedTuple):
-    """One line that a feature may say."""
+    """One line of the vocabulary."""
 
     text: str
-    """The phrase; with a colon at its end it needs what it takes below it."""
+    """The phrase; with a colon at its end it requires a part below it."""
     tell: Callable[[Story, StepValues], Judgement | None]
-    """Adds it to the story; a claim returns what does not hold."""
+    """Adds it to the story; a claim returns the findings."""
     takes: tuple[str, ...] = ()
-    """What must stand below: `table`, `text`, or one of both."""
+    """The required part below it: `table`, `text`, or one of both."""
     claims: tuple[str, ...] = ()
     """The claims of the registry that it makes: `reply`, `context.tokens`."""
     example: str = ""

@@ -16,21 +16,21 @@ from simkit.bdd.story import Step
 from simkit.language.yaml import near
 
 TURN_PREFIX: Final = re.compile(r"(?:(?:at the end|in the whole conversation)|in turn (\d+)), ")
-"""What a Then may begin with, to speak of another turn than the last or of the whole run."""
+"""Beginnings of a Then that select another turn than the last, or the whole run."""
 
 _OPTIONAL: Final = re.compile(r"\[[^\]]*\]")
 _VALUES: Final = re.compile(rf"{VALUE}|/(?:[^/\\]|\\.)+/")
 
 
 class Line(NamedTuple):
-    """A line of a feature, understood."""
+    """A parsed line of a feature."""
 
     step: Step
     holes: Mapping[str, Any]
     owner: int | None
-    """The turn that it speaks of, from 0; WHOLE; None is the last one."""
+    """Its turn, by index; WHOLE; None is the last one."""
     takes: tuple[str, ...]
-    """What must stand below it: `table`, `text`, or one of both."""
+    """The required part below it: `table`, `text`, or one of both."""
 
 
 class Vocabulary:
@@ -42,13 +42,13 @@ class Vocabulary:
         self._known: dict[str, Line | None] = {}
 
     def line(self, text: str) -> Line | None:
-        """Return what a line says; None if it is no phrase of this keyword."""
+        """Return the parsed line; None if it is no phrase of this keyword."""
         if text not in self._known:
             self._known[text] = next(self.readings(text), None)
         return self._known[text]
 
     def readings(self, text: str) -> Iterator[Line]:
-        """Yield every way to understand a line; the first one is meant."""
+        """Yield every parse of a line; the first one wins."""
         owner = None
         begins = TURN_PREFIX.match(text) if self.keyword == "Then" else None
         if begins is not None:
@@ -60,9 +60,9 @@ class Vocabulary:
                 yield Line(step, holes, owner, step.takes or forms_taken_in(holes))
 
     def nearest(self, line_text: str) -> tuple[str, str]:
-        """Return the phrase nearest to a line that is none, and a line that says it; or nothing.
+        """Return the nearest phrase to an unknown line, with an example; or nothing.
 
-        Words alone are compared: what stands in quotes, numbers and lists are anybody's.
+        Only words are compared; quoted texts, numbers and lists are ignored.
         """
         begins = TURN_PREFIX.match(line_text) if self.keyword == "Then" else None
         line = _words(line_text[begins.end() :] if begins else line_text)
@@ -70,7 +70,7 @@ class Vocabulary:
         return examples.get(near(line, examples), ("", ""))
 
     def _examples(self) -> Iterator[tuple[str, str]]:
-        """Yield lines that would be understood, each with its phrase."""
+        """Yield example lines, each with its phrase."""
         for step, phrase in self.phrases:
             yield from _variants(step.text, phrase)
             if not step.text.endswith("{condition}"):
@@ -85,7 +85,7 @@ class Vocabulary:
 
 
 def _variants(text: str, phrase: Phrase) -> Iterator[tuple[str, str]]:
-    """Yield a phrase with and without what may be left out of it."""
+    """Yield a phrase with and without its optional parts."""
     yield phrase.example, text
     short = _OPTIONAL.sub("", text)
     if short != text:
@@ -104,7 +104,7 @@ VOCABULARIES: Final = (
 
 
 def hint(keyword: str, step_text: str) -> str:
-    """Return what a line that is no phrase of its keyword may have meant, or an empty text."""
+    """Return what an unknown line may have meant, or an empty text."""
     ours = next(
         vocabulary for vocabulary in VOCABULARIES if vocabulary.keyword.lower() == keyword.lower()
     )
@@ -117,7 +117,7 @@ def hint(keyword: str, step_text: str) -> str:
 
 
 def condition_phrases() -> list[tuple[Words, Phrase]]:
-    """Return every way to say a condition."""
+    """Return all wordings of conditions."""
     return [(words, Phrase(words.text, CLAIM_KINDS)) for words in CONDITIONS]
 
 

@@ -1,7 +1,7 @@
-"""The command line. Every command is a module of its own, imported when it is called.
+"""The command line. Every command has its own module, which is imported on use.
 
-Exit codes: 0 all held, 1 findings, 2 a file, the script or the call itself was wrong, 130 stopped
-by the user, 143 told to end by SIGTERM.
+Exit codes: 0 all held, 1 findings, 2 a file, the script or the command line was wrong, 130 stopped
+by the user, 143 stopped by SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ COMMANDS: Final = {
     "schema": "Print the JSON Schema of scenario and pipeline files, for editors.",
     "validate": "Check files without running anything.",
 }
-"""Command to its line in the help; ``simkit.cli.<name>`` holds it, as ``command``."""
+"""Command to its line in the help; ``simkit.cli.<name>`` has it, as ``command``."""
 
 BROKEN: Final = 2
 STOPPED: Final = 130
 UNREAD: Final = 141
-"""The exit code of a program whose reader went away, as shells count SIGPIPE."""
+"""The exit code of a program whose reader closed the stream, as shells count SIGPIPE."""
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command's module when the command is called."""
+    """A group that imports a command's module when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -61,7 +61,7 @@ class _LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0] if args else ""
         if word not in COMMANDS and not word.startswith("-"):
-            # Imported here because most commands are spelled right.
+            # Imported here because most commands are spelled correctly.
             from simkit.language.yaml import near
 
             hint = near(word, COMMANDS)
@@ -113,13 +113,13 @@ def cli(wants_traceback: bool) -> None:
     except OSError as problem:
         raise DirectoryGone(problem.strerror) from None
     if wants_traceback:
-        # Worker processes look there, too.
+        # Worker processes read it, too.
         os.environ[TRACEBACK_VARIABLE] = "1"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exits; whatever goes wrong ends in one clear text on stderr."""
-    # Python has None in place of a stream that was closed when it started.
+    """Run a command and exit; every error ends in one clear text on stderr."""
+    # Python has None in place of a stream that was closed at the start.
     is_closed = sys.stdout is None
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -146,7 +146,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (BrokenPipeError, OutputUnread):
-        # Whoever read has enough. What is not told may have failed or held: neither 0 nor 1.
+        # The reader has closed the stream. The rest may have failed or held: neither 0 nor 1.
         _leave(sys.stdout)
         return UNREAD
     except OutputFailed as problem:
@@ -171,7 +171,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
 
 
 def _say(text: str) -> None:
-    """Write a text on stderr; where that cannot be, nobody can be told."""
+    """Write a text on stderr, if that is possible."""
     from simkit.core.output import echo
 
     try:
@@ -181,16 +181,16 @@ def _say(text: str) -> None:
 
 
 def _leave(stream: Any) -> None:
-    """Let what is left in a stream go nowhere, so that nothing fails at exit."""
+    """Discard the rest of a stream, so that nothing fails at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def bug_text(problem: BaseException, again: str) -> str:
-    """Report that simkit itself failed; with the traceback if the user asked for it.
+    """Return the text about a bug in simkit, with the traceback if the user asked for it.
 
-    What the system refuses (a name too long, a folder where a file is expected) is no bug, and a
-    package that was taken away is none.
+    An error of the system (a name too long, a folder in place of a file) is no bug, and neither is
+    a package that was removed.
     """
     if os.environ.get(TRACEBACK_VARIABLE):
         return "".join(traceback.format_exception(problem)).rstrip()

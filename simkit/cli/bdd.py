@@ -1,4 +1,4 @@
-"""``simkit bdd``: what a feature file may say."""
+"""``simkit bdd``: the lines that a feature file may have."""
 
 from __future__ import annotations
 

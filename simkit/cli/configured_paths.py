@@ -1,4 +1,4 @@
-"""The folders of tests that pytest is configured with: where a call names none, they are meant."""
+"""pytest's configured test folders, for commands without paths."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FILES: Final = (
     ("tox.ini", ("pytest",)),
     ("setup.cfg", ("tool:pytest",)),
 )
-"""Where pytest looks, in its order, and the table there."""
+"""Files in which pytest searches for its configuration, in order, each with the table."""
 
 
 def configured_paths(folder: str) -> list[str]:
-    """Return the `testpaths` of a folder's pytest configuration that are there."""
+    """Return the existing `testpaths` of a folder's pytest configuration."""
     for name, table in _FILES:
         file = Path(folder, name)
         if file.is_file():
@@ -39,7 +39,7 @@ def _paths_there(folder: str, pattern: str) -> list[str]:
 
 
 def _setting(file: Path, table: Sequence[str]) -> list[str]:
-    """Return what a file sets; a file that cannot be read is pytest's to complain of."""
+    """Return a file's setting; pytest itself reports an unreadable file."""
     try:
         text = file.read_text(encoding="utf-8")
         if file.suffix == ".toml":

@@ -1,4 +1,4 @@
-"""The terminal: colours where somebody looks, a progress line on long runs, else nothing."""
+"""The terminal: colours, and a progress line on long runs; neither in pipes and files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ PROGRESS_EVERY_S: Final = 0.1
 
 
 def paint_for(color: bool) -> Paint:
-    """Return what puts tones on texts: colours, or nothing."""
+    """Return the function that applies tones to texts: colours, or none."""
     return styled if color else plain
 
 
 def wants_color() -> bool:
-    """Return whether stdout is a terminal, or FORCE_COLOR takes it for one; NO_COLOR denies
-    both."""
+    """Return whether stdout is a terminal, or FORCE_COLOR is set; NO_COLOR turns colours off."""
     if os.environ.get("NO_COLOR"):
         return False
     forced = os.environ.get("FORCE_COLOR", "")
@@ -38,19 +37,19 @@ def wants_color() -> bool:
 
 
 def table_width() -> int:
-    """Return how wide a table is: what fits on the terminal, if stdout is one, within limits."""
+    """Return the width of a table: the terminal's, within limits, if stdout is one."""
     if not sys.stdout.isatty():
         return TABLE_WIDTH
     return min(TABLE_WIDTH, max(COLUMNS_LEAST, shutil.get_terminal_size().columns) - INDENT)
 
 
 def fit_terminal() -> None:
-    """Let what is printed from here on be as wide as the terminal, if stdout is one."""
+    """Let later output be as wide as the terminal, if stdout is one."""
     set_columns(table_width() + INDENT)
 
 
 class Progress:
-    """One line on stderr that says how far a long run is, if stderr is a terminal."""
+    """One line on stderr with the progress of a long run, if stderr is a terminal."""
 
     def __init__(self, total: int) -> None:
         self._total, self._done = total, 0
@@ -59,7 +58,7 @@ class Progress:
         self._is_drawn = False
 
     def step(self, name: str) -> None:
-        """Count one more, and draws if it is time."""
+        """Count one more, and draw if it is time."""
         self._done += 1
         now = time.monotonic()
         is_early = now - self._started < PROGRESS_AFTER_S or now - self._drawn < PROGRESS_EVERY_S
@@ -70,7 +69,7 @@ class Progress:
         echo(mark("clear") + line, err=True, end="")
 
     def clear(self) -> None:
-        """Take the line away, before something else is printed."""
+        """Remove the line, before other output."""
         if self._is_drawn:
             echo(mark("clear"), err=True, end="")
             self._is_drawn = False

@@ -1,4 +1,4 @@
-"""``-k``: words that an id holds, joined with ``and``, ``or``, ``not``, brackets, as in pytest."""
+"""``-k``: words in an id, joined with ``and``, ``or``, ``not``, brackets, as in pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOKEN: Final = re.compile(r"""\s*(?:(\(|\))|"([^"]*)"|'([^']*)'|([^\s()"']+))""
 def keyword(expression: str) -> Holds:
     """Return whether an id fits the expression; case does not matter.
 
-    A word with spaces stands in quotes. Raises SimkitError for an expression that cannot be read.
+    A word with spaces is quoted. Raise SimkitError for an invalid expression.
     """
     parser = _Parser(expression)
     holds = parser.either()

@@ -1,4 +1,4 @@
-"""Scenarios on another pipeline than the one that they name."""
+"""Scenarios on another pipeline than their own."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Other(msgspec.Struct, frozen=True):
     """A scenario on another pipeline than its own."""
 
     prepared: Prepared | None
-    """None where it cannot be put together there, which `leaves_out` says, or is not asked."""
+    """The scenario there; None if it does not run there, or the pipeline leaves it out."""
     standing: Standing = HOLDS
 
 
 def other_pipeline(item: ScenarioCase, named: str, library: Library) -> Other:
-    """Return a scenario as it is on the pipeline that it would name so.
+    """Return a scenario on the pipeline of this name.
 
-    Raises SourceError for what is wrong with it there.
+    Raise SourceError for errors there.
     """
     pipeline_file = _standing(item, named, library)
     if pipeline_file.other:
@@ -43,18 +43,18 @@ def other_pipeline(item: ScenarioCase, named: str, library: Library) -> Other:
 
 
 def _standing(item: ScenarioCase, named: str, library: Library) -> Standing:
-    """Return what a scenario is to the pipeline that it would name so."""
+    """Return whether a scenario runs on the pipeline of this name."""
     if not named.endswith(PIPELINE_SUFFIX):
         return HOLDS
     folder = Path(item.file).parent
     if os.path.realpath(folder / named) == os.path.realpath(folder / item.pipeline):
-        return HOLDS  # It is about that pipeline itself.
+        return HOLDS  # It is the scenario's own pipeline.
     subject, _ = pipeline_in(str(folder / named), library)
     return standing(item, subject) if isinstance(subject, App) else HOLDS
 
 
 def pipeline_in(file: str, library: Library) -> tuple[Subject, Document]:
-    """Return what a file's only pipeline is, with its document; raise SourceError."""
+    """Return a file's only pipeline, with its document; raise SourceError."""
     documents = library.documents(file)
     if len(documents) != 1:
         raise SourceError(file, f"holds {len(documents)} documents, but must hold one pipeline")
@@ -62,7 +62,7 @@ def pipeline_in(file: str, library: Library) -> tuple[Subject, Document]:
 
 
 def turned(result: Result, standing: Standing, pipeline: str) -> Result:
-    """Return the result of a scenario that a pipeline leaves out: that it fails is expected."""
+    """Return the result of a scenario that a pipeline leaves out: its failure is expected."""
     result = msgspec.structs.replace(result, on=pipeline)
     if standing.left_out and result.failed:
         return msgspec.structs.replace(
@@ -82,18 +82,18 @@ def turned(result: Result, standing: Standing, pipeline: str) -> Result:
 
 
 def on_pipeline(item: ScenarioCase, named: str, library: Library) -> Prepared:
-    """Return a scenario ready to run on the pipeline that it would name so.
+    """Return a scenario ready to run on the pipeline of this name.
 
-    Raises SourceError for what is wrong with it there.
+    Raise SourceError for errors there.
     """
     document = library.documents(item.file)[item.index]
     return library.assembled(item, document.with_data({**document.data, "pipeline": named}))
 
 
 def named_for(file: str, pipeline: str) -> str:
-    """Return what a scenario of the file writes to name a pipeline: a file, or a name.
+    """Return the name of a pipeline in a scenario of the file: a file, or a name.
 
-    A name is looked for in the scenario's file, then in the pipeline files beside it.
+    A name is searched in the scenario's file, then in the pipeline files beside it.
     """
     folder = Path(file).parent
     if ":" in pipeline:

@@ -1,4 +1,4 @@
-"""Runs scenarios, one after the other or in processes, and words what came of each."""
+"""Running of scenarios, one after the other or in processes, and texts of their results."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ from simkit.update import Proposal, fixes
 T = TypeVar("T")
 
 BATCH_MAX: Final = 25
-"""Scenarios that one process takes at once; those of one file share its reading."""
+"""The number of scenarios that one process takes at once; those of one file share its reading."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What the call asks for, as processes get it."""
+    """The options of the command, for processes."""
 
     seed: int | None = None
     details: Literal["all", "failing", "none"] = "failing"
-    """Which scenarios get a timeline."""
+    """The scenarios that get a timeline."""
     show: str = ""
-    """``context``, ``state``, ``events`` or nothing."""
+    """``context``, ``state``, ``events`` or empty."""
     turn: int | None = None
     agent: str = ""
     color: bool = False
@@ -77,32 +77,32 @@ class Job(msgspec.Struct, frozen=True):
     needs_met: bool = False
     strict: bool = False
     """Whether claims that prove nothing are findings."""
-    """Whether a scenario is broken if something that it needs is not installed."""
+    """Whether a scenario with missing needs is broken."""
     proposes: bool = False
     """Whether failing claims are to be changed."""
     pipeline: str = ""
-    """The pipeline to run on, in place of the one that a scenario names."""
+    """The pipeline to run on, in place of the scenario's own; empty for none."""
     recording: Recording | None = None
-    """How real traffic is recorded, where that is asked for."""
+    """The options of recording real traffic; None if nothing is recorded."""
     run: str = ""
     """The run of `.simkit/` that keeps the traces; empty if none does."""
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What came of one scenario, and how it is told."""
+    """The result of one scenario, and its text."""
 
     result: Result
     text: str
     lines: tuple[bytes, ...] = ()
-    """The stored form of the trace, where it is needed."""
+    """The stored form of the trace, if it is needed."""
     note: str = ""
-    """Why the trace could not be kept."""
+    """Why the trace could not be kept; empty if it was."""
     proposal: Proposal | None = None
-    """What would make its failing claims hold, where that is asked for."""
+    """The changes that would make its failing claims hold, if requested; else None."""
 
 
 def run_all(entries: Sequence[SelectedEntry], job: Job, processes: int) -> Iterator[Ran]:
-    """Yield what came of each entry, in order; with several processes the same as with one."""
+    """Yield the result of each entry, in order; the same with one process or several."""
     if processes == 1:
         runner = Runner(job)
         for entry in entries:
@@ -120,7 +120,7 @@ def in_processes(
     *,
     is_fresh: bool = False,
 ) -> Iterator[T]:
-    """Yield what comes of each batch, in order; ``is_fresh`` gives each a process of its own."""
+    """Yield the result of each batch, in order; ``is_fresh`` gives each its own process."""
     pool = ProcessPoolExecutor(
         min(processes, max(len(batches), 1)),
         mp_context=_process_context(),
@@ -135,7 +135,7 @@ def in_processes(
             "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
         ) from None
     except KeyboardInterrupt:
-        # A scenario that runs forever would keep its process, and the pool waits for that.
+        # A scenario that runs for ever would keep its process, and the pool waits for that.
         _end_processes(multiprocessing.active_children())
         raise
     finally:
@@ -143,7 +143,7 @@ def in_processes(
 
 
 GRACE_S: Final = 2.0
-"""How long a process may take to end before it is killed."""
+"""Seconds in which a process may end before it is killed."""
 
 
 def _end_processes(processes: Sequence[BaseProcess]) -> None:
@@ -167,7 +167,7 @@ def _batches(entries: Sequence[SelectedEntry]) -> Iterator[list[SelectedEntry]]:
 
 
 def _process_context() -> BaseContext:
-    """Process that share nothing but the code, which a fork server imports only once."""
+    """Return the context of processes that share only the code, imported once by a fork server."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -197,7 +197,7 @@ class Runner:
         self._redactor = current_redactor()
 
     def ran(self, entry: SelectedEntry) -> Ran:
-        """Run one scenario. Whatever goes wrong with it is its result, and stop no other."""
+        """Run one scenario. Any error is its result, and does not stop the others."""
         if isinstance(entry, Result):
             return self._lines(entry, None)
         standing = HOLDS
@@ -209,7 +209,7 @@ class Runner:
                 return self._lines(not_run(entry, "xfailed", reason=standing.left_out), None)
             if prepared.skip is not None:
                 return self._lines(self._left_out(entry, prepared, prepared.skip), None)
-            # What a user's function prints must not stand inside a report.
+            # Output of a user's function must not be inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome, note = self._outcome(prepared)
         except SimkitError as problem:
@@ -229,7 +229,7 @@ class Runner:
         return ran
 
     def _strictly(self, outcome: Outcome) -> Outcome:
-        """Return the outcome as it is judged where claims that prove nothing are findings."""
+        """Return the outcome with claims that prove nothing as findings, if the job is strict."""
         if not self._job.strict:
             return outcome
         return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
@@ -252,7 +252,7 @@ class Runner:
         return turned(result, standing, self._job.pipeline)
 
     def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
-        """Run a scenario; return what came of it, and what became of its traffic."""
+        """Run a scenario; return its outcome, and a text about its traffic."""
         if self._job.recording is None:
             with noting_starts() as note:
                 return simulate(prepared, seed=self._job.seed), note()
@@ -260,21 +260,23 @@ class Runner:
         return recorded.outcome, recorded.note
 
     def _left_out(self, item: ScenarioCase, prepared: Prepared, reason: str) -> Result:
-        """Return what is not run is skipped; if needs must be met, what they leave out is
-        broken."""
+        """Return the result of a scenario that does not run: skipped, or broken.
+
+        It is broken if its needs must be met.
+        """
         if not self._job.needs_met or prepared.scenario.skip is not None:
             return not_run(item, "skipped", reason=reason)
         return not_run(item, "broken", error=str(prepared.refusal()))
 
     def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result | None = None) -> Ran:
-        """Keep the trace of a run that came out so, and words what came of it.
+        """Keep the trace of a run, and return its result as text.
 
-        ``result`` is what the judge said, where the caller has made it.
+        ``result`` is the judgement, if the caller has made it.
         """
         result = judged(prepared, outcome, self._job.seed) if result is None else result
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
         self._redactor = prepared.redactor(os.environ)
-        # Before anything is laid out: what a table cuts short is known as a secret no more.
+        # Before the layout: a shortened secret would not be recognized.
         redacted_outcome = msgspec.structs.replace(
             outcome, trace=redacted(outcome.trace, self._redactor.line)
         )
@@ -292,7 +294,7 @@ class Runner:
     def _lines(
         self, result: Result, outcome: Outcome | None = None, prepared: Prepared | None = None
     ) -> Ran:
-        """Word a result, without secrets; ``outcome`` holds none already."""
+        """Return a result as text, without secrets; ``outcome`` contains none already."""
         result = without_secrets(result, self._redactor)
         details = self._job.details
         set_columns(self._job.width + INDENT)
@@ -301,7 +303,7 @@ class Runner:
         if outcome is not None and prepared is not None and (is_long or self._job.show):
             blocks += list(self._pictures(result, prepared, outcome, is_long))
         if result.failed:
-            # Why it failed comes first; what happened, and how to see it again, after that.
+            # The reason of the failure comes first; then what happened, and how to see it again.
             blocks = [judged_text(result, self._paint), *blocks, reproduce_line(result)]
         elif is_long:
             blocks.append(result_text(result, self._paint))
@@ -334,12 +336,12 @@ class Runner:
 
 
 def judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
-    """Return what the judge said, as a result; an expected failure turns it round."""
+    """Return the judgement as a result; an expected failure inverts it."""
     return result_of(prepared, outcome.trace, outcome.judgement, seed)
 
 
 def facts(result: Result) -> str:
-    """Return what a scenario was, on one line."""
+    """Return the facts about a scenario on one line."""
     return (
         f"{result.file}:{result.line}, pipeline {result.pipeline}, "
         f"{counted(result.turns, 'turn')}, {counted(result.model_calls, 'model call')}, "

@@ -1,4 +1,4 @@
-"""Which scenarios a call names: paths, ``PATH::NAME``, ``-k``, and those that failed last time."""
+"""Selection of scenarios: paths, ``PATH::NAME``, ``-k``, and those that failed last time."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from simkit.report.results import Result
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, scenario_files
 
 DEFAULT_PATH: Final = "scenarios"
-"""The folder that is meant where a call names none."""
+"""The default folder."""
 NAMES_MAX: Final = 12
-"""Names that an error lists."""
+"""The number of names in an error."""
 
 SelectedEntry: TypeAlias = ScenarioCase | Result
-"""A scenario to run, or the result of a file that cannot be read."""
+"""A scenario to run, or the result of an unreadable file."""
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What is to run, in the order of the call and of the files."""
+    """The selected scenarios, in the order of the command and of the files."""
 
     entries: tuple[SelectedEntry, ...]
     deselected: int = 0
-    """How many scenarios of the paths do not fit ``-k`` or did not fail."""
+    """The number of scenarios that do not fit ``-k`` or did not fail."""
     by_name: bool = False
-    """Every scenario was named by the user."""
+    """Whether the user named every scenario."""
 
     @property
     def items(self) -> list[ScenarioCase]:
-        """The scenarios that can run."""
+        """Return the scenarios that can run."""
         return [entry for entry in self.entries if isinstance(entry, ScenarioCase)]
 
 
 def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
-    """Return the paths of a call; else pytest's `testpaths` that hold scenarios, else `scenarios`.
+    """Return the given paths; else pytest's `testpaths` with scenarios, else `scenarios`.
 
-    Raises SourceError if that is not there.
+    Raise SourceError if that does not exist.
     """
     if not paths:
         paths = [path for path in configured_paths(".") if _holds_scenarios(path)]
@@ -61,9 +61,9 @@ def _holds_scenarios(path: str) -> bool:
 
 
 def select(paths: Sequence[str], expression: str = "") -> Selection:
-    """Return what the paths name and ``-k`` leaves; a broken file becomes its own result.
+    """Return the scenarios in the paths that fit ``-k``; an invalid file gives its own result.
 
-    Raises SourceError for a path or name that is not there.
+    Raise SourceError for a path or name that does not exist.
     """
     entries = list(_unique(entry for path in paths for entry in _at(path)))
     fits = keyword(expression) if expression else None
@@ -79,7 +79,7 @@ def select(paths: Sequence[str], expression: str = "") -> Selection:
 def only(
     selection: Selection, identities: Iterable[str], safe: Callable[[str], str] = str
 ) -> Selection:
-    """Return those of a selection that have one of the ids, as they are when ``safe``."""
+    """Return the scenarios of a selection with one of the ids, compared after ``safe``."""
     wanted_ids = set(identities)
     entries_kept = tuple(entry for entry in selection.entries if safe(entry.id) in wanted_ids)
     left_out = selection.deselected + len(selection.entries) - len(entries_kept)
@@ -121,7 +121,7 @@ def _at(path: str) -> Iterator[SelectedEntry]:
 
 
 def _named(place: str, items: Sequence[ScenarioCase], name: str) -> list[ScenarioCase]:
-    """The scenario of that name, or all rows of its table."""
+    """Return the scenario of that name, or all rows of its table."""
     exact = [item for item in items if item.name == name]
     rows = [item for item in items if item.row is not None and name in _names_of(item)]
     if exact or rows:
@@ -141,11 +141,11 @@ def _named(place: str, items: Sequence[ScenarioCase], name: str) -> list[Scenari
 
 
 def _names_of(item: ScenarioCase) -> tuple[str, str]:
-    """Return what else a row is called: by its table, and by its number there."""
+    """Return the other names of a row: by its table, and by its number there."""
     return item.outline, f"{item.outline} [{(item.row or 0) + 1}]"
 
 
 def paths_of(identities: Iterable[str]) -> list[str]:
-    """Return the files that ids name, each once, those that are gone left out."""
+    """Return the existing files of ids, each once."""
     files = dict.fromkeys(parted(identity)[0] for identity in identities)
     return [file for file in files if Path(file).exists()]

@@ -1,4 +1,4 @@
-"""Stored traces: found in files and folders, read, and matched with the scenarios they are of."""
+"""Stored traces: find and read them, and find their scenarios."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from simkit.trace.views import View
 
 SUFFIX: Final = ".jsonl"
 NAMES_MAX: Final = 6
-"""Scenarios that an error lists."""
+"""The number of scenarios in an error."""
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A trace, with all that belongs to it."""
+    """A trace with its file, its view and its metadata."""
 
     file: str
     trace: Trace
@@ -34,7 +34,7 @@ class Stored(msgspec.Struct, frozen=True):
 
     @property
     def started(self) -> e.RunStarted:
-        """What the run says of itself."""
+        """Return the run's first event."""
         started = self.view.started
         assert started is not None
         return started
@@ -43,7 +43,7 @@ class Stored(msgspec.Struct, frozen=True):
 def trace_files(path: str) -> list[str]:
     """Return the traces of a folder, sorted; a file is returned as it is.
 
-    A folder may be `.simkit`, or hold it. Raises TraceError if no trace is there.
+    A folder may be `.simkit`, or contain it. Raise TraceError if there is no trace.
     """
     place = Path(path)
     if not place.is_dir():
@@ -75,12 +75,12 @@ def _listed(folder: Path) -> list[str]:
 
 @contextmanager
 def unchanged(paths: Sequence[str]) -> Iterator[None]:
-    """Let no run take the place of the last one while its traces are read."""
+    """Keep other runs from replacing the last one while its traces are read."""
     with ExitStack() as stack:
         for path in dict.fromkeys(paths):
             for folder in (Path(path), Path(path) / FOLDER):
                 if (folder / "last.json").is_file():
-                    # Where nothing can be locked, as in a folder of somebody else's, nobody writes.
+                    # Without a lock, as in another user's folder, nobody writes.
                     with suppress(OSError):
                         stack.enter_context(Ledger({}, folder).locked())
         yield
@@ -101,7 +101,7 @@ def as_stored(name: str, trace: Trace) -> Stored:
     for number, event in enumerate(events, 2):
         try:
             view.apply(event)
-        # A view trusts its trace. What is not as it was written may go wrong anywhere in it.
+        # A view trusts its trace. A changed trace may raise anywhere in it.
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
             kind = e.kind_of(event)
             raise TraceError(
@@ -115,7 +115,7 @@ def as_stored(name: str, trace: Trace) -> Stored:
 
 
 class Identities:
-    """The scenarios that traces are of, as `.simkit/last.json` beside them has it."""
+    """The scenarios of traces, by the `.simkit/last.json` beside them."""
 
     def __init__(self) -> None:
         self._recorded: dict[Path, dict[str, str]] = {}
@@ -130,7 +130,7 @@ class Identities:
         return self._recorded[last].get(place.name, "")
 
     def line_of(self, identity: str) -> int:
-        """Return where a scenario begins in its file; 0 if it is not there."""
+        """Return the line of a scenario in its file; 0 if it does not exist."""
         file, name = parted(identity)
         if file not in self._lines:
             try:
@@ -149,15 +149,15 @@ def _recorded(last_json: Path) -> dict[str, str]:
 
 
 class Scenarios:
-    """Finds the scenarios that traces are of; reads each file once."""
+    """Finds the scenarios of traces; reads each file once."""
 
     def __init__(self, question: str = "") -> None:
-        """``question`` is the ``PATH[::NAME]`` that the user named; it stands for all traces."""
+        """``question`` is the user's ``PATH[::NAME]``, which applies to all traces."""
         self._question, self._identities = question, Identities()
         self._items_by_file: dict[str, list[ScenarioCase]] = {}
 
     def item_of(self, trace: Stored) -> ScenarioCase:
-        """Return a trace's scenario; raise SourceError saying where it was looked for."""
+        """Return a trace's scenario; raise SourceError with the searched places."""
         name = trace.started.scenario
         if self._question:
             return self._chosen(trace, self._question, name)
@@ -177,7 +177,7 @@ class Scenarios:
         if len(items) == 1 and parted(path)[1]:
             candidates = items
         if len(candidates) > 1:
-            # The name of a kept trace holds the file's, too.
+            # The name of a kept trace contains the file's, too.
             same_name = [item for item in candidates if slug(item.id) == Path(trace.file).stem]
             candidates = same_name or candidates
         if not candidates:

@@ -1,4 +1,4 @@
-"""Changes to scenario files: shown first, written when somebody says so."""
+"""Changes to scenario files: shown first, written after confirmation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TONES: Final[dict[str, Tone]] = {"+": "good", "-": "bad", "@": "quiet"}
 
 
 def update(entries: Sequence[SelectedEntry], processes: int, accepts_all: bool) -> int:
-    """Run scenarios and offers to change their failing claims.
+    """Run scenarios and offer to change their failing claims.
 
-    Returns 0 if there is nothing to change, or if it is changed; else the exit code of a run that
-    is left as it is.
+    Return 0 if there is nothing to change, or if it is changed; else the exit code of the unchanged
+    run.
     """
     rans = list(run_all(entries, Job(details="none", proposes=True), processes))
     changes, notes = file_changes(ran.proposal for ran in rans if ran.proposal is not None)
@@ -34,10 +34,10 @@ def update(entries: Sequence[SelectedEntry], processes: int, accepts_all: bool) 
 
 
 def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: bool) -> list[str]:
-    """Show all differences, asks on a terminal for each file, and return the files written.
+    """Show all differences, ask on a terminal for each file, and return the written files.
 
-    Without a terminal nothing is written unless ``accepts_all``. Raises SourceError for a file
-    that has changed meanwhile.
+    Without a terminal nothing is written unless ``accepts_all``. Raise SourceError for a file that
+    has changed meanwhile.
     """
     paint = paint_for(wants_color())
     for change in changes:
@@ -57,7 +57,7 @@ def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: boo
 
 
 def _is_answered() -> bool:
-    """Return whether somebody reads questions and answers them."""
+    """Return whether a user can answer questions."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

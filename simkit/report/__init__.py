@@ -1,1 +1,4 @@
-"""Findings and traces → text and JSON. One writer a file; nothing here runs or judges anything."""
+"""Reports: findings and traces as text and JSON, one writer a file.
+
+Nothing here runs or checks anything.
+"""

@@ -1,4 +1,4 @@
-"""What each model call was sent, message by message: where it came from, what was left out."""
+"""Contexts of model calls, message by message, with their sources and left-out items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simkit.report.wording import Paint, call_text, moment, plain, value_text, w
 from simkit.trace.views import CallView, ContextView, MadePart, View, run_ids
 
 UNSHOWN_MAX: Final = 20
-"""The most entries that are listed of what sections did not show."""
+"""The number of left-out items that are listed."""
 
 
 def context_lines(
@@ -23,9 +23,9 @@ def context_lines(
     paint: Paint = plain,
     unheld: Mapping[str, Sequence[str]] = {},
 ) -> Iterator[str]:
-    """Yield the contexts of the calls that are asked for, whole, in the order of the calls.
+    """Yield the selected contexts, complete, in the order of the calls.
 
-    ``unheld`` are claims, by call, that were held against another call and would not hold of it.
+    ``unheld`` are claims, by call, that concern another call and would fail for this one.
     """
     for turn_view in view.turns:
         if turn is not None and turn_view.number != turn:
@@ -41,7 +41,7 @@ def context_lines(
 
 
 def _title(call: CallView, calls: Sequence[CallView], runs: Sequence[str]) -> str:
-    """Name a call as claims do: ``turn 2, coach[1]``, the second of two; also by its run."""
+    """Return the name of a call in claims, ``turn 2, coach[1]``, also by its run."""
     title = f"turn {call.turn}, {call.agent}"
     if len(calls) < 2:
         return title
@@ -88,7 +88,7 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
 
 
 def _unshown_lines(context: ContextView) -> Iterator[str]:
-    """Yield what sections did not show; of many the first."""
+    """Yield the items that sections did not show; of many the first."""
     for entry in islice(context.unshown, UNSHOWN_MAX):
         source = " · ".join(entry[key] for key in ("section", "channel") if key in entry)
         if "path" in entry:
@@ -103,7 +103,7 @@ def _unshown_lines(context: ContextView) -> Iterator[str]:
 
 
 def _joint_sections(call: CallView) -> dict[int, str]:
-    """The sections of messages that several sections share, by the message's place."""
+    """Return the sections of shared messages, by the message's index."""
     sections: dict[int, str] = {}
     place = 0
     for part in call.context.parts:
@@ -117,7 +117,7 @@ def _joint_sections(call: CallView) -> dict[int, str]:
 
 
 def _origin(message: Message, section: str = "") -> str:
-    """``assistant nutrition · history · turn 1 · m5``, as far as it is known."""
+    """Return ``assistant nutrition · history · turn 1 · m5``, as far as it is known."""
     speaker = message.role
     if message.agent and section != "instructions":
         speaker += f" {message.agent}"

@@ -1,4 +1,4 @@
-"""Two traces of one scenario that should be equal: the first event that differs."""
+"""Two traces of one scenario that should be equal: the first different event."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from simkit.trace.store import decoded
 
 NOT_DETERMINISTIC: Final = "not-deterministic"
 BEFORE: Final = 3
-"""Events shown before the one that differs."""
+"""The number of events shown before the different one."""
 LEAD: Final = 40
-"""Characters shown before the one that differs."""
+"""The number of characters shown before the different one."""
 WINDOW: Final = WIDTH - 4
 
 
 def first_difference(
     first: Sequence[bytes], second: Sequence[bytes], where: str, how: str
 ) -> Finding:
-    """Return the finding that two stored traces part, with the events before the place.
+    """Return the finding that two stored traces differ, with the events before the place.
 
-    ``how`` says what was different about the second run.
+    ``how`` describes what was different about the second run.
     """
     place = next(
         (
@@ -61,7 +61,7 @@ def _lines(first: Sequence[bytes], second: Sequence[bytes], place: int) -> Itera
 
 
 def _readable(lines: Sequence[bytes], place: int) -> str:
-    """An event on one line, under its number."""
+    """Return an event on one line, with its number."""
     try:
         (event,) = decoded(b"\n".join((lines[0], lines[place]))).events
     except TraceError:
@@ -70,7 +70,7 @@ def _readable(lines: Sequence[bytes], place: int) -> str:
 
 
 def _parting(left: str, right: str) -> tuple[str, str]:
-    """The two encoded events, cut around the first character that differs."""
+    """Return the two encoded events, cut around the first different character."""
     start = max(parted_at(left, right) - LEAD, 0)
     before = "…" if start else ""
     return before + _cut(left[start:], len("first:  ")), before + _cut(

@@ -1,4 +1,4 @@
-"""The lines that say in what two runs differ, block by block; what is equal is only counted."""
+"""Lines of a diff of two runs, block by block; equal parts are only counted."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from simkit.trace.diff import (
 )
 
 CALLS_MAX: Final = 20
-"""Model calls that the text shows of one scenario; JSON holds all."""
+"""The number of model calls shown of one scenario; JSON has all."""
 TURNS_MAX: Final = 20
 DECLARED_MAX: Final = 8
 LINES_MAX: Final = 12
-"""Lines that the text shows of one message."""
+"""The number of lines shown of one message."""
 AGAIN_MAX: Final = 6
 VALUE_MAX: Final = 600
-"""Characters that the text shows of one value."""
+"""The number of characters shown of one value."""
 FIELDS_MAX: Final = 3
-"""Places at which the first differing event is said to differ."""
+"""The number of differences shown of the first different event."""
 
 
 class Sides(msgspec.Struct, frozen=True):
-    """What the two runs are called."""
+    """The names of the two runs."""
 
     left: str = "A"
     right: str = "B"
 
 
 def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator[list[str]]:
-    """Yield what differs, a block at a time: events, contexts, turns, handoffs, state."""
+    """Yield the differences, a block at a time: events, contexts, turns, handoffs, state."""
     if diff.declared:
         yield wrapped(declared_text(diff), "", "  ", WIDTH - 2)
     if diff.is_equal:
@@ -75,7 +75,7 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
 
 
 def declared_text(diff: TraceDiff) -> str:
-    """Return where the pipelines and scenarios say something else of themselves."""
+    """Return the differences in the declarations of pipelines and scenarios."""
     places = [edit.at.removeprefix("pipeline.") for edit in diff.declared]
     more = len(places) - DECLARED_MAX
     rest = f" and {counted(more, 'more place')}" if more > 0 else ""
@@ -106,7 +106,7 @@ def short_end(text: str, most: int) -> str:
 
 
 def call_title(call: CallDiff, sides: Sides) -> str:
-    """Return whose call it is, and how its size changed."""
+    """Return the agent and turn of a call, and how its size changed."""
     title = f"{call.agent}, turn {call.turn}{_nth(call.call)}"
     for place, side in ((1, sides.left), (0, sides.right)):
         if call.sizes[place] is None:
@@ -127,7 +127,7 @@ def _change(before: int | None, other: int | None, noun: str) -> str:
 
 
 def again_text(call: CallDiff) -> str:
-    """Return where else the same changed; empty if nowhere."""
+    """Return the other calls with the same change; empty if there are none."""
     if not call.again:
         return ""
     turns = [f"turn {turn}{_nth(place)}" for turn, place in call.again[:AGAIN_MAX]]
@@ -139,7 +139,7 @@ def again_text(call: CallDiff) -> str:
 def _call_lines(
     call: CallDiff, sides: Sides, reported: set[tuple[Any, ...]], paint: Paint
 ) -> Iterator[str]:
-    """Yield what differs between two calls; what an earlier call of the agent told is counted."""
+    """Yield the differences of two calls; those that an earlier call showed are counted."""
     yield paint(call_title(call, sides), "strong")
     as_above = 0
     for edit in (*call.messages, None) if any(call.changes) else ():
@@ -160,7 +160,7 @@ def _call_lines(
 
 
 def _essence(edit: Added | Removed | Changed) -> tuple[Any, ...]:
-    """Return what changed, whatever its place."""
+    """Return the content of a change, without its place."""
     if isinstance(edit, Changed):
         return "~", *_said_lines(edit.left), "→", *_said_lines(edit.right)
     return type(edit).__name__, edit.message.role, *_said_lines(edit.message)
@@ -180,7 +180,7 @@ def _message_lines(edit: MessageEdit, paint: Paint) -> Iterator[str]:
 
 
 def _origin(message: Message) -> str:
-    """``assistant nutrition · history · turn 1``, as far as it is known."""
+    """Return ``assistant nutrition · history · turn 1``, as far as it is known."""
     speaker = " ".join(part for part in (message.role, message.agent, message.tool) if part)
     parts = [speaker, message.section, f"turn {message.turn}" if message.turn else ""]
     return " · ".join(part for part in parts if part)
@@ -192,7 +192,7 @@ def _said_lines(message: Message) -> list[str]:
 
 
 def _changed_lines(left: Message, right: Message, paint: Paint) -> Iterator[str]:
-    """Yield the lines of a message that went and came; of those that stay, how many."""
+    """Yield the removed and added lines of a message, and the number of unchanged ones."""
     if left.role != right.role or left.agent != right.agent:
         yield f"was {_origin(left)}"
     mine, its = _said_lines(left), _said_lines(right)
@@ -257,7 +257,7 @@ def _edits_lines(edits: Iterable[Edit], paint: Paint) -> Iterator[str]:
 
 
 def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
-    """Yield where two values differ: on one line if it fits, else one below the other."""
+    """Yield a difference of two values: on one line if it fits, else on two."""
     left, right = (None if value is ABSENT else _value(value) for value in (edit.left, edit.right))
     if left is not None and right is not None:
         left, right = cut_both(left, right, VALUE_MAX)
@@ -280,7 +280,7 @@ def _value(value: Any) -> str:
 
 
 def _answer_text(answer: dict[str, Any]) -> str:
-    """A message that a channel holds, as it is spoken."""
+    """Return a message in a channel as one text."""
     call_pairs = (pair for call in answer.get("calls", ()) for pair in call.items())
     calls = [f"{name}({value_text(args)})" for name, args in call_pairs]
     by = f" {answer['agent']}" if answer.get("agent") else ""

@@ -1,4 +1,4 @@
-"""Two runs of a scenario side by side, as text: what is equal is folded, what differs is shown.
+"""Diff of two runs of a scenario as text: equal parts are folded, differences shown.
 
 ::
 
@@ -50,32 +50,32 @@ from simkit.trace.diff import (
 )
 
 ANNOTATED_MAX: Final = 40
-"""Lines that an annotation holds."""
+"""The number of lines in an annotation."""
 ROWS_MAX: Final = 60
-"""Rows of the table of contexts."""
+"""The number of rows in the table of contexts."""
 DETAILS_MAX: Final = 300
-"""Lines that Markdown shows of one scenario."""
+"""The number of lines that Markdown shows of one scenario."""
 
 
 class Compared(msgspec.Struct, frozen=True):
     """One scenario's two runs, or why there are not two."""
 
     name: str
-    """The scenario, as the user may call it."""
+    """The scenario's name for the user."""
     sources: tuple[str, str]
-    """Where each run comes from: a file, or a pipeline; empty where there is none."""
+    """The source of each run: a file, or a pipeline; empty if there is no run."""
     diff: TraceDiff | None = None
     error: str = ""
-    """Why a run could not be read or made."""
+    """Why a run could not be read or made; else empty."""
     file: str = ""
-    """The scenario's file, where it is known."""
+    """The scenario's file; empty if it is not known."""
     line: int = 0
     left_out: str = ""
-    """Why it was not compared."""
+    """Why it was not compared; else empty."""
 
     @property
     def outcome(self) -> Literal["equal", "different", "one", "other", "left_out", "broken"]:
-        """``one`` and ``other``: only that side has the scenario."""
+        """Return the outcome; ``one`` and ``other`` mean that only that side has the scenario."""
         if self.error:
             return "broken"
         if self.left_out:
@@ -92,13 +92,13 @@ def exit_code(pairs: Iterable[Compared]) -> int:
 
 
 def diff_text(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
-    """Return all that differs, and the line that counts everything."""
+    """Return all differences, and the summary line."""
     blocks = ["\n".join(pair_lines(pair, sides, paint)) for pair in pairs]
     return "\n\n".join(block for block in (*blocks, summary_line(pairs, sides, paint)) if block)
 
 
 def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
-    """Return how many scenarios are equal, and how many are not."""
+    """Return the numbers of equal and different scenarios."""
     outcomes = [pair.outcome for pair in pairs]
     counts = (
         (outcomes.count("equal"), "equal"),
@@ -114,7 +114,7 @@ def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) 
 
 
 def pair_lines(pair: Compared, sides: Sides, paint: Paint = plain) -> Iterator[str]:
-    """Yield what differs between two runs of a scenario; nothing if nothing does."""
+    """Yield the differences of two runs of a scenario; nothing if they are equal."""
     outcome = pair.outcome
     if outcome == "equal":
         if pair.diff is not None and pair.diff.declared:
@@ -145,9 +145,9 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
                         "declared", "first", "calls", "more_calls", "turns", "at_end"}],
          "summary": {"equal", "different", "one", "other", "left_out", "broken", "exit_code"}}
 
-    ``outcome`` is one of the summary's words: ``one`` and ``other`` say that only that side has
-    the scenario. A difference is ``{"at", "one", "other"}``, of which the side that has nothing
-    there is missing. Equal runs give equal bytes.
+    ``outcome`` is one of the summary's words: ``one`` and ``other`` mean that only that side has
+    the scenario. A difference is ``{"at", "one", "other"}``; a side without a value has no key.
+    Equal runs give equal bytes.
     """
     outcomes: list[str] = [pair.outcome for pair in pairs]
     words = ("equal", "different", "one", "other", "left_out", "broken")
@@ -178,7 +178,7 @@ def _pair_object(pair: Compared) -> dict[str, Any]:
 
 
 def _object(value: Any) -> Any:
-    """Return a diff as plain data; what is absent of a difference has no key."""
+    """Return a diff as plain data; an absent value has no key."""
     if isinstance(value, Edit):
         sides = {"one": value.left, "other": value.right}
         return {"at": value.at, **{k: v for k, v in sides.items() if v is not ABSENT}}
@@ -210,7 +210,7 @@ def diff_annotations(pairs: Sequence[Compared], sides: Sides) -> Iterator[str]:
 
 
 def _short_name(pair: Compared) -> str:
-    """The scenario without the file beside which it is shown."""
+    """Return the scenario's name without its file, which is shown beside it."""
     return pair.name.removeprefix(f"{pair.file}::") if pair.file else pair.name
 
 
@@ -229,7 +229,7 @@ def _outcome_words(pair: Compared, sides: Sides) -> str:
 
 
 def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
-    """Return the contexts that changed as a table, and what differs in each scenario, folded."""
+    """Return the changed contexts as a table, and the folded differences of each scenario."""
     blocks = [f"### Contexts in {sides.right} against {sides.left}", summary_line(pairs, sides)]
     rows = [row for pair in pairs for row in _context_rows(pair, sides)]
     if rows:

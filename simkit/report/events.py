@@ -1,4 +1,4 @@
-"""The events of a trace, one a line, as people read them."""
+"""Events of a trace, one a line, for people."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from simkit.report.wording import Paint, moment, plain, value_text
 from simkit.trace import events as e
 
 LINE_MAX: Final = 160
-"""Columns of one event; its line in the trace file holds everything."""
+"""The columns of one event; its line in the trace file has everything."""
 _PLACE: Final = ("at", "session", "turn", "agent", "run")
 
 
 def event_lines(
     events: Sequence[e.AnyEvent], turn: int | None = None, agent: str = "", paint: Paint = plain
 ) -> Iterator[str]:
-    """Yield the events that are asked for: number, time, turn, kind, agent, and what it says.
+    """Yield the selected events: number, time, turn, kind, agent, and fields.
 
-    Events count from 1; the trace file holds each one line further down, under its header.
+    Events count from 1; in the trace file each is one line further down, because of the header.
     """
     for number, event in enumerate(events, 1):
         if (turn is None or event.turn == turn) and (not agent or event.agent == agent):
@@ -70,7 +70,7 @@ def _context(event: e.ContextBuilt) -> str:
 
 
 def _fields(event: e.AnyEvent) -> Iterator[tuple[str, str]]:
-    """The event's own fields that say something, as text."""
+    """Yield the event's non-empty fields as text."""
     for field in msgspec.structs.fields(event):
         value: Any = getattr(event, field.name)
         if field.name in _PLACE or value in (None, "", (), 0, False):

@@ -14,7 +14,7 @@ from simkit.report.text import detail_lines, following_lines, headline, passed_o
 
 Level: TypeAlias = Literal["error", "warning", "notice"]
 PLACED: Final = re.compile(r"(?P<where>[^\n]+?:\d+:\d+): (?P<what>.*)", re.DOTALL)
-"""An error that says first where it is."""
+"""An error that begins with its place."""
 
 
 def annotation(
@@ -32,7 +32,7 @@ def annotation(
 
 
 def annotation_at(level: Level, where: str, message: str, title: str = "") -> str:
-    """The same for a place written as ``file:line:column``, of which the ends may be missing."""
+    """Return the command for a place ``file:line:column``, whose numbers may be missing."""
     file, line, column = split_place(where)
     return annotation(level, message, file=file, line=line, column=column, title=title)
 
@@ -44,8 +44,8 @@ def result_annotations(
 ) -> Iterator[str]:
     """Yield a workflow command for every finding and every broken file, the errors first.
 
-    ``folder`` is where the results' files are, seen from the root of the repository: GitHub shows
-    only the first of many commands, and knows files only by their paths from there.
+    ``folder`` is the folder of the results' files, relative to the root of the repository, from
+    which GitHub counts paths. GitHub shows only the first of many commands.
     """
     annotations = list(chain.from_iterable(_annotations_of(result) for result in results))
     for kind in ("error", "warning", "notice"):
@@ -63,7 +63,7 @@ def result_annotations(
 
 
 def _annotations_of(result: Result) -> Iterator[tuple[Level, str, str, str]]:
-    """Yield level, place, message and title of all that is to be said of a scenario."""
+    """Yield level, place, message and title of everything to report about a scenario."""
     title = result.name or result.file
     if result.error:
         placed = PLACED.match(result.error)
@@ -88,7 +88,7 @@ def _from_root(file: str, folder: str) -> str:
 
 
 def split_place(where: str) -> tuple[str, int, int]:
-    """Return file, line and column of ``file:line:column``; 0 for what is not there."""
+    """Return file, line and column of ``file:line:column``; 0 for a missing number."""
     head, _, tail = where.rpartition(":")
     if not tail.isdigit():
         return where, 0, 0

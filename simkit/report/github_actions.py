@@ -1,6 +1,6 @@
-"""What a workflow of GitHub Actions is told: annotations, and the summary of its step.
+"""GitHub Actions: annotations, and the summary of the step.
 
-Both are without secrets, as everything is that outlives a run.
+Both are without secrets, like everything that outlives a run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from simkit.trace.store import read_trace
 from simkit.trace.views import View, view_of
 
 BYTES_MAX: Final = 1_000_000
-"""What a step's summary may hold: at 1 MiB GitHub refuses all of it."""
+"""The size of a step's summary: at 1 MiB GitHub rejects all of it."""
 
 
 def is_workflow(environment: Mapping[str, str]) -> bool:
-    """Return whether a workflow of GitHub Actions runs this."""
+    """Return whether this runs in a workflow of GitHub Actions."""
     return environment.get("GITHUB_ACTIONS") == "true"
 
 
@@ -40,10 +40,10 @@ def workflow_commands(results: Sequence[Result], environment: Mapping[str, str])
 
 
 def add_summary(results: Sequence[Result], environment: Mapping[str, str], base: str) -> str:
-    """Add the results to the summary of the step, if there is one; return why it could not be.
+    """Add the results to the summary of the step, if there is one; return the error, if any.
 
-    With ``base``, a folder of traces, contexts are shown that changed since those were made;
-    raises TraceError if it holds none.
+    With ``base``, a folder of traces, it also shows the contexts that changed since; raise
+    TraceError if the folder has none.
     """
     file = environment.get("GITHUB_STEP_SUMMARY", "")
     if not file:
@@ -61,9 +61,9 @@ def add_summary(results: Sequence[Result], environment: Mapping[str, str], base:
 
 
 def compared(results: Sequence[Result], base: str) -> Iterator[Compared]:
-    """Yield each scenario's kept trace beside the one of the same name in a folder of traces.
+    """Yield each scenario's kept trace with the one of the same name in a folder of traces.
 
-    Raises TraceError if the folder holds none.
+    Raise TraceError if the folder has none.
     """
     folder = traces_in(base)
     for result in results:
@@ -87,15 +87,15 @@ def _view(file: str) -> View:
     events = read_trace(file).events
     try:
         return view_of(events)
-    # A view trusts its trace. What is not as it was written may go wrong anywhere in it.
+    # A view trusts its trace. A changed trace may raise anywhere in it.
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
         raise TraceError(f"{file}: the trace is damaged") from None
 
 
 def traces_in(base: str) -> Path:
-    """Return where the traces of ``base`` are, which may be `.simkit`, or hold it.
+    """Return the folder with the traces of ``base``, which may be `.simkit`, or contain it.
 
-    Raises TraceError if there are none.
+    Raise TraceError if there are none.
     """
     for folder in (Path(base), Path(base) / "traces", Path(base) / FOLDER / "traces"):
         if any(folder.glob("*.jsonl")):
@@ -109,7 +109,7 @@ def traces_in(base: str) -> Path:
 
 
 def _folder(workspace: str) -> str:
-    """Return the working directory as seen from the repository; empty if it is outside."""
+    """Return the working directory relative to the repository; empty if it is outside."""
     if not workspace:
         return ""
     try:
@@ -120,7 +120,7 @@ def _folder(workspace: str) -> str:
 
 
 def _cut_to_fit(text: str, file: str) -> bytes:
-    """Return what of a text still fits into the summary."""
+    """Return the part of a text that still fits into the summary."""
     content = text.encode("utf-8", "backslashreplace")
     size = Path(file).stat().st_size if Path(file).is_file() else 0
     room = BYTES_MAX - size

@@ -1,4 +1,4 @@
-"""Findings by their causes: what follows from another finding stands under it."""
+"""Grouping of findings by cause: consequences are listed under their cause."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from simkit.core.text import counted
 
 
 class Group(NamedTuple):
-    """One finding, and those that follow from it."""
+    """One finding with its consequences."""
 
     cause: Finding
     following: tuple[Finding, ...] = ()
 
     @property
     def headline(self) -> str:
-        """Return the words above those that follow: ``9 claims were not reached``."""
+        """Return the headline of the consequences: ``9 claims were not reached``."""
         count = len(self.following)
         if all(finding.id == CLAIM for finding in self.following):
             were = "was" if count == 1 else "were"
@@ -27,13 +27,13 @@ class Group(NamedTuple):
 
 
 def grouped(findings: Sequence[Finding]) -> list[Group]:
-    """Return the findings in their order, each with those that follow from it."""
+    """Return the findings in order, each with its consequences."""
     named = {finding.place_and_what for finding in findings if not finding.follows}
     following: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.follows in named:
             following.setdefault(finding.follows, []).append(finding)
-    # Two findings may read alike: the first of them lists what follows.
+    # Two findings may have the same text: the first of them lists the consequences.
     return [
         Group(finding, tuple(following.pop(finding.place_and_what, ())))
         for finding in findings

@@ -20,11 +20,11 @@
                  "exit_code", "passed_over"}}
 
 A finding is ``{"id", "severity", "what", "where", "path", "turn", "agent", "call", "differences",
-"context", "excerpt", "fix", "breaks", "following"}``: ``following`` holds the findings that follow
-from this one, such as claims that were not reached, as findings; ``turn`` counts from 1 (0: the
-whole run), ``call`` from 0 (null: no single call), a difference is ``{"at", "wanted", "found",
-"note"}``. All keys are always there. Keys may be added; none changes its meaning within one version
-of the trace format. Nothing in it depends on the clock: equal runs give equal bytes.
+"context", "excerpt", "fix", "breaks", "following"}``: ``following`` contains the findings that this
+one causes, such as claims that were not reached; ``turn`` counts from 1 (0: the whole run),
+``call`` from 0 (null: no single call), a difference is ``{"at", "wanted", "found", "note"}``. All
+keys are always there. Keys may be added; none changes its meaning within one version of the trace
+format. It does not depend on the clock: equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from simkit.report.results import Result, lints_off, summary_of
 
 
 def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, str]) -> str:
-    """Return the one object, indented."""
+    """Return the JSON object, indented."""
     whole = {
         "simkit": version,
         "libraries": dict(libraries),
@@ -54,13 +54,13 @@ def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, s
 
 
 def scenario_object(result: Result) -> dict[str, Any]:
-    """Return what is said of one scenario."""
+    """Return the object of one scenario."""
     fields: dict[str, Any] = msgspec.to_builtins(result)
     for name in ("findings", "warnings", "noted", "passed_over"):
         fields[name] = [_group_object(group) for group in grouped(getattr(result, name))]
     fields["lints_off"] = [_off(lint, reason) for lint, reason in result.lints_off]
     fields["reproduce"] = result.reproduce
-    del fields["on"], fields["strict"]  # The command says both.
+    del fields["on"], fields["strict"]  # The command shows both.
     return fields
 
 
@@ -78,5 +78,5 @@ def _group_object(group: Group) -> dict[str, Any]:
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(finding)
-    del fields["follows"]  # Where it stands says it.
+    del fields["follows"]  # Its place shows it.
     return fields

@@ -1,4 +1,4 @@
-"""``.simkit/``: the traces of the last run and what came of it, redacted, written atomically.
+"""``.simkit/``: the traces and results of the last run, redacted, written atomically.
 
 ::
 
@@ -7,12 +7,12 @@
     .simkit/traces/*.jsonl   one trace a scenario, of the run that finished last
     .simkit/runs/run-*/      the traces of a run that is not over
 
-A run writes into a folder of its own, and puts it in the place of the last one's when it is over,
-so that any number of runs may go on at once. While it goes on it holds its folder's lock; a folder
-whose lock nobody holds was left behind, and the next run that ends removes it.
+A run writes into its own folder, and replaces the last run's when it ends, so that any number of
+runs may run at once. Meanwhile it holds its folder's lock; a folder without a lock holder was left
+behind, and the next run that ends removes it.
 
-``failed`` names what failed when it last ran, also in runs before the last one: whoever repairs one
-of three scenarios and runs only that one still has two to come.
+``failed`` lists the scenarios that failed when they last ran, also in earlier runs: after one of
+three is repaired and run alone, two remain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SLUG_MAX: Final = 80
 
 
 class RunEntry(msgspec.Struct, frozen=True):
-    """What came of one scenario of the last run."""
+    """The result of one scenario in the last run."""
 
     id: str
     outcome: str
@@ -57,12 +57,12 @@ class Last(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """Writes and reads ``.simkit/``; every method may raise OSError."""
+    """Writer and reader of ``.simkit/``; every method may raise OSError."""
 
     def __init__(
         self, environment: Mapping[str, str], folder: str | Path = FOLDER, run: str = ""
     ) -> None:
-        """``run`` is what `begin` of another process returned: this one writes for it."""
+        """``run`` is the result of `begin` in another process, for which this one writes."""
         self._folder = Path(folder)
         self._redactor = Redactor(environment)
         self._run = run
@@ -75,14 +75,14 @@ class Ledger:
             runs = self._folder / "runs"
             runs.mkdir(exist_ok=True)
             with exclusive(runs):
-                # Whoever sweeps holds the same lock: the folder is never there without its own.
+                # Cleaning up takes the same lock: the folder never exists without its own.
                 self._run = Path(tempfile.mkdtemp(prefix="run-", dir=runs)).name
                 self._lock = Lock(runs / self._run)
                 self._lock.acquire(waits=True)
         return self._run
 
     def keep(self, identity: str, lines: Iterable[bytes]) -> str:
-        """Store a trace, redacted, and return the file that it is once the run is over."""
+        """Store a trace, redacted, and return its file name after the end of the run."""
         name = f"{slug(self.safe(identity))}.jsonl"
         file = self._folder / "runs" / self.begin() / name
         redacted = self._redactor.line
@@ -90,11 +90,11 @@ class Ledger:
         return str(self._folder / "traces" / name)
 
     def safe(self, identity: str) -> str:
-        """Return a scenario's id as it is written: a name may hold a secret, too."""
+        """Return a scenario's id without secrets, which a name may contain."""
         return current_redactor().text(self._redactor.text(identity))
 
     def close(self, entries: Sequence[RunEntry], failing: Sequence[str]) -> None:
-        """Record a run as the last one; it may go on, and be recorded again."""
+        """Record a run as the last one; it may continue, and be recorded again."""
         self.begin()
         with self.locked():
             safe_entries = [
@@ -111,7 +111,7 @@ class Ledger:
             self._sweep()
 
     def end(self) -> None:
-        """Forget the run's own folder; what was recorded of it stays."""
+        """Remove the run's own folder; recorded traces stay."""
         if self._lock is not None:
             shutil.rmtree(self._folder / "runs" / self._run, ignore_errors=True)
             self._lock.release()
@@ -119,17 +119,17 @@ class Ledger:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Let no other run take the last one's place meanwhile."""
+        """Keep other runs from replacing the last one inside."""
         with exclusive(self._folder):
             yield
 
     def failed(self) -> tuple[str, ...] | None:
-        """Return what failed when it last ran; None if nothing was ever recorded."""
+        """Return the scenarios that failed when they last ran; None if nothing was recorded."""
         last = self.last()
         return None if last is None else last.failed
 
     def last(self) -> Last | None:
-        """Return what came of the last run; None if nothing was ever recorded."""
+        """Return the results of the last run; None if nothing was recorded."""
         try:
             content = (self._folder / "last.json").read_bytes()
             return msgspec.json.decode(content, type=Last)
@@ -137,7 +137,7 @@ class Ledger:
             return None
 
     def _publish(self, names: set[str]) -> None:
-        """Put the run's traces in the place of the last one's."""
+        """Replace the last run's traces by this run's."""
         own, traces = self._folder / "runs" / self._run, self._folder / "traces"
         fresh = own.with_name(f"{own.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -153,7 +153,7 @@ class Ledger:
         shutil.rmtree(old, ignore_errors=True)
 
     def _sweep(self) -> None:
-        """Remove what runs left behind whose processes are gone."""
+        """Remove the folders of runs whose processes have ended."""
         runs = self._folder / "runs"
         with exclusive(runs):
             for left in runs.iterdir():
@@ -171,7 +171,7 @@ class Ledger:
 
 
 def _link(file: Path, name: Path) -> None:
-    """Give a file a second name; where that cannot be, a copy."""
+    """Give a file a second name, or copy it if that is impossible."""
     try:
         os.link(file, name)
     except OSError:
@@ -179,20 +179,20 @@ def _link(file: Path, name: Path) -> None:
 
 
 def failure_text(problem: OSError) -> str:
-    """Return what could not be done with which file, as far as the system says it."""
+    """Return the failed action and the file, as far as the system names them."""
     why = problem.strerror or str(problem) or type(problem).__name__
     return f"{problem.filename}: {why}" if problem.filename else why
 
 
 def slug(identity: str) -> str:
-    """Return a file name for a scenario: readable, and different for different scenarios."""
+    """Return a file name for a scenario: readable and unique."""
     words = re.sub(r"\.scenario\.yaml", "", identity)
     plain = re.sub(r"[^a-zA-Z0-9]+", "-", words).strip("-").lower()[:SLUG_MAX].rstrip("-")
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a file so that a reader sees all of it or what was there before."""
+    """Write a file atomically, so that a reader gets the old or the new content."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
         temporary.write_bytes(content)

@@ -25,15 +25,15 @@ from simkit.report.results import Result, lints_off, skips, summary_of
 from simkit.report.text import passed_over_words, result_text
 
 ROWS_MAX: Final = 200
-"""Scenarios that the table shows; those that failed come first."""
+"""The number of scenarios in the table; failed ones come first."""
 TOLD_MAX: Final = 30
-"""Scenarios whose findings are shown."""
+"""The number of scenarios with shown findings."""
 CHARACTERS_MAX: Final = 12_000
-"""Of one scenario's findings: GitHub takes 1 MiB from a whole step."""
+"""The length of one scenario's findings: GitHub accepts 1 MiB for a whole step."""
 
 
 def results_markdown(results: Sequence[Result]) -> str:
-    """Return what came of the scenarios: a table, their tokens, and every finding."""
+    """Return the results of the scenarios: a table, their tokens, and every finding."""
     return "\n\n".join(_blocks(results)) + "\n"
 
 
@@ -94,7 +94,7 @@ def _findings(results: Sequence[Result]) -> Iterator[str]:
 
 
 def code(text: str) -> str:
-    """Return a text on one line as code, in which nothing has a meaning."""
+    """Return a text as code on one line, without any Markdown in it."""
     line = " ".join(text.split())
     fence = _fence(line, 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -102,13 +102,13 @@ def code(text: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """Return a text as a block of code, in which nothing has a meaning."""
+    """Return a text as a block of code, without any Markdown in it."""
     fence = _fence(text, 3)
     return f"{fence}text\n{text}\n{fence}"
 
 
 def _fence(text: str, least: int) -> str:
-    """Return more backticks than ever follow each other in a text."""
+    """Return more backticks than any sequence in a text."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 

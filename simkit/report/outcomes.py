@@ -1,4 +1,4 @@
-"""What the judge said of a run, as a result."""
+"""Outcomes: the judgement of a run as a result."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from simkit.trace.store import Trace
 
 
 def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int | None) -> Result:
-    """Return what came of a scenario; an expected failure turns it round.
+    """Return the result of a scenario; an expected failure inverts it.
 
-    ``seed`` is what the caller wants in place of the scenario's own.
+    ``seed`` is the caller's in place of the scenario's own.
     """
     scenario, findings = prepared.scenario, judgement.findings
     name: OutcomeName = "held" if judgement.passed else "failed"
@@ -43,12 +43,12 @@ def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int 
 
 
 def not_run(item: ScenarioCase, outcome: OutcomeName, **facts: Any) -> Result:
-    """Return the result of a scenario of which no more is known than the facts given."""
+    """Return the result of a scenario that did not run, with the given facts."""
     return Result(item.id, item.file, item.line, item.name, outcome, **facts)
 
 
 def tokens_of(trace: Trace) -> int:
-    """Return how many tokens all model calls together were sent."""
+    """Return the number of tokens of all contexts together."""
     built: dict[str, int] = {}
     total = 0
     for event in trace.events:

@@ -1,4 +1,4 @@
-"""What came of each scenario, as every writer needs it, and of all of them together."""
+"""Results of scenarios, and their summary, for every writer."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ OutcomeName = Literal["held", "failed", "broken", "skipped", "xfailed"]
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What came of one scenario, or of a file that cannot be read."""
+    """The result of one scenario, or of an unreadable file."""
 
     id: str
-    """``file::name``; the path alone for a file that cannot be read."""
+    """``file::name``; the path alone for an unreadable file."""
     file: str
     line: int
     name: str
     outcome: OutcomeName
-    """``xfailed``: it failed, as its ``xfail`` says. ``broken``: the file or script is at fault."""
+    """``xfailed``: it failed, as its ``xfail`` expects. ``broken``: the file or script is wrong."""
     seed: int | None = None
-    """The seed it ran with; None if it did not run."""
+    """The seed of the run; None if it did not run."""
     digest: str = ""
-    """Of the trace; equal for equal runs."""
+    """The digest of the trace; empty if it did not run."""
     pipeline: str = ""
     turns: int = 0
     model_calls: int = 0
     tokens: int = 0
-    """What all model calls together were sent."""
+    """The number of tokens of all contexts together."""
     virtual_ms: int = 0
     findings: tuple[Finding, ...] = ()
-    """What fails it."""
+    """The findings that fail it."""
     warnings: tuple[Finding, ...] = ()
     noted: tuple[Finding, ...] = ()
-    """What was found, but is claimed or allowed."""
+    """Hits of lints that are claimed or allowed."""
     lints_off: tuple[tuple[str, str], ...] = ()
-    """Lints turned off, each with the reason."""
+    """Lints that are turned off, each with the reason."""
     passed_over: tuple[Finding, ...] = ()
-    """Claims that were not looked at, each with why."""
+    """Claims that were skipped, each with the reason."""
     error: str = ""
-    """Why it is broken, where no finding says it."""
+    """Why it is broken, if no finding says it."""
     reason: str = ""
     """Why it is skipped or expected to fail."""
     trace: str = ""
-    """The file that holds its trace; empty if none was kept."""
+    """The file with its trace; empty if none was kept."""
     on: str = ""
-    """The pipeline that it ran on, where the call named another than its own."""
+    """The pipeline that it ran on, if the command named another one."""
     strict: bool = False
-    """Whether the call was strict about claims that prove nothing."""
+    """Whether the command was strict about claims that prove nothing."""
 
     @property
     def failed(self) -> bool:
-        """Whether it makes the whole command fail."""
+        """Return whether it makes the command fail."""
         return self.outcome in ("failed", "broken")
 
     @property
     def reproduce(self) -> str:
-        """The command that runs this again, quoted for the shell."""
+        """Return the command that runs this again, quoted for the shell."""
         seed = "" if self.seed is None else f" --seed {self.seed}"
         other = f" --pipeline {shlex.quote(self.on)}" if self.on else ""
         strict = " --strict" if self.strict else ""
@@ -78,9 +78,9 @@ class Summary(msgspec.Struct, frozen=True):
     xfailed: int
     warnings: int
     exit_code: int
-    """0 all held, 1 findings, 2 something was broken."""
+    """The exit code: 0 all held, 1 findings, 2 something was broken."""
     passed_over: int = 0
-    """Claims that were not looked at."""
+    """The number of skipped claims."""
 
 
 def summary_of(results: Iterable[Result]) -> Summary:
@@ -98,7 +98,7 @@ def summary_of(results: Iterable[Result]) -> Summary:
 
 
 def skips(results: Iterable[Result]) -> list[tuple[str, int]]:
-    """Return each reason for which scenarios were skipped, and how many."""
+    """Return each reason for skipping, and the number of scenarios."""
     times: dict[str, int] = {}
     for result in results:
         if result.outcome == "skipped":
@@ -107,7 +107,7 @@ def skips(results: Iterable[Result]) -> list[tuple[str, int]]:
 
 
 def lints_off(results: Sequence[Result]) -> list[tuple[str, str, int]]:
-    """Return each lint that was turned off, with the reason, and in how many scenarios."""
+    """Return each lint that was turned off, with the reason and the number of scenarios."""
     times: dict[tuple[str, str], int] = {}
     for result in results:
         for pair in result.lints_off:

@@ -1,4 +1,4 @@
-"""The state after each turn: what changed, as a diff, and the names of what did not."""
+"""The state after each turn: changes as a diff, and the names of unchanged channels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from simkit.trace.views import TurnView, View
 
 
 def state_lines(view: View, turn: int | None = None, paint: Paint = plain) -> Iterator[str]:
-    """Yield what each turn changed between its start and its end.
+    """Yield the changes of each turn.
 
-    The state at the end is that which claims under ``state`` see: turn-scoped channels are
-    cleared only afterwards, and begin the next turn empty.
+    The state at the end is the one that claims under ``state`` see: turn-scoped channels are
+    cleared only afterwards, and are empty at the start of the next turn.
     """
-    # The view keeps the states at the ends of turns only, so the starts are walked through again.
+    # The view keeps the states at the ends of turns only, so that the starts are computed again.
     again = View()
     before: Mapping[str, Any] = {}
     for event in view.events:

@@ -1,4 +1,4 @@
-"""The timeline as a table that keeps its width: words wrap, long cells are cut."""
+"""The timeline as a table of fixed width: text wraps, long cells are cut."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from simkit.report.wording import moment
 
 TABLE_WIDTH: Final = 120
 SAID_LEAST: Final = 20
-"""The width that the first wrapped column has, if it needs it, before others get more than their
-words need."""
+"""The width that the first wrapped column gets, if it needs it, before others get more than
+their longest word."""
 CELL_LINES_MAX: Final = 3
 STACKED_BELOW: Final = 96
-"""Columns below which a table would cut what agents say, or break words."""
+"""The width below which a table would cut answers, or break words."""
 
 
 def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -> list[str]:
-    """Return the rows as lines of a table; handoffs and inputs only where there are some.
+    """Return the rows as lines of a table; handoffs and inputs only if there are any.
 
-    ``who`` heads the column of agents. On lines too narrow for a table the cells of a row stand
-    below each other.
+    ``actor`` is the header of the column of agents. If lines are too narrow for a table, the cells
+    of a row are below each other.
     """
     if not rows:
         return []
@@ -46,7 +46,7 @@ def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Return the columns whose words may wrap, by their heads."""
+    """Return the columns that may wrap, by their headers."""
     inputs, answers = [row.input for row in rows], [row.answered for row in rows]
     handoffs, wrote = [row.handoff for row in rows], [", ".join(row.wrote) for row in rows]
     columns = {"input": inputs, "output": answers} if any(inputs) else {"answered": answers}
@@ -56,7 +56,7 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def _stacked(rows: Sequence[Row], place: int, width: int) -> Iterator[str]:
-    """Yield a row as a line that says who and when, and its cells below."""
+    """Yield a row as a line with agent and turn, and its cells below."""
     row = rows[place]
     is_first = place == 0 or rows[place - 1].turn != row.turn
     turn = f"turn {row.turn}, " if row.turn and is_first else ""
@@ -87,7 +87,7 @@ _ALIGNED: Final = ("right", "right", "left", "right", "right", "right")
 
 
 def _laid_out(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lay the table out; headers go in as a row, because tabulate pads real ones."""
+    """Lay the table out; headers are passed as a row, because tabulate pads real ones."""
     columns = zip(headers, *cells, strict=True)
     rule = [
         "-" * _widest(line for cell in column for line in cell.split("\n")) for column in columns
@@ -112,12 +112,12 @@ def _fixed_cells(rows: Sequence[Row], place: int) -> list[str]:
 
 
 def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str]) -> list[int]:
-    """Share what is left of a line out; the first gets what the others leave."""
+    """Divide the remaining width of a line; the first column gets what the others leave."""
     needed = [_widest([head, *cells]) for head, cells in zip(headers, columns, strict=True)]
     free -= 2 * (len(columns) - 1)
     if sum(needed) <= free:
         return needed
-    # Words stay whole unless one takes more than a fair share.
+    # Words stay whole unless one needs more than a fair share.
     fair = max(free // len(columns), 13)
     least = [
         min(_widest([head, *(word for cell in cells for word in cell.split())]), fair)

@@ -1,4 +1,4 @@
-"""Findings as text: where, what, the scenario's own lines, what differs, why, and what to do now.
+"""Findings as text: place, headline, the scenario's own lines, differences, reasons, advice.
 
 ::
 
@@ -26,13 +26,13 @@ FINDINGS_MAX: Final = 30
 WARNINGS_MAX: Final = 10
 NOTED_MAX: Final = 5
 WARNING_LINES_MAX: Final = 3
-"""Warnings shown of a scenario that held, among others."""
+"""The number of warnings shown of a scenario that held, among others."""
 
 
 def findings_text(findings: Sequence[Finding], paint: Paint = plain, most: int = 0) -> str:
     """Return findings as text, an empty line between two.
 
-    What follows from another finding is listed under it. With ``most``, only the first are shown.
+    Consequences are listed under their cause. With ``most``, only the first are shown.
     """
     groups = grouped(findings)
     visible = groups[:most] if most else groups
@@ -40,13 +40,13 @@ def findings_text(findings: Sequence[Finding], paint: Paint = plain, most: int =
 
 
 def group_lines(group: Group, paint: Paint = plain) -> Iterator[str]:
-    """Yield a finding's lines, and those of what follows from it."""
+    """Yield a finding's lines, and those of its consequences."""
     yield from finding_lines(group.cause, paint)
     yield from following_lines(group)
 
 
 def following_lines(group: Group) -> Iterator[str]:
-    """Yield what follows from a finding, a line each, under their number."""
+    """Yield the consequences of a finding, a line each, under their number."""
     if group.following:
         yield f"  {group.headline}:"
     for finding in group.following:
@@ -54,18 +54,18 @@ def following_lines(group: Group) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
-    """Yield one finding's lines; the first is ``file:line:column: what``, as editors read it."""
+    """Yield one finding's lines; the first is ``file:line:column: what``, as editors expect."""
     yield from _headline(finding, paint)
     yield from detail_lines(finding, paint)
 
 
 def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
-    """Yield what stands below a finding's headline."""
+    """Yield the lines below a finding's headline."""
     for line in finding.excerpt.splitlines():
         yield f"    {line}".rstrip()
     detail = ""
     for difference in finding.differences:
-        # Several differences may share one reason, which is said once.
+        # Several differences may share one reason, which is shown once.
         note = "" if difference.note == detail else difference.note
         detail = difference.note
         yield from _difference_lines(msgspec.structs.replace(difference, note=note), paint)
@@ -93,7 +93,7 @@ def _headline(finding: Finding, paint: Paint) -> Iterator[str]:
 
 
 def _whereabouts(finding: Finding) -> str:
-    """Return turn, agent and call, as far as the headline does not say them already."""
+    """Return turn, agent and call, unless the headline contains them."""
     words = []
     if finding.turn and f"turn {finding.turn}" not in finding.what:
         words.append(f"turn {finding.turn}")
@@ -128,9 +128,9 @@ def _painted(lead: str, text: str, tone: Tone, paint: Paint) -> Iterator[str]:
 
 
 def result_text(result: Result, paint: Paint = plain) -> str:
-    """Return all that is to be said of a scenario beyond its title; empty if it simply held.
+    """Return everything to report of a scenario below its title; empty if it simply held.
 
-    Of many findings the first are shown; the JSON format holds all of them.
+    Of many findings the first are shown; the JSON format has all of them.
     """
     blocks = (judged_text(result, paint), reproduce_line(result))
     return "\n\n".join(block for block in blocks if block)
@@ -176,7 +176,7 @@ def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
 
 
 def title_line(result: Result, paint: Paint = plain) -> str:
-    """Return the scenario's line: its outcome, its name, and why if there is a reason."""
+    """Return the scenario's line: its outcome, its name, and the reason if there is one."""
     word, tone = _WORDS[result.outcome]
     reason = f" ({result.reason})" if result.reason else ""
     over = f" ({passed_over_words(result.passed_over)})" if result.passed_over else ""
@@ -184,7 +184,7 @@ def title_line(result: Result, paint: Paint = plain) -> str:
 
 
 def passed_over_words(claims: Sequence[Finding]) -> str:
-    """Return how many claims were not looked at, and why: ``2 claims not looked at: …``."""
+    """Return the number of skipped claims, and why: ``2 claims not looked at: …``."""
     reasons = dict.fromkeys(claim.what.partition(" was not looked at: ")[2] for claim in claims)
     return f"{counted(len(claims), 'claim')} not looked at: {'; '.join(reasons)}"
 
@@ -205,7 +205,7 @@ def summary_lines(
     paint: Paint = plain,
     skips: Sequence[tuple[str, int]] = (),
 ) -> Iterator[str]:
-    """Yield what was relaxed or left out, and the line that counts everything."""
+    """Yield the waivers and skips, and the summary line."""
     for reason, count in skips:
         # On one line, since it may end with a command to copy.
         yield f"skipped: {counted(count, 'scenario')}: {reason}"

@@ -1,4 +1,4 @@
-"""The timeline: what happened turn by turn, one row for each thing said. Pure: view → rows."""
+"""The timeline of a run, turn by turn, one row for each call. Pure: view → rows."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from simkit.trace import events as e
 from simkit.trace.views import CallView, MadePart, View
 
 SAID_MAX: Final = 400
-"""Characters of an answer that a row keeps; a table shows fewer."""
+"""The length of an answer in a row; a table shows less."""
 
 
 FLOWS_WITH_INPUT: Final = ("graph", "supervisor")
-"""In these an agent's input is what came before it; in others it is the user's message."""
+"""Flows in which an agent's input is the output before it; in others it is the user's message."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One model call; or what the user said, what was given, an agent that needed no model."""
+    """One model call; or a user message, given state, or an agent without a model."""
 
     turn: int
-    """Counted from 1; 0 before the first."""
+    """The turn, from 1; 0 before the first."""
     at: int
-    """Virtual milliseconds."""
+    """The virtual time in milliseconds."""
     agent: str
-    """The agent; ``user``, ``given``, or ``error`` for what the pipeline raised."""
+    """The agent; ``user``, ``given``, or ``error`` for an error of the pipeline."""
     messages: int | None = None
-    """How many messages the call was sent; None where no model was called."""
+    """The number of messages in the context; None if no model was called."""
     tokens: int | None = None
     dropped: int | None = None
-    """How much the history sections read and left out."""
+    """The number of messages that history sections dropped; None if no model was called."""
     answered: str = ""
-    """What it said, and what its tools returned."""
+    """Its message, and the results of its tools."""
     handoff: str = ""
     wrote: tuple[str, ...] = ()
     """The channels written after the answer, in order."""
     is_agent: bool = True
     input: str = ""
-    """What the run was given, in its first row; only where flows lead from output to input."""
+    """The run's input, in its first row; only in flows from output to input."""
 
 
 class _Draft:
@@ -78,7 +78,7 @@ class _Draft:
 
 
 def dropped_count(call: CallView) -> int:
-    """Return how much of what a call's history sections read is not shown to it."""
+    """Return the number of messages that a call's history sections did not show."""
     count = 0
     for part in call.context.parts:
         if not isinstance(part, MadePart):
@@ -87,7 +87,7 @@ def dropped_count(call: CallView) -> int:
 
 
 def rows_of(view: View) -> list[Row]:
-    """Return the rows of a whole run, in the order in which their calls were made."""
+    """Return the rows of a whole run, in the order of the calls."""
     return _Timeline(view).rows()
 
 
@@ -98,12 +98,12 @@ class _Timeline:
         self._latest: dict[str, _Draft] = {}
         """Agent run to its newest row."""
         self._tools: dict[str, tuple[_Draft, int]] = {}
-        """Tool call to the place in a row where its answer belongs."""
+        """Tool call to the row, and the index in it, for its result."""
         self._many_sessions = len(view.states) > 1
         self._shows_input = view.pipeline.flow in FLOWS_WITH_INPUT
 
     def rows(self) -> list[Row]:
-        """Look at every event, and return the rows."""
+        """Process every event, and return the rows."""
         for event in self._view.events:
             handler = _HANDLERS.get(type(event))
             if handler is not None:
@@ -118,14 +118,14 @@ class _Timeline:
         return draft
 
     def _input(self, event: e.Event) -> str:
-        """Return what a run was given, if this is its first row."""
+        """Return a run's input, if this is its first row."""
         run = self._view.runs.get(event.run) if event.run not in self._latest else None
         if run is None or not self._shows_input:
             return ""
         return as_text(self._view.resolved(run.input))
 
     def _of_run(self, event: e.Event) -> _Draft:
-        """The newest row of the event's run; a run that asked no model gets its row now."""
+        """Return the newest row of the event's run; a run without model calls gets one now."""
         latest = self._latest.get(event.run)
         return latest if latest is not None else self._add(event, self._name(event))
 
@@ -159,7 +159,7 @@ class _Timeline:
                 row.answered.append(call_text(call))
 
     def _model_failed(self, event: e.ModelFailed) -> None:
-        # The turn's error, or what came after, says more.
+        # The turn's error, or a later event, says more.
         self._of_run(event).answered.append(event.error)
 
     def _tool_returned(self, event: e.ToolReturned) -> None:
@@ -192,7 +192,7 @@ class _Timeline:
 
     def _interrupted(self, event: e.TurnInterrupted) -> None:
         row = self._of_run(event) if event.run else self._add(event, "interrupt")
-        # The model's words are the question, which is said once.
+        # The model's message is the question, which is shown once.
         row.answered = [text for text in row.answered if text != as_text(event.question)]
         row.answered.append(f"asks the user: {as_text(event.question)}")
 
@@ -248,7 +248,7 @@ _HANDLERS: Final[dict[type, Any]] = {
 
 
 def selected(rows: Sequence[Row], turn: int | None = None, agent: str = "") -> list[Row]:
-    """Return the rows of one turn, of one agent, or both; the user's stay beside the agent's."""
+    """Return the rows of one turn, of one agent, or both; the user's rows stay with the agent's."""
     chosen = [row for row in rows if turn is None or row.turn == turn]
     if not agent:
         return chosen

@@ -1,4 +1,4 @@
-"""What ``simkit validate`` found, as JSON, as GitHub annotations, and in one line.
+"""Reports of ``simkit validate``: JSON, GitHub annotations, and a summary line.
 
 ::
 
@@ -26,7 +26,7 @@ from simkit.spec.validation_catalogue import CODES
 
 
 def json_text(report: Report, version: str, exit_code: int) -> str:
-    """Return the one object, indented."""
+    """Return the JSON object, indented."""
     whole = {
         "simkit": version,
         "problems": [_object(problem) for problem in report.problems],
@@ -70,7 +70,7 @@ def github_lines(report: Report) -> Iterator[str]:
 
 
 def verdict(report: Report) -> str:
-    """Return the last line: what was checked, and what came of it."""
+    """Return the last line: the number of checked files, and the result."""
     numbers = f"{counted(report.files, 'file')}, {counted(report.scenarios, 'scenario')}"
     lines = [
         counted(report.count(severity), noun)

@@ -1,4 +1,4 @@
-"""How reports word values and times: on one line, the same always."""
+"""Wording of values and times in reports: on one line, always the same."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from simkit.core.messages import Dropped, Message, ToolCall
 from simkit.language.paths import as_text
 
 WIDTH: Final = 100
-"""The most columns of a line; what a user wrote himself is never wrapped."""
+"""The columns of a line; a user's own text is never wrapped."""
 
 _columns: ContextVar[int] = ContextVar("columns", default=WIDTH)
 """The columns of lines that are made now: a narrow terminal has fewer than WIDTH."""
 
 Tone = Literal["good", "bad", "warning", "quiet", "strong"]
 Paint: TypeAlias = Callable[[str, Tone], str]
-"""Puts a tone on a text; the terminal's colours are one way to do it."""
+"""Applies a tone to a text, for example as the terminal's colours."""
 
 
 def columns() -> int:
-    """Return the most columns of a line here."""
+    """Return the number of columns of a line here."""
     return _columns.get()
 
 
 def set_columns(count: int) -> None:
-    """Let lines from here on have no more columns than a terminal has, and at most WIDTH."""
+    """Limit later lines to the columns of a terminal, at most WIDTH."""
     _columns.set(min(WIDTH, count))
 
 
@@ -37,7 +37,7 @@ def plain(text: str, _tone: Tone) -> str:
 
 
 def moment(at_ms: int) -> str:
-    """Return a virtual time since the start, with three digits at most where it is long."""
+    """Return a virtual time since the start, with at most three digits if it is long."""
     if at_ms < 10_000:
         return f"{at_ms} ms"
     seconds = at_ms / 1000
@@ -49,7 +49,7 @@ def moment(at_ms: int) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a value on one line: messages as they are spoken, all else as JSON."""
+    """Return a value on one line: a message as speaker and text, any other value as JSON."""
     if isinstance(value, Dropped):
         return f"{message_text(value.message)} ({value.what} by {value.by})"
     if isinstance(value, Message):
@@ -65,7 +65,7 @@ def value_text(value: Any) -> str:
 
 
 def message_text(message: Message) -> str:
-    """Return a message on one line: who said it, and what."""
+    """Return a message on one line: its speaker, and its content."""
     by = f" {message.agent}" if message.agent else ""
     calls = [call_text(call) for call in message.calls]
     text = " ".join(part for part in (" ".join(message.content.split()), *calls) if part)
@@ -73,7 +73,7 @@ def message_text(message: Message) -> str:
 
 
 def call_text(call: ToolCall) -> str:
-    """Return a tool call as it would be written in code: ``log_meal(food: "pizza")``."""
+    """Return a tool call as code: ``log_meal(food: "pizza")``."""
     if not isinstance(call.args, Mapping):
         return f"{call.name}({value_text(call.args)}){_passes_to(call)}"
     args = ", ".join(f"{name}: {value_text(value)}" for name, value in call.args.items())
@@ -81,7 +81,7 @@ def call_text(call: ToolCall) -> str:
 
 
 def _passes_to(call: ToolCall) -> str:
-    """Return `` → billing`` for a call that passes control, where its name does not say so."""
+    """Return `` → billing`` for a handoff call whose name does not show the target."""
     return f" → {call.to}" if call.to else ""
 
 
@@ -90,7 +90,7 @@ def wrapped(
 ) -> list[str]:
     """Return a text in lines of at most ``width`` columns, its own line ends kept.
 
-    ``first`` stands before the first line, ``rest`` before the others (default: as many spaces).
+    ``first`` is the prefix of the first line, ``rest`` of the others (default: as many spaces).
     """
     rest = " " * len(first) if rest is None else rest
     width = columns() if width is None else width

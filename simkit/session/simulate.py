@@ -1,4 +1,4 @@
-"""simulate(): the whole of simkit on one screen; and the same, turn by turn."""
+"""simulate(): run a scenario and check it; and the same, turn by turn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from simkit.trace.views import View, said_in, view_of
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a scenario: everything that happened, and what did not hold.
+    """The result of a scenario: its trace, and the failing claims and lints.
 
     See `simulate`.
     """
@@ -54,23 +54,23 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether every claim and lint held."""
+        """Return whether every claim and lint held."""
         return self.judgement.passed
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """What came of a scenario whose traffic was recorded."""
+    """The result of a recorded scenario."""
 
     outcome: Outcome
-    """What ``verify`` found is among its findings."""
+    """The outcome; differences found by ``verify`` are among its findings."""
     note: str = ""
-    """What became of the traffic."""
+    """A text about the recorded traffic."""
 
 
 def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
-    """Run a scenario and judge it; ``seed`` replaces the scenario's own.
+    """Run a scenario and check it; ``seed`` replaces the scenario's own.
 
-    Raises SourceError where the script cannot be served as it is written.
+    Raise SourceError if the script cannot be used.
 
     >>> [scenario] = simkit.load("desk.scenario.yaml")
     >>> outcome = simkit.simulate(scenario)
@@ -85,7 +85,7 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
 
 
 def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
-    """Run a scenario without judging it; ``seed`` and errors are those of `simulate`."""
+    """Run a scenario without checking it; ``seed`` and errors are those of `simulate`."""
     if seed is not None:
         prepared = prepared.with_seed(seed)
     with Conversation(prepared) as conversation:
@@ -96,8 +96,8 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
 def record(prepared: Prepared, recording: Recording) -> Recorded:
     """Run a scenario with real traffic, and write its cassette if it passed.
 
-    Raises SourceError as `simulate` does, and CassetteInvalid for a cassette that cannot be read
-    or must not be written.
+    Raise SourceError as `simulate` does, and CassetteInvalid for a cassette that cannot be read or
+    must not be written.
     """
     path = cassette_path(prepared)
     with Conversation(prepared, recording) as conversation:
@@ -118,7 +118,7 @@ def record(prepared: Prepared, recording: Recording) -> Recorded:
 
 
 def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) -> Outcome:
-    """Return what came of a scenario; where traffic is not what was recorded is a finding."""
+    """Return the outcome with differences from the recorded traffic as findings."""
     where = prepared.document.position(("cassette",))
     findings = []
     for text in traffic.differences:
@@ -132,10 +132,10 @@ def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) ->
 
 
 class Conversation:
-    """A scenario's conversation that is taken turn by turn, and may be looked at after each.
+    """A scenario's conversation, taken turn by turn; it can be inspected after each.
 
-    Every turn is run once. Who leads it says more by following a scenario that has more turns, or
-    more claims. What cannot be served raises SourceError; after that it can only be closed.
+    Every turn is run once. The caller continues by following a scenario with more turns, or more
+    claims. An unusable script raises SourceError; after that it can only be closed.
     """
 
     def __init__(self, prepared: Prepared, recording: Recording = REPLAY) -> None:
@@ -149,10 +149,10 @@ class Conversation:
         self.close()
 
     def follow(self, prepared: Prepared) -> None:
-        """Take the turns that a scenario has and that were not taken, up to an unclaimed error.
+        """Take the new turns of a scenario, up to an error without a claim.
 
-        What was taken must be what the scenario says. A first restart in a conversation that kept
-        nothing begins it anew: then it is taken from its first turn, and keeps a store.
+        The turns taken so far must be those of the scenario. The first restart, in a conversation
+        without a store, begins it again: it is then taken from its first turn, with a store.
         """
         turns = prepared.scenario.turns
         coming = turns[len(self._execution.turns) :]
@@ -162,7 +162,7 @@ class Conversation:
             self._begin(is_durable=True)
         with gc_paused(), placed(prepared):
             for place in sorted(prepared.waiting):
-                # What a turn waits for was said when those before it were taken.
+                # The replies that a turn refers to are known once the turns before it are taken.
                 self._execution.follow(turns[: max(place, 0)])
                 if self.turns_taken == place:
                     now = prepared.turn_after(place, said_in(self.view))
@@ -171,24 +171,24 @@ class Conversation:
 
     @property
     def traffic(self) -> Traffic | None:
-        """The scenario's cassette at work, if it has one."""
+        """Return the scenario's cassette; None if it has none."""
         return self._execution.traffic
 
     @property
     def turns_taken(self) -> int:
-        """How many turns were taken."""
+        """Return the number of turns taken."""
         return len(self._execution.turns)
 
     @property
     def view(self) -> View:
-        """The views on what happened so far."""
+        """Return the view of the trace so far."""
         events = self._execution.trace.events
         with gc_paused(), placed(self._prepared):
             self._watch.see(events[len(self._watch.view.events) :])
         return self._watch.view
 
     def trace(self) -> Trace:
-        """Return what would be the trace if the conversation ended here."""
+        """Return the trace as if the conversation ended here."""
         trace = Trace()
         trace.events.extend(self._ended().events)
         return trace
@@ -196,10 +196,10 @@ class Conversation:
     def judgement(
         self, places: Collection[int] | None = None, *, compared: bool = False
     ) -> Judgement:
-        """Return what would be said of the conversation if it ended here.
+        """Return the judgement as if the conversation ended here.
 
-        ``places`` are the only turns, from 0, that are judged; else it is all. A run is compared
-        with others (without its restarts, each session alone) only where that is asked for.
+        ``places`` are the only turns, by index, that are checked; None means all. ``compared``:
+        also make comparison runs (without restarts, each session alone).
         """
         view = self._ended()
         prepared = self._prepared.after(said_in(view))
@@ -214,17 +214,17 @@ class Conversation:
                 )
 
     def end(self) -> Trace:
-        """End the conversation; return all that happened in it."""
+        """End the conversation; return its trace."""
         with placed(self._prepared):
             self._execution.check_rules()
             return self._execution.finish()
 
     def finish(self) -> Outcome:
-        """End the conversation, and compare its run with others; return what came of it."""
+        """End the conversation, make the comparison runs, and return the outcome."""
         return Outcome(self.end(), self.judgement(compared=True))
 
     def close(self) -> None:
-        """Let go of all that it holds; what happened can still be looked at."""
+        """Release all resources; the results so far stay available."""
         self._execution.close()
 
     def _begin(self, *, is_durable: bool) -> None:
@@ -235,7 +235,7 @@ class Conversation:
             )
 
     def _ended(self) -> View:
-        """Return the views as they would be if the conversation ended here."""
+        """Return the view as if the conversation ended here."""
         view = self.view
         if isinstance(view.events[-1], RunFinished):
             return view
@@ -249,7 +249,7 @@ class Conversation:
 
 
 def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
-    """Yield where a run differs from the same without restarts, a session from the same alone."""
+    """Yield the differences to a run without restarts, and to each session alone."""
     scenario = prepared.scenario
     restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
     sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
@@ -264,30 +264,30 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
 
 
 class _Second:
-    """A second run of a whole scenario, and a third: made where somebody asks for them."""
+    """A second and a third run of a whole scenario, made on demand."""
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
 
     @cached_property
     def view(self) -> View:
-        """The second run."""
+        """Return the second run."""
         return view_of(unbroken(self._prepared).events)
 
     @cached_property
     def third(self) -> View:
-        """The third run."""
+        """Return the third run."""
         return view_of(unbroken(self._prepared).events)
 
 
 def _session_compared(
     prepared: Prepared, view: View, session: str, second: _Second
 ) -> Sequence[Hit]:
-    """Return where a session is not what it is alone because of the others.
+    """Return the differences of a session that other sessions cause.
 
-    What a file, a library or a process keeps of the first run is no other session's doing: then
-    the whole is not in its second run what it was. Where it is the same from then on, it is that
-    run against which the session alone is held; where it is not, nothing is known.
+    State that a file, a library or the process keeps from the first run is no effect of other
+    sessions: then the whole second run differs from the first. If later runs are equal, the session
+    alone is compared with them; if not, nothing is known.
     """
     starts = [turn.at for turn in view.turns]
     try:
@@ -305,7 +305,7 @@ def _session_compared(
 
 
 def _document_of(prepared: Prepared, path: SourcePath) -> Document:
-    """Return the document that says what is at a path: of code, it may be the pipeline's file."""
+    """Return the document of a path; for code, it may be the pipeline's file."""
     is_here = path[:1] not in (("app",), ("agents",), ("program",)) or (
         follow(prepared.document.data, path[:2]) is not ABSENT
     )
@@ -314,7 +314,7 @@ def _document_of(prepared: Prepared, path: SourcePath) -> Document:
 
 @contextmanager
 def placed(prepared: Prepared) -> Iterator[None]:
-    """Report what a script cannot be served for at its place in the scenario."""
+    """Report an unusable script at its place in the scenario."""
     try:
         yield
     except (ProcessFailed, ScriptBroken) as problem:

@@ -8,9 +8,9 @@
         adapter = "acme"
         applications = "acme_applications"
 
-From the ground up: ``rules`` (what must be seen, and the applications that show it), ``silence``
-(the same adapter, telling nothing), ``leftovers`` (what it has not taken away), ``telling`` (which
-rule was broken, and by what), ``conformance`` (the suite, for pytest).
+From the bottom up: ``rules`` (required observations, and the applications that show them),
+``silence`` (the same adapter, reporting nothing), ``leftovers`` (objects that it has not removed),
+``failure_text`` (texts of failures), ``conformance`` (the suite, for pytest).
 """
 
 from simkit.testing.conformance import AdapterConformance

@@ -39,47 +39,47 @@ from simkit.testing.silence import silenced
 from simkit.trace.store import decoded
 
 RUNS: Final = 10
-"""Runs whose traces must be the same, byte by byte."""
+"""The number of runs with equal traces, byte by byte."""
 AT_ONCE: Final = 8
-"""Conversations that are led at once."""
+"""The number of concurrent conversations."""
 STEP_S: Final = 5.0
 """Seconds of real time that a conversation waits for the others at a model call."""
 _each = pytest.mark.parametrize("rule", list(rules()))
 
 
 class AdapterConformance:
-    """Holds one adapter to every rule, by small applications of its framework.
+    """Tests of one adapter by every rule, with small applications of its framework.
 
-    A subclass whose name begins with ``Test`` names the adapter and the module of the
-    applications; ``simkit.testing.rules.APPLICATIONS`` says what each is to do. An application is
-    whatever a scenario may name under ``pipeline:``.
+    A subclass whose name begins with ``Test`` names the adapter and the module of the applications;
+    ``simkit.testing.rules.APPLICATIONS`` describes each. An application is anything that a scenario
+    may name under ``pipeline:``.
     """
 
     adapter: ClassVar[str]
     """The name of its entry point, which is a module of its framework."""
     applications: ClassVar[str]
-    """The module that holds the applications by their names."""
+    """The module with the applications, by name."""
     not_supported: ClassVar[Mapping[str, str]] = {}
-    """Applications, or rules, that the framework has no way for: each with the reason. Their tests
-    are skipped, and say it."""
+    """Applications, or rules, that the framework does not support: each with the reason. Their
+    tests are skipped."""
     app: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """By application: what a scenario says under ``app:``."""
+    """Application to the ``app:`` of its scenario."""
     replies: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """By application and agent: reply lines of its first turn, in the place of the suite's own."""
+    """Application and agent to reply lines of the first turn, in place of the suite's own."""
     frameworks: ClassVar[tuple[str, ...]] = ()
-    """The top-level packages in which nothing may be left behind; else the entry point's own."""
+    """The top-level packages in which nothing may be left; empty means the entry point's own."""
 
     @pytest.fixture(autouse=True)
     def _keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let applications be imported whose clients ask for a key."""
+        """Set fake keys, so that applications whose clients need one can be imported."""
         for name in {key for protocol in PROTOCOLS.values() for key in protocol.keys}:
             monkeypatch.setenv(name, DUMMY_KEY)
 
-    # One rule after the other
+    # Tests of one rule
 
     @_each
     def test_the_rule_is_kept(self, rule: str) -> None:
-        """What the adapter must see of the application, it sees."""
+        """The adapter observes what the application does."""
         rule_ = self._rule(rule)
         outcome = _came_of(simulate, self._prepared(rule_))
         if isinstance(outcome, str) or not outcome.passed:
@@ -87,7 +87,7 @@ class AdapterConformance:
 
     @_each
     def test_the_rule_is_broken_where_the_adapter_tells_nothing(self, rule: str) -> None:
-        """What holds for a silent adapter proves nothing of the one that speaks."""
+        """A rule that a silent adapter keeps proves nothing."""
         rule_ = self._rule(rule)
         with silenced(self.adapter, self._module()):
             outcome = _came_of(simulate, self._prepared(rule_, by_prompt=rule_.by_prompt))
@@ -112,7 +112,7 @@ class AdapterConformance:
 
     @_each
     def test_the_trace_reads_back_and_is_judged_alike(self, rule: str) -> None:
-        """The stored form holds all that judges need."""
+        """The stored trace has everything that checks need."""
         rule_ = self._rule(rule)
         prepared = self._prepared(rule_)
         encoded = _ran(prepared, rule_, self)
@@ -121,16 +121,16 @@ class AdapterConformance:
         if trace.encoded() != encoded or not judged.passed:
             _fail(broken_text(self.adapter, self._entry(rule_), rule_, Outcome(trace, judged)))
 
-    # All of it
+    # Tests of all rules
 
     def test_it_is_installed(self) -> None:
-        """The adapter is found by its entry point, and flies or hears something."""
+        """The entry point exists, with a driver or an instrumentation."""
         module = self._module()
         if not callable(getattr(module, "driver", None)):
             _fail(f"the adapter {self.adapter!r} ({module.__name__}) has no function `driver`")
 
     def test_what_is_declared_has_a_name_that_there_is(self) -> None:
-        """A misspelt name would skip nothing, and say nothing."""
+        """A misspelt name would silently skip nothing."""
         known = {*APPLICATIONS, *rules()}
         declared = {*self.not_supported, *self.app, *self.replies}
         if declared - known:
@@ -138,7 +138,7 @@ class AdapterConformance:
             _fail(f"neither an application nor a rule: {names}. There are {', '.join(known)}.")
 
     def test_conversations_at_once_keep_apart(self) -> None:
-        """What one conversation is told, another does not hear."""
+        """Concurrent conversations do not see each other."""
         rule = self._rule("attribution")
         many = [self._prepared(rule, prompt=f"Hello {number}") for number in range(AT_ONCE)]
         alone = [_ran(left, rule, self) for left in many]
@@ -153,7 +153,7 @@ class AdapterConformance:
                 )
 
     def test_nothing_is_left_behind(self) -> None:
-        """Whatever was replaced in the framework is put back."""
+        """Everything that was replaced in the framework is restored."""
         frameworks = self.frameworks or (self.adapter.partition(".")[0],)
         for name in self._supported():
             _came_of(simulate, self._prepared(rules()[name]))
@@ -166,7 +166,7 @@ class AdapterConformance:
             )
 
     def test_simkit_judge_accepts_every_trace(self, tmp_path: Path) -> None:
-        """What was run can be judged again by the command, without running anything."""
+        """The command can check the traces again, without running anything."""
         names = self._supported()
         for folder in ("scenarios", "traces"):
             (tmp_path / folder).mkdir()
@@ -186,18 +186,18 @@ class AdapterConformance:
         if done.returncode:
             _fail(f"`simkit judge` does not accept the traces:\n{done.stdout}{done.stderr}")
 
-    # Below the surface
+    # Internal parts
 
     def _module(self) -> ModuleType:
         return _installed(self.adapter)
 
     def _supported(self) -> list[str]:
-        """Return the rules that are to be kept."""
+        """Return the supported rules."""
         off = self.not_supported
         return [rule.rule for rule in rules().values() if not {rule.rule, rule.app} & {*off}]
 
     def _rule(self, name: str) -> ConformanceRule:
-        """Return a rule; skips what the framework has no way for, fails for what is missing."""
+        """Return a rule; skip an unsupported one, fail for a missing application."""
         rule = rules()[name]
         for key in (rule.rule, rule.app):
             if key in self.not_supported:
@@ -250,10 +250,10 @@ def _as_yaml(value: Any) -> str:
 
 
 class _Whole(yaml.SafeDumper):
-    """Writes what stands in two places twice."""
+    """A YAML dumper without aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Describe so."""
+        """Return true: repeated values are written again."""
         return True
 
 
@@ -269,13 +269,12 @@ def _installed(name: str) -> ModuleType:
 
 
 def _at_once(work: Callable[[Prepared], bytes], many: Sequence[Prepared]) -> list[bytes]:
-    """Run all conversations beside each other, in lock step, and return what came of each.
+    """Run all conversations in parallel, in lock step, and return their results.
 
-    At each model call, every conversation waits until all others have come as far. Left alone, they
-    would as often run one after another as beside each other: a conversation takes about as long as
-    the interpreter lets a thread go on. Warnings are left to the tests that run one conversation:
-    the filters are the process's, so a framework that means to silence its own for a moment does so
-    in the midst of the others.
+    At each model call, every conversation waits until all others have come as far. Without this
+    they would often run one after another, because a conversation is about as short as the
+    interpreter's switch interval. Warnings are left to the tests of single conversations: filters
+    belong to the process, so that a framework that silences its own for a moment does so for all.
     """
     steps = Barrier(len(many))
     take = ModelInterceptor.take
@@ -291,7 +290,7 @@ def _at_once(work: Callable[[Prepared], bytes], many: Sequence[Prepared]) -> lis
         try:
             return work(prepared)
         finally:
-            steps.abort()  # The others have no more to wait for.
+            steps.abort()  # The others need not wait any longer.
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -307,7 +306,7 @@ def _wait_for_others(steps: Barrier) -> None:
 
 
 def _parting(left: bytes, right: bytes, *names: str) -> str:
-    """Return the first line in which two traces differ, as each has it."""
+    """Return the first different line of two traces, from each."""
     pairs = zip_longest(left.splitlines(), right.splitlines(), fillvalue=b"(the trace has ended)")
     lines = next(pair for pair in pairs if pair[0] != pair[1])
     width = max(map(len, names)) + 1
@@ -316,7 +315,7 @@ def _parting(left: bytes, right: bytes, *names: str) -> str:
 
 
 def _came_of(work: Callable[[Prepared], Outcome], prepared: Prepared) -> Outcome | str:
-    """Return what came of a run, or why it could not go on."""
+    """Return the outcome of a run, or why it could not continue."""
     try:
         return work(prepared)
     except SimkitError as problem:

@@ -1,4 +1,4 @@
-"""What the suite says of a broken rule: which, by what, what was seen, what to do."""
+"""Texts of failures: the rule, the application, the observations, the advice."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from simkit.testing.rules import APPLICATIONS, ConformanceRule
 from simkit.trace import events as e
 
 _HEAD = (e.RunStarted, e.SessionStarted, e.RunFinished)
-"""Events that every trace has, whatever an adapter tells."""
+"""Events that every trace has, whatever an adapter reports."""
 
 
 def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcome | str) -> str:
-    """Return what is said of a rule that does not hold; ``outcome`` is what came of its run, or why
-    it could not go on."""
+    """Return the text of a broken rule; ``outcome`` is its run, or why it could not continue."""
     return "\n".join(
         (
             f"the adapter {adapter!r} breaks the rule `{rule.rule}` (docs/adapters.md):",
@@ -32,7 +31,7 @@ def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcom
 
 
 def proves_nothing_text(adapter: str, entry: str, rule: ConformanceRule) -> str:
-    """Return what is said where a rule holds though nothing was told."""
+    """Return the text of a rule that holds although nothing was reported."""
     return "\n".join(
         (
             f"the rule `{rule.rule}` holds for `{entry}` with the adapter {adapter!r} silenced:",
@@ -46,7 +45,7 @@ def proves_nothing_text(adapter: str, entry: str, rule: ConformanceRule) -> str:
 
 
 def missing_text(applications: str, name: str) -> str:
-    """Return what is said where there is no application of a name."""
+    """Return the text of a missing application."""
     return "\n".join(
         (
             f"{applications!r} has no application `{name}`, which is to be this:",

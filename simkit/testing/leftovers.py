@@ -1,4 +1,4 @@
-"""What an adapter has left behind in a framework, or in an application's objects."""
+"""Leftovers of an adapter in a framework, or in an application's objects."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 DEPTH_MAX: Final = 3
-"""How far into an application's objects is looked."""
+"""The depth to which an application's objects are searched."""
 
 
 def left_behind(
     adapter: ModuleType, frameworks: Collection[str], application: ModuleType
 ) -> list[str]:
-    """Return where something of the adapter's stands in its framework or in an application.
+    """Return the places of an adapter's objects in its framework or in an application.
 
-    ``frameworks`` are top-level packages. Looked at are modules, classes, and the objects that the
-    application's module holds.
+    ``frameworks`` are top-level packages. Modules, classes, and the objects in the application's
+    module are searched.
     """
     search = _Search(adapter)
     for name, module in sorted(sys.modules.items()):
@@ -42,21 +42,21 @@ class _Search:
         return name == self._name or name.startswith(f"{self._name}.")
 
     def look_at(self, names: Mapping[str, Any], where: str, frameworks: Collection[str]) -> None:
-        """Look at what a module holds, and at its classes."""
+        """Search the values of a module, and its classes."""
         for name, value in list(names.items()):
             self._check(value, f"{where}.{name}")
             if isinstance(value, type) and value.__module__.partition(".")[0] in frameworks:
                 self.look_at_class(value)
 
     def look_at_class(self, kind: type) -> None:
-        """Look at what a class holds, once."""
+        """Search the values of a class, once."""
         if id(kind) not in self._visited:
             self._visited.add(id(kind))
             for name, value in list(vars(kind).items()):
                 self._check(value, f"{kind.__module__}.{kind.__qualname__}.{name}")
 
     def look_into(self, values: Mapping[Any, Any], where: str, depth: int) -> None:
-        """Look at objects, and at what they hold."""
+        """Search objects, and their values."""
         for name, value in list(values.items()):
             place = f"{where}.{name}"
             if id(value) in self._visited or isinstance(value, (type, ModuleType)):

@@ -1,7 +1,7 @@
-"""What pytest tells GitHub Actions of scenarios, and how they changed since a base.
+"""pytest in GitHub Actions: results of scenarios, and their changes since a base.
 
 Loaded only in a workflow, or with ``--simkit-base``. Under xdist each process sends its results
-inside pytest's own reports, and the one that started the others writes.
+inside pytest's own reports, and the parent writes them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from simkit.trace.store import Trace
 
 LEDGER: Final[pytest.StashKey[Ledger]] = pytest.StashKey()
 RUN: Final = "simkit_run"
-"""The key under which a process of pytest-xdist is told which run it writes for."""
+"""The key under which a process of pytest-xdist gets its run."""
 SENT_AS: Final = "simkit_result"
-"""The attribute of a report that holds a result: as text, since reports travel as plain data."""
+"""The attribute of a report with a result: as text, since reports are sent as plain data."""
 
 
 def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
-    """Return the result with its trace kept in `.simkit`, to be compared with a base."""
+    """Return the result with its trace kept in `.simkit`, for the comparison with a base."""
     file = config.stash[LEDGER].keep(result.id, trace.lines())
     return msgspec.structs.replace(result, trace=file)
 
@@ -47,7 +47,7 @@ class Workflow:
     """Collects the results of all processes, and writes them at the end."""
 
     def __init__(self, base: str, config: pytest.Config) -> None:
-        """Raise UsageError if ``base`` is given and holds no trace."""
+        """Raise UsageError if ``base`` is given and has no trace."""
         self._base = base
         worker_input: dict[str, str] = getattr(config, "workerinput", {})
         self._ledger = config.stash[LEDGER] = Ledger(os.environ, run=worker_input.get(RUN, ""))
@@ -68,7 +68,7 @@ class Workflow:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put what came of a scenario into its report."""
+        """Put the result of a scenario into its report."""
         report = yield
         scenario: ScenarioCase | None = getattr(item, "scenario", None)
         if isinstance(scenario, ScenarioCase) and (call.when == "call" or not report.passed):
@@ -84,17 +84,17 @@ class Workflow:
             self._results[result.id] = result
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember a file that cannot be read."""
+        """Record an unreadable file."""
         file = report.nodeid
         if report.failed and file.endswith(SCENARIO_SUFFIX):
             error = report.longreprtext.strip()
             self._results[file] = Result(file, file, 1, "", "broken", error=error)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Write annotations, the summary of the step, and how many scenarios changed."""
+        """Write annotations, the summary of the step, and the number of changed scenarios."""
         results = list(self._results.values())
         if not results or hasattr(terminalreporter.config, "workerinput"):
-            # Each process of xdist has a terminal of its own, which nobody sees.
+            # Each process of xdist has its own terminal, which is not shown.
             return
         if self._base:
             entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
@@ -118,8 +118,7 @@ def _result(
     call: pytest.CallInfo[None],
     report: pytest.TestReport,
 ) -> Result:
-    """Return what the item says of itself; else why it was not run: skipped, or a fixture
-    failed."""
+    """Return the item's own result, or why it did not run: skipped, or a fixture failed."""
     result: Result | None = getattr(item, "result", None)
     if result is not None:
         return result

@@ -1,4 +1,4 @@
-"""What an adapter must see: one rule each, with the application that shows it."""
+"""Rules: required observations of an adapter, each with an application that shows it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class ConformanceRule(msgspec.Struct, frozen=True):
     rule: str
     """Its name."""
     app: str
-    """The application that is talked to."""
+    """The application of the conversation."""
     says: str
     fix: str
-    """What an adapter does to keep it."""
+    """Advice on how to keep it."""
     turns: tuple[Mapping[str, Any], ...]
     by_prompt: bool = False
-    """A silent adapter breaks it even where prompts tell whose a model call is."""
+    """Whether a silent adapter breaks it even if prompts attribute model calls."""
 
 
 @cache
@@ -62,11 +62,11 @@ APPLICATIONS: Final[Mapping[str, str]] = {
     "cancels the work, and replies `Cancelled.`",
     "sessions": "`clerk` answers, and is sent every message of its session.",
 }
-"""What each application does. The instructions of an agent are `You are <its name>.`"""
+"""Application to its description. The instructions of an agent are `You are <its name>.`"""
 
 
 def prompts_of(rule: ConformanceRule) -> dict[str, Any]:
-    """Return rules of attribution by the prompts of a rule's agents, as a scenario has them."""
+    """Return attribution rules by the prompts of a rule's agents, for a scenario."""
     agents = dict.fromkeys(name for turn in rule.turns for name in turn.get("replies", ()))
     prompt = "You review." if rule.app == "parallel" else "You are {}."
     return {name: {"system": {"$contains": prompt.format(name)}} for name in agents}

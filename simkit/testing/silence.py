@@ -1,4 +1,4 @@
-"""An adapter that flies as ever and tells nothing: what holds without it, it has not shown."""
+"""A silent adapter runs as usual and reports nothing, to show which rules prove something."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from simkit.trace.events import PipelineFacts
 from simkit.trace.store import Trace
 
 SPANS: Final = "opentelemetry.trace"
-"""The adapter that would say whose a call is where no other does."""
+"""The adapter that attributes calls that no other attributes."""
 
 
 @contextmanager
 def silenced(name: str, adapter: ModuleType) -> Iterator[None]:
-    """Let an adapter write where nobody reads; nor do the framework's own spans tell anything."""
+    """Replace an adapter by a silent one; the framework's own spans are not read either."""
     with standing_in(name, _Silent(adapter)), without_spans(name):
         yield
 
 
 @contextmanager
 def without_spans(name: str = "") -> Iterator[None]:
-    """Let nobody look at spans, unless the adapter of a ``name`` is the one that does."""
+    """Turn the spans' adapter off, unless it is the adapter ``name``."""
     if name == SPANS:
         yield
         return
@@ -38,14 +38,14 @@ def without_spans(name: str = "") -> Iterator[None]:
 
 
 class _Nobody:
-    """Stands in for an adapter's module, and knows nothing."""
+    """An adapter module without driver and instrumentation."""
 
     def driver(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
-        """Run nothing."""
+        """Return None."""
 
 
 class _Deaf:
-    """A adapter_context's double: whatever is told there is in no trace."""
+    """A double of an adapter context: its reports are in no trace."""
 
     def __init__(self, real: AdapterContext) -> None:
         recorder = real.recorder
@@ -54,7 +54,7 @@ class _Deaf:
         self.adapter_context = AdapterContext(self.recorder, real.caller, _for_real, real.halt)
 
     def follow(self) -> None:
-        """Begin the turn that has begun."""
+        """Begin the current turn in the double."""
         if self.recorder.turn != self._real.turn:
             self.recorder.begin_turn(self._real.turn, self._real.session, "", "")
 
@@ -66,12 +66,12 @@ def _for_real(
 
 
 class _Silent:
-    """Stands in for an adapter's module."""
+    """The silent replacement of an adapter's module."""
 
     def __init__(self, adapter: ModuleType) -> None:
         self._adapter = adapter
         self._doubles: dict[int, _Deaf] = {}
-        """By the recorder that would have been told; driver and instrumentation share one."""
+        """Doubles by recorder; driver and instrumentation share one."""
 
     def _double(self, adapter_context: AdapterContext) -> _Deaf:
         return self._doubles.setdefault(id(adapter_context.recorder), _Deaf(adapter_context))
@@ -79,7 +79,7 @@ class _Silent:
     def driver(
         self, subject: Any, app: App, adapter_context: AdapterContext
     ) -> FrameworkDriver | None:
-        """Return a silent driver, if the adapter has one for this."""
+        """Return a silent driver, if the adapter has one for this subject."""
         make = getattr(self._adapter, "driver", None)
         double = self._double(adapter_context)
         make_driver = make(subject, app, double.adapter_context) if make is not None else None
@@ -93,26 +93,26 @@ class _Silent:
 
 
 class _SilentPilot:
-    """Flies, and knows of nobody at work."""
+    """A driver that runs and reports no agent."""
 
     def __init__(self, driver: FrameworkDriver, double: _Deaf) -> None:
         self._driver, self._double = driver, double
         self.name = driver.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Describe what the driver says."""
+        """Return the driver's facts."""
         return self._driver.facts(facts)
 
     def run_turn(self, turn: UserTurn) -> Any:
-        """Flies."""
+        """Run one turn."""
         self._double.follow()
         return self._driver.run_turn(turn)
 
     def run_now(self) -> None:
-        """Knows of none."""
+        """Return None."""
 
     def ends_runs(self) -> bool:
-        """End none."""
+        """Return false."""
         return False
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class _SilentPilot:
 
 
 class _SilentInstrument:
-    """Listens, and says nothing."""
+    """An instrumentation that observes and reports nothing."""
 
     def __init__(self, instrumentation: Any, double: _Deaf) -> None:
         self._instrumentation, self._double = instrumentation, double
@@ -138,14 +138,14 @@ class _SilentInstrument:
             yield
 
     def run_now(self) -> None:
-        """Knows of none."""
+        """Return None."""
 
     def reply(self, returned: Any) -> Any:
-        """Return what the instrumentation makes of what the pipeline returns."""
+        """Return the instrumentation's reading of the pipeline's result."""
         return returned if self._instrumentation is None else self._instrumentation.reply(returned)
 
     def failure(self, problem: Exception) -> PipelineError | None:
-        """Name no failure."""
+        """Return None."""
         return None
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
-"""Accepting: what was found becomes what is claimed, as edits of scenario files.
+"""Updates: the actual values become the claims, as edits of scenario files.
 
-``failing`` collects the claims that do not hold with what was found; ``changing`` says what in a
-claim must change; ``first_claims`` makes claims for turns that have none; ``proposals`` are the
-edits of one run; ``merging`` puts those of all runs into the text; ``files`` shows the difference
-and writes.
+``failing`` collects the failing claims with the actual values; ``changing`` computes the changes of
+a claim; ``first_claims`` makes claims for turns without any; ``proposals`` are the edits of one
+run; ``merging`` puts those of all runs into the text; ``files`` shows the difference and writes.
 """
 
 from simkit.update.files import FileChange, refuse_in_ci, write

@@ -1,4 +1,4 @@
-"""What in a claim must change so that it holds of what was found; what holds stays."""
+"""Changes of a claim that make it hold for the actual value; parts that hold stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simkit.update.observed_values import claim_of, claim_of_mapping, holds
 
 
 class Manual(msgspec.Struct, frozen=True):
-    """A part of a claim that only people can change."""
+    """A part of a claim that only a person can change."""
 
     path: Path
     why: str
@@ -27,13 +27,13 @@ class Manual(msgspec.Struct, frozen=True):
 
 Change: TypeAlias = Edit | Manual
 AsClaim: TypeAlias = Callable[[Any], Any]
-"""How what was found is claimed, where it stands for itself."""
+"""Returns the claim for an actual value."""
 
 
 def changes(matcher: Any, value: Any, as_claim: AsClaim = claim_of) -> list[Change]:
-    """Return what makes a matcher hold of a value; paths lead from the matcher.
+    """Return the changes that make a matcher hold for a value; paths begin at the matcher.
 
-    ``as_claim`` says how an element of the value is written, if the value is a list.
+    ``as_claim`` makes the claim for an element, if the value is a list.
     """
     all_edits = list(_changes(matcher, value, (), as_claim))
     edits = [edit for edit in all_edits if not isinstance(edit, Manual)]
@@ -46,7 +46,10 @@ def changes(matcher: Any, value: Any, as_claim: AsClaim = claim_of) -> list[Chan
 
 
 def changes_of_agents(matcher: Any, groups: Sequence[Any]) -> list[Change]:
-    """Return what makes a list of agents hold; a nested list is one group in any order."""
+    """Return the changes that make a list of agents hold.
+
+    A nested list is one group in any order.
+    """
     if not isinstance(matcher, list):
         return [Manual((), "it is no plain list of agents")]
 
@@ -127,7 +130,7 @@ def _of_exact(operand: Mapping[str, Any], value: Mapping[str, Any], at: Path) ->
 
 
 def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
-    """Return what each key speaks of; None where another role, tool or kind of value was found."""
+    """Return the actual value of each key; None if the role, tool or kind of value differs."""
     if isinstance(value, ToolCall) and len(plain) == 1:
         (name,) = plain
         if name not in ("id", "name", "tool", "args"):
@@ -150,7 +153,7 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
 
 
 def _content_and_data(value: Any) -> tuple[str, Any]:
-    """The role and content of a message; an empty role for what is none."""
+    """Return the role and content of a message; an empty role for other values."""
     if isinstance(value, Dropped):
         value = value.message
     if isinstance(value, Message):
@@ -187,7 +190,7 @@ def _relist(
     as_claim: AsClaim,
     change: Callable[[Any, Any, Path, AsClaim], Iterator[Change]],
 ) -> Iterator[Change]:
-    """Yield what makes a whole list hold: elements changed in place, taken out, put in."""
+    """Yield the changes that make a complete list hold: changed, removed and added elements."""
     pairs = aligned(expected, actual, differs)
     if not pairs:
         yield Put(at, [as_claim(item) for item in actual])

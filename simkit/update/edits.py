@@ -1,7 +1,7 @@
-"""Edits of a file: values that say what shall stand where, and the text that comes of them.
+"""Edits of a file: values that describe changes, and the resulting text.
 
-Pure: a text and edits at places in its documents give a new text. Every byte outside the ranges
-that the edits replace stays: comments, order, quotes, anchors, line ends.
+Pure: a text and edits at places in its documents give a new text. Every byte outside the replaced
+ranges stays: comments, order, quotes, anchors, line ends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from simkit.update.replacing import Obstacle, Site, give, put, relisted, unfolde
 
 
 class Put(msgspec.Struct, frozen=True, tag=True):
-    """Another value where one stands."""
+    """An edit that replaces a value."""
 
     path: SourcePath
     value: Any
 
 
 class Give(msgspec.Struct, frozen=True, tag=True):
-    """A key that a mapping does not have; it becomes the last one."""
+    """An edit that adds a key to a mapping, as the last one."""
 
     path: SourcePath
     key: str
@@ -33,16 +33,17 @@ class Give(msgspec.Struct, frozen=True, tag=True):
 
 
 class Relist(msgspec.Struct, frozen=True, tag=True):
-    """Elements that leave a list, and others that come; the rest stays as it is written."""
+    """An edit that removes elements from a list and adds others; the rest stays unchanged."""
 
     path: SourcePath
     removed: tuple[int, ...]
     added: tuple[tuple[int, Any], ...]
-    """Values, each before the old element of that place; the list's length is its end."""
+    """Values, each inserted before the old element at this index; the list's length means its
+    end."""
 
 
 class Unfold(msgspec.Struct, frozen=True, tag=True):
-    """What stands in brackets or braces on one line stands in lines, its parts as written."""
+    """An edit that writes brackets or braces on one line as lines, with unchanged parts."""
 
     path: SourcePath
 
@@ -51,12 +52,12 @@ Edit: TypeAlias = Put | Give | Relist | Unfold
 
 
 class Replacement(msgspec.Struct, frozen=True, order=True):
-    """A range of a text, and what stands there afterwards."""
+    """A range of a text, and its new text."""
 
     start: int
     end: int
     depth: int
-    """Where several insert at one place: the deepest comes first, so this counts down."""
+    """The order of several inserts at one place: the deepest comes first."""
     text: str
 
 
@@ -70,11 +71,11 @@ class Sheet:
         self._line_end = match[0] if match else "\n"
 
     def layout(self, document: int) -> Layout:
-        """Return where everything stands in a document."""
+        """Return the layout of a document."""
         return self._layouts[document]
 
     def replacements(self, document: int, edit: Edit) -> list[Replacement]:
-        """Return what an edit replaces in a document; raise Obstacle where it cannot."""
+        """Return the ranges that an edit replaces in a document; raise Obstacle if it cannot."""
         layout = self._layouts[document]
         chain = _reached(layout, edit.path)
         site = Site(self.text, layout, chain)
@@ -95,7 +96,7 @@ class Sheet:
         ]
 
     def with_replacements(self, replacements: Iterable[Replacement]) -> str:
-        """Return the text with ranges replaced that do not overlap."""
+        """Return the text with ranges replaced; they must not overlap."""
         pieces: list[str] = []
         end = 0
         for replacement in sorted(replacements):
@@ -107,7 +108,7 @@ class Sheet:
 
 
 def edited(text: str, edits: Mapping[int, Sequence[Edit]]) -> str:
-    """Return a file's text with each document's edits made; raise Obstacle."""
+    """Return a file's text with the edits of each document; raise Obstacle."""
     sheet = Sheet(text)
     return sheet.with_replacements(
         replacement
@@ -118,8 +119,8 @@ def edited(text: str, edits: Mapping[int, Sequence[Edit]]) -> str:
 
 
 def applied(data: Any, edits: Iterable[Edit]) -> Any:
-    """Return a document's plain value as it is read once the edits are made."""
-    # Lists change last, the innermost first, because that moves the places that paths name.
+    """Return a document's plain value after the edits."""
+    # Lists change last, the innermost first, because that changes the indices in paths.
     for edit in sorted(edits, key=lambda outer: (isinstance(outer, Relist), -len(outer.path))):
         data = _applied(data, edit.path, edit)
     return data
@@ -148,11 +149,11 @@ def _elements(old: Sequence[Any], edit: Relist) -> Iterator[Any]:
             yield old[place]
 
 
-# Where an edit may be made
+# Places where an edit is possible
 
 
 def _reached(layout: Layout, path: SourcePath) -> list[Spot]:
-    """Return the values on the way to a path that nothing else reads."""
+    """Return the values on the way to a path; raise if an alias shares one."""
     chain = layout.chain(path)
     for spot in chain:
         if spot.kind == "alias":
@@ -165,16 +166,16 @@ def _reached(layout: Layout, path: SourcePath) -> list[Spot]:
 
 
 def _refuse_anchors(layout: Layout, spot: Spot) -> None:
-    """Raise if what is replaced holds an anchor that aliases elsewhere need."""
+    """Raise if a replaced value contains an anchor that aliases elsewhere need."""
     for element in spot.below():
         if layout.is_shared(element):
             raise Obstacle(f"it holds the anchor `&{element.anchor}`, which aliases repeat")
 
 
 def opened(text: str, document: int, path: SourcePath) -> str:
-    """Return the text in which a path leads through lines, not through brackets on one line.
+    """Return the text with the values on a path written in lines, not in brackets on one line.
 
-    What cannot be written so stays as it is.
+    A value that cannot be written like this stays.
     """
     sheet = Sheet(text)
     for size in range(len(path) + 1):

@@ -1,4 +1,4 @@
-"""The claims that do not hold, each with what was found; the judge's own checks find them."""
+"""Failing claims with the actual values, found by the checks themselves."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from simkit.spec.scenario.model import Scenario
 from simkit.trace.views import View
 
 _OTHER_CLAIMS: Final = ("satisfies", "findings")
-"""Claims that no value answers."""
+"""Claims that have no actual value."""
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """A claim that does not hold, and what was found."""
+    """A failing claim, and the actual value."""
 
     path: Path
-    """Where it stands in the scenario's document."""
+    """The path in the scenario's document."""
     name: str
-    """``agents``, ``reply``, a section, …: the key under which it stands."""
+    """The key of the claim: ``agents``, ``reply``, a section, …"""
     matcher: Any
     value: Any
 
 
 class Stuck(msgspec.Struct, frozen=True):
-    """A claim that no value found can make true."""
+    """A failing claim that no actual value can make true."""
 
     path: Path
     why: str
@@ -42,7 +42,7 @@ class Stuck(msgspec.Struct, frozen=True):
 def failing_claims(
     scenario: Scenario, document: Document, view: View, judgement: Judgement
 ) -> Iterator[Failing | Stuck]:
-    """Yield the claims that do not hold, in the order of the file's turns."""
+    """Yield the failing claims, in the order of the file's turns."""
     for scope in _scopes(scenario, view):
         collector = _Collector(document, scope)
         for name, check in CHECKS.items():
@@ -72,7 +72,7 @@ def _scopes(scenario: Scenario, view: View) -> Iterator[Scope]:
 
 
 class _Collector(Writer):
-    """Keeps what the checks compare instead of writing findings about it."""
+    """A writer that keeps compared values instead of writing findings."""
 
     def __init__(self, document: Document, scope: Scope) -> None:
         super().__init__(document)
@@ -82,7 +82,7 @@ class _Collector(Writer):
     def compare(
         self, matcher: Any, value: Any, path: Path, label: str, *, several: bool = False, **_: Any
     ) -> list[Finding]:
-        """Keep a claim that does not hold, once; report nothing."""
+        """Keep a failing claim, once; report nothing."""
         if not self.misses(matcher, value) or any(claim.path == path for claim in self.claims):
             return []
         if several:
@@ -93,7 +93,7 @@ class _Collector(Writer):
         return []
 
     def keep(self, finding: Finding) -> None:
-        """Keep what a check writes in its own words."""
+        """Keep a finding that a check writes itself."""
         path, size = finding.path, len(self._scope.path)
         claim = path[size] if len(path) > size else ""
         if claim == "agents":
@@ -106,5 +106,5 @@ class _Collector(Writer):
             expected = (self._scope.expect.model_calls or {})[agent]
             self.claims.append(Failing(path, "model_calls", expected, count))
         elif "not observable" not in finding.what:
-            # `includes[0] matches no message`: the path says the rest.
+            # `includes[0] matches no message`: the path shows the rest.
             self.claims.append(Stuck(path, finding.what.partition("] ")[2] or finding.what))

@@ -1,4 +1,4 @@
-"""Files: what would change, shown as a difference; written whole, or not at all."""
+"""File changes: shown as a difference, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHANGED: Final = "it has changed since it was read, so nothing is written to it
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """A file as it was read, and as it would be."""
+    """A file as it was read, and its new content."""
 
     file: str
     before: bytes
@@ -44,7 +44,7 @@ def _lines(content: bytes) -> list[str]:
 
 
 def read_bytes(file: str) -> bytes:
-    """Return a file as it is; raise SourceError."""
+    """Return a file's bytes; raise SourceError."""
     try:
         return Path(file).read_bytes()
     except OSError as problem:
@@ -65,7 +65,7 @@ def with_text(content: bytes, text: str) -> bytes:
 def write(change: FileChange) -> None:
     """Write a change in one step and keep the file's mode; raise SourceError.
 
-    Links are followed. A file that is no longer what was read is left alone.
+    Links are followed. A file that has changed since it was read is not written.
     """
     path = Path(change.file).resolve()
     if read_bytes(str(path)) != change.before:
@@ -88,12 +88,12 @@ def write(change: FileChange) -> None:
 
 
 def is_ci(environment: Mapping[str, str]) -> bool:
-    """Return whether nobody looks at what happens."""
+    """Return whether this runs in CI, where nobody reviews changes."""
     return environment.get(CI_VARIABLE, "").lower() not in _NO
 
 
 def refuse_in_ci(option: str, environment: Mapping[str, str]) -> None:
-    """Raise SimkitError where nobody looks at what is accepted."""
+    """Raise SimkitError for an option that changes files in CI."""
     if is_ci(environment):
         raise SimkitError(
             f"{option} changes scenario files, and is refused in CI ({CI_VARIABLE} is set)\n"

@@ -1,4 +1,4 @@
-"""A first full set of claims for a turn: what ran, what each agent was sent, what came of it."""
+"""First claims: a complete set for a turn: agents, contexts, results."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from simkit.update.observed_values import (
 from simkit.update.stable_claims import MESSAGES_MAX, StableClaims
 
 STATE_MAX: Final = 300
-"""Characters of one channel's value that are claimed; of a larger one only its shape."""
+"""The length of a channel's value up to which it is claimed whole; above, only its shape."""
 TEXT_MAX: Final = 60
-"""Characters of a text within a larger value."""
+"""The length of a text within a larger value up to which it is claimed."""
 _INSTRUCTIONS: Final = "instructions"
 
 
 def first_claims(
     view: View, place: int, stable: StableClaims, *, with_contexts: bool = True
 ) -> dict[str, Any]:
-    """Return claims that hold of a turn; empty if it did not finish.
+    """Return claims that hold for a turn; empty if it did not finish.
 
-    Secrets stand in none. ``with_contexts`` claims what code sent, too.
+    They contain no secrets. ``with_contexts``: also claim the contexts of code.
     """
     turn = view.turns[place]
     scope = scope_of_turn(turn, place, Expect(), view)
@@ -69,7 +69,7 @@ def _claims(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, An
 
 
 def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, Any]]:
-    """Yield what is claimed of each context; without sections, of its messages."""
+    """Yield the claims on each context; without sections, on its messages."""
     for agent, calls in scope.calls.items():
         before: CallView | None = None
         for place, call in enumerate(calls):
@@ -86,7 +86,7 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
 
 
 def _sections(call: CallView, *, goes_on: bool) -> Iterator[tuple[str, Any]]:
-    """Claim on one context; of a later call of the same run only on what came since."""
+    """Yield claims on one context; on a later call of the same run, only on new parts."""
     context = call.context
     if not goes_on:
         yield "sections", context.sections
@@ -119,7 +119,7 @@ def _shape(claim: Any) -> Any:
 
 
 def common(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all of several sets of claims say: so rows of one table share them."""
+    """Return the claims that several sets share, for rows of one table."""
     first, *others = claims
     fields: dict[str, Any] = {}
     for key, claim in first.items():

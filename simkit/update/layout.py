@@ -1,8 +1,8 @@
-"""Where everything stands in a text of YAML: spans, styles, anchors and aliases.
+"""Layout of a YAML text: spans, styles, anchors and aliases.
 
-A ``Document`` says where a value starts, for messages. Whoever changes a file must also know where
-the value ends, how it is written, and who else reads it; libyaml's events say that, its nodes do
-not: an alias is the very node of its anchor.
+A ``Document`` knows where a value starts, for messages. An edit must also know where it ends, how
+it is written, and which aliases share it; libyaml's events show that, its nodes do not: an alias is
+the very node of its anchor.
 """
 
 from __future__ import annotations
@@ -34,36 +34,37 @@ _COLON: Final = re.compile(r"[ \t]*:")
 
 @dataclass(slots=True, kw_only=True)
 class Spot:
-    """One value and where it stands."""
+    """One value and its place."""
 
     kind: Literal["scalar", "list", "mapping", "alias"]
     start: int
-    """Its first character, after its anchor."""
+    """The index of its first character, after its anchor."""
     end: int
-    """Behind its last character; the blank lines and comments that follow are not its own."""
+    """The index after its last character, before following blank lines and comments."""
     column: int
     """The column of its first character, from 0; of a block list, that of its dashes."""
     lead: int
-    """Behind the colon or dash before it; its own start where there is none; -1 if unknown."""
+    """The index after the colon or dash before it; its own start if there is none; -1 if
+    unknown."""
     style: str = ""
-    """Of a scalar: empty if plain, else a quote, ``|`` or ``>``."""
+    """The style of a scalar: empty if plain, else a quote, ``|`` or ``>``."""
     is_flow: bool = False
-    """Written with brackets or braces."""
+    """Whether it is written with brackets or braces."""
     anchor: str = ""
     """The name of its anchor; of an alias, the name that it repeats."""
     keys: list[Spot] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    """The keys' texts."""
+    """The texts of the keys."""
     items: list[Spot] = field(default_factory=list)
     """Elements of a list, values of a mapping."""
 
     @property
     def is_block(self) -> bool:
-        """A list or mapping over lines, without brackets or braces."""
+        """Return whether it is a list or mapping over lines, without brackets or braces."""
         return self.kind in ("list", "mapping") and not self.is_flow
 
     def child(self, step: str | int) -> Spot | None:
-        """Return the value under a key or at a place."""
+        """Return the value under a key or index."""
         if self.kind == "mapping" and isinstance(step, str) and step in self.names:
             return self.items[self.names.index(step)]
         if self.kind == "list" and isinstance(step, int) and step < len(self.items):
@@ -71,7 +72,7 @@ class Spot:
         return None
 
     def below(self) -> Iterator[Spot]:
-        """Yield itself and all inside it, keys too."""
+        """Yield itself and everything inside it, keys included."""
         yield self
         for spot in (*self.keys, *self.items):
             yield from spot.below()
@@ -84,10 +85,10 @@ class Layout:
         self.root = root
         self._aliases = {spot.anchor for spot in root.below() if spot.kind == "alias"}
         self.dash_indent = next(_dash_indents(root), 2)
-        """How much deeper than its key a block list stands: 2, or 0 as some write it."""
+        """The indentation of a block list below its key: 2, or 0 in some files."""
 
     def chain(self, path: SourcePath) -> list[Spot]:
-        """Return the values on the way to a path, the root first, as far as it leads."""
+        """Return the values on the way to a path, the root first, as far as they exist."""
         spots = [self.root]
         for step in path:
             spot = spots[-1].child(step)
@@ -97,24 +98,24 @@ class Layout:
         return spots
 
     def is_shared(self, spot: Spot) -> bool:
-        """Return whether an alias repeats the value."""
+        """Return whether an alias shares the value."""
         return spot.kind != "alias" and bool(spot.anchor) and spot.anchor in self._aliases
 
 
 def layouts(text: str) -> list[Layout]:
-    """Return the layouts of the documents that are not entirely empty; the text is sound YAML."""
+    """Return the layouts of the non-empty documents of a valid YAML text."""
     reader = _Reader(text)
     return [Layout(root) for root in reader.roots()]
 
 
 def line_start(text: str, at: int) -> int:
-    """Return where the line begins that holds a character."""
+    """Return the start of the line with a character."""
     feed = text.rfind("\n", 0, at)
     return max(feed, text.rfind("\r", feed + 1, at)) + 1
 
 
 def line_end(text: str, at: int) -> int:
-    """Return where the line ends that holds a character, before its line end."""
+    """Return the end of the line with a character, before its line end."""
     match = _LINE_END.search(text, at)
     return match.start() if match else len(text)
 
@@ -133,7 +134,7 @@ def _marks(event: Event) -> tuple[int, int]:
 
 
 class _Reader:
-    """Makes the tree of libyaml's events."""
+    """Builds the tree from libyaml's events."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -147,7 +148,7 @@ class _Reader:
                     yield spot
 
     def _spot(self, event: Event, lead: int | None) -> Spot:
-        """Return what an event begins; ``lead`` is behind the colon or dash before it."""
+        """Return the value that an event begins; ``lead`` is the index after the colon or dash."""
         start, end = _marks(event)
         anchor = getattr(event, "anchor", None) or ""
         if isinstance(event, AliasEvent):
@@ -184,7 +185,7 @@ class _Reader:
                 value = self._spot(event, self._past_gap(spot.end) + 1)
             spot.items.append(value)
             spot.end = max(spot.end, value.end)
-        # `[user: Hello]` holds a mapping without braces.
+        # `[user: Hello]` contains a mapping without braces.
         if spot.is_flow and self._text[spot.start] in "[{":
             spot.end = _marks(event)[1]
 

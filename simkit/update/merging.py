@@ -1,4 +1,4 @@
-"""Many proposals, one text: what all rows agree on, made where the text allows it."""
+"""Merging of many proposals into one text: edits that all rows share, as far as the text allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simkit.update.replacing import Obstacle
 
 
 def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[Note]]:
-    """Return each file with all edits made, and what must be done by hand."""
+    """Return each file with all edits, and the changes that a person must make."""
     by_file: dict[str, list[Proposal]] = {}
     for proposal in proposals:
         by_file.setdefault(proposal.file, []).append(proposal)
@@ -36,7 +36,7 @@ def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[
 
 
 def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
-    """Write all files that change, and yield what to tell: differences first."""
+    """Write all changed files, and yield the report: differences first."""
     changes, notes = file_changes(proposals)
     for change in changes:
         yield from change.diff().splitlines()
@@ -47,9 +47,9 @@ def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
 
 
 def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[str, list[Note]]:
-    """Return the text of a file with all edits made, and what must be done by hand.
+    """Return the text of a file with all edits, and the changes that a person must make.
 
-    Raises SourceError if the text no longer says what ran.
+    Raise SourceError if the text has changed since the run.
     """
     documents = load_text(text, file)
     notes = [note for proposal in proposals for note in proposal.notes]
@@ -68,9 +68,9 @@ def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[s
 
 
 def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
-    """Return the edits that all rows of a table propose, and record on the others.
+    """Return the edits that all rows of a table propose, with notes about the others.
 
-    A row that held proposes nothing, so nothing that held is changed.
+    A row that held proposes nothing, so that no claim that held is changed.
     """
     rows = proposals[0].rows
     if rows == 1:
@@ -101,7 +101,7 @@ def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
 def _with_edits(
     file: str, text: str, index: int, edits: Sequence[Proposed]
 ) -> tuple[str, list[Note]]:
-    """Return the text with those edits made that it allows, and that it reads back."""
+    """Return the text with the edits that it allows and that read back correctly."""
     for edit in edits:
         if isinstance(edit.edit, Give) and edit.edit.key == "expect":
             text = opened(text, index, edit.edit.path)
@@ -116,7 +116,7 @@ def _with_edits(
             notes.append(edit.note(str(why)))
     new = _read_back(file, sheet, index, proposals)
     if new is None:
-        # One of them cannot stand in this text, so each is tried on top of those that can.
+        # One of them is not possible in this text, so each is tried on top of those that are.
         tried, proposals, new = proposals, [], text
         for edit in tried:
             longer = _read_back(file, sheet, index, [*proposals, edit])
@@ -128,7 +128,7 @@ def _with_edits(
 
 
 def _read_back(file: str, sheet: Sheet, index: int, edits: Sequence[Proposed]) -> str | None:
-    """Return the text with edits made, if it then says just that, and else what it said."""
+    """Return the text with edits, if it reads back as exactly these changes; else None."""
     expected = [document.data for document in load_text(sheet.text, file)]
     expected[index] = applied(expected[index], [document.edit for document in edits])
     try:
@@ -142,7 +142,7 @@ def _read_back(file: str, sheet: Sheet, index: int, edits: Sequence[Proposed]) -
 
 
 def _unfolded(file: str, text: str, index: int, edits: Sequence[Proposed]) -> str:
-    """Return the text with lists that have become too long for one line written in lines."""
+    """Return the text with lists that are too long for one line written in lines."""
     for edit in edits:
         if not isinstance(edit.edit, Relist | Give):
             continue

@@ -1,4 +1,4 @@
-"""What was found, as the claim that people would write of it."""
+"""Observed values as claims that a person would write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simkit.language.matching.values import Content, is_list
 
 
 def claim_of(value: Any) -> Any:
-    """Return a claim that holds of a value: plain data, messages in their short form."""
+    """Return a claim that holds for a value: plain data, messages in their short form."""
     if value is ABSENT:
         return {"$absent": True}
     if isinstance(value, Content):
@@ -38,14 +38,14 @@ def claim_of(value: Any) -> Any:
 
 
 def claim_of_mapping(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a claim of each key; one that would be an operator is written with two ``$``."""
+    """Return claims on all keys; a key that would be an operator is written with ``$$``."""
     return {(f"${k}" if k.startswith("$") else k): claim_of(v) for k, v in value.items()}
 
 
 def _claim_of_message(message: Message) -> dict[str, Any]:
     message_claim = Content(message.content, message.data or None)
     structure = message_claim.structure
-    # What is JSON reads better as its value, and matches as such.
+    # JSON reads better as its value, and matches like that.
     content = claim_of(structure) if isinstance(structure, dict | list) else message_claim.text
     claim: dict[str, Any] = {message.role: content}
     if message.calls:
@@ -54,7 +54,7 @@ def _claim_of_message(message: Message) -> dict[str, Any]:
 
 
 def claim_of_handoff(handoff: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what people say of a handoff: the mode where it is not the default, and so on."""
+    """Return the usual claim on a handoff: the mode if it is not the default, and so on."""
     fields = {
         key: claim_of(handoff[key])
         for key in ("from", "to", "type", "mode", "query", "payload", "outcome", "reason")
@@ -67,14 +67,14 @@ def claim_of_handoff(handoff: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def claim_of_tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what people say of a tool call: no ids and times."""
+    """Return the usual claim on a tool call: without ids and times."""
     answer = "error" if call["error"] is not None else "result"
     claim = {key: claim_of(call[key]) for key in ("agent", "tool", "args") if call[key]}
     return {**claim, answer: claim_of(call[answer])}
 
 
 def holds(matcher: Any, value: Any) -> bool:
-    """Report whether a matcher holds; one that is none does not."""
+    """Return whether a matcher holds; an invalid one does not."""
     try:
         return compile_matcher(matcher).holds(value)
     except SimkitError:

@@ -1,4 +1,4 @@
-"""Proposals: what one run would change in its scenario, and how those of many become one text."""
+"""Proposals: the changes that one run proposes for its scenario."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AS_CLAIMS: Final = {"handoffs": claim_of_handoff, "tool_calls": claim_of_tool_c
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A claim that must be changed by hand."""
+    """A change that a person must make."""
 
     where: str
     """``file:line:column``."""
@@ -40,40 +40,40 @@ class Note(msgspec.Struct, frozen=True):
 
 
 def note_lines(notes: Sequence[Note]) -> list[str]:
-    """Return what must be changed by hand, below a headline."""
+    """Return the changes that a person must make, below a headline."""
     if not notes:
         return []
     return ["must be changed by hand:", *(f"  {note.where}: {note.what}" for note in notes)]
 
 
 class Proposed(msgspec.Struct, frozen=True):
-    """One edit, and where people find what it changes."""
+    """One edit, and the claim that it changes."""
 
     edit: Edit
     where: str
     claim: str
-    """The path of what is changed."""
+    """The path of the changed part."""
 
     def note(self, why: str) -> Note:
-        """Return the note that people must make the change themselves."""
+        """Return the note that a person must make the change."""
         return Note(self.where, f"{self.claim}: {why}")
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What the run of one scenario, or of one row of its table, would change."""
+    """The changes that the run of one scenario, or of one row of its table, proposes."""
 
     file: str
     document: int
     rows: int
-    """Rows of the scenario's table; 1 if it has none."""
+    """The number of rows of the scenario's table; 1 if it has none."""
     fingerprint: str
-    """Of the document that ran."""
+    """The fingerprint of the document that ran."""
     edits: tuple[Proposed, ...]
     notes: tuple[Note, ...]
 
 
 def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
-    """Return what makes a run's failing claims hold; lints are never accepted."""
+    """Return the changes that make a run's failing claims hold; lints are never accepted."""
     prepared = prepared.after(said_in(view_of(trace.events)))
     document, original = prepared.document, _original_document(prepared)
     edits, notes = [], []
@@ -127,12 +127,12 @@ def encoded(proposal: Proposal) -> str:
 
 
 def decoded(text: str) -> Proposal:
-    """Return what ``encoded`` was given."""
+    """Return the proposal in a text from ``encoded``."""
     return msgspec.json.decode(text, type=Proposal)
 
 
 def _plain_number(value: Any) -> int | float:
-    """A number that keeps its source text is a class of its own."""
+    """Return a number without its source text, which is a class of its own."""
     return int(value) if isinstance(value, int) else float(value)
 
 
@@ -144,12 +144,12 @@ def _proposal(prepared: Prepared, edits: Sequence[Proposed], notes: Sequence[Not
 
 
 def _original_document(prepared: Prepared) -> Document:
-    """The scenario's document as its file says it, references and all."""
+    """Return the scenario's document with unresolved references."""
     return prepared.source_document or prepared.document
 
 
 def fingerprint(document: Document) -> str:
-    """Return what tells whether a document still says the same."""
+    """Return a text that changes whenever the document's content does."""
     return sha256(repr(document.data).encode(errors="backslashreplace")).hexdigest()
 
 
@@ -171,7 +171,7 @@ def _changes_of(claim: Failing | Stuck, data: Any) -> Iterator[Change]:
 
 
 def _placed(change: Change, data: Any) -> Change:
-    """Return the change as the document can take it: what is not written there is added."""
+    """Return the change for the file's own data: a value that is not written there is added."""
     if not isinstance(change, Put) or follow(data, change.path) is not ABSENT:
         return change
     parent, key = follow(data, change.path[:-1]), change.path[-1]
@@ -181,7 +181,7 @@ def _placed(change: Change, data: Any) -> Change:
 
 
 def _why_not(edit: Edit, data: Any) -> str:
-    """Describe why an edit cannot be made in a document with references; empty if it can."""
+    """Return why an edit is impossible in a document with references; empty if it is possible."""
     if not _plain_at(data, edit.path):
         return _REFERENCE
     value = follow(data, edit.path)
@@ -192,12 +192,12 @@ def _why_not(edit: Edit, data: Any) -> str:
 
 
 def _plain_at(data: Any, path: Path) -> bool:
-    """Return whether a path leads through what the file itself says."""
+    """Return whether a path exists in the file's own data."""
     return follow(data, path) is not ABSENT
 
 
 def _escaped(edit: Edit) -> Edit:
-    """Return the edit with values that a scenario reads as they were found."""
+    """Return the edit with values escaped so that a scenario reads them as they are."""
     if isinstance(edit, Put | Give):
         return replace(edit, value=_literal(edit.value))
     if isinstance(edit, Relist):

@@ -1,6 +1,6 @@
-"""How one edit is written into a text: the range that it replaces, in the style that it finds.
+"""One edit as text: the range that it replaces, in the style of the old text.
 
-Each function takes the site of a value and returns what is replaced; lines end with ``\\n`` here.
+Each function takes the site of a value and returns the replacements; lines end with ``\\n`` here.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _COMMENT_INSIDE: Final = "a comment stands inside its brackets"
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 
 Change: TypeAlias = tuple[int, int, str]
-"""Start, end, and the text that stands there afterwards."""
+"""Start, end, and the new text."""
 
 
 class Obstacle(Exception):
-    """An edit that the text does not allow; the sentence says why."""
+    """An edit that the text does not allow, with the reason."""
 
 
 class Site:
-    """A value in its surroundings: what an edit of it must know."""
+    """A value with its surroundings in the text."""
 
     def __init__(self, text: str, layout: Layout, chain: Sequence[Spot]) -> None:
         self.text, self.spot = text, chain[-1]
@@ -49,12 +49,12 @@ class Site:
 
     @property
     def is_last_on_line(self) -> bool:
-        """Whether nothing follows on its line, no comment either."""
+        """Return whether nothing follows on its line, not even a comment."""
         return not self.text[self.spot.end : line_end(self.text, self.spot.end)].strip()
 
     @property
     def head(self) -> str:
-        """What stands between the colon or dash and the value: white space, comments, anchor."""
+        """Return the text before the value, after the colon or dash: space, comments, anchor."""
         return self.text[self.spot.lead : self.spot.start] if self.spot.lead >= 0 else ""
 
 
@@ -62,7 +62,7 @@ class Site:
 
 
 def put(site: Site, value: Any) -> Change:
-    """Put another value in a value's place, written as the old one is."""
+    """Replace a value, in the style of the old one."""
     spot = site.spot
     if spot.lead < 0:
         raise Obstacle("its key has no colon that can be found")
@@ -82,7 +82,7 @@ def put(site: Site, value: Any) -> Change:
 
 
 def _columns_before(site: Site) -> int:
-    """Return how much of the line is taken before the value, if it begins on its key's line."""
+    """Return the columns of the line before the value, if it begins on its key's line."""
     at = site.spot.start if not site.spot.is_block else site.spot.lead + 1
     return at - line_start(site.text, at)
 
@@ -108,7 +108,7 @@ def _in_style(value: Any, spot: Spot, in_block: bool = False) -> str:
 
 
 def _text_column(site: Site) -> int:
-    """The column of a block text's lines: that of the old one's, if there was one."""
+    """Return the column for lines of a block text: that of the old ones, if there were any."""
     spot = site.spot
     if spot.style in ("|", ">"):
         for line in site.text[spot.start : spot.end].splitlines()[1:]:
@@ -118,7 +118,7 @@ def _text_column(site: Site) -> int:
 
 
 def _put_here(site: Site, text: str) -> Change:
-    """Put a text where the value begins; what was a block comes up to its key."""
+    """Put a text at the beginning of the value; a former block moves up to its key."""
     spot = site.spot
     at = spot.start
     if spot.is_block and "#" not in site.head:
@@ -128,7 +128,7 @@ def _put_here(site: Site, text: str) -> Change:
 
 
 def _put_block(site: Site, value: Any) -> Change:
-    """Put lines below the key or behind the dash; comments before the old value stay."""
+    """Put lines below the key or after the dash; comments before the old value stay."""
     spot = site.spot
     is_list = not isinstance(value, Mapping)
     is_in_place = site.in_list or (spot.is_block and is_list == (spot.kind == "list"))
@@ -147,7 +147,7 @@ def _put_block(site: Site, value: Any) -> Change:
 
 
 def give(site: Site, key: str, value: Any) -> Change:
-    """Give a mapping one more key, the last."""
+    """Add one more key to a mapping, as the last."""
     spot = site.spot
     if spot.kind != "mapping" or key in spot.names:
         raise Obstacle("it is no mapping without that key")
@@ -166,7 +166,7 @@ def give(site: Site, key: str, value: Any) -> Change:
 def relisted(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Take elements out of a list and put others in; some must stay."""
+    """Remove elements from a list and add others; at least one must stay."""
     spot = site.spot
     if spot.kind != "list":
         raise Obstacle("it is no list")
@@ -182,7 +182,7 @@ def relisted(
 def _relisted_flow(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Replace what stands between two elements that stay."""
+    """Replace the text between two elements that stay."""
     items = site.spot.items
     stays = [place for place in range(len(items)) if place not in removed]
     for before, after in zip([-1, *stays], [*stays, len(items)], strict=True):
@@ -205,14 +205,14 @@ def _relisted_flow(
 
 
 def _anchor_size(site: Site, item: Spot) -> int:
-    """Characters of an anchor that stands before an element, and of the space behind it."""
+    """Return the length of an anchor before an element, with its space."""
     if not item.anchor or item.kind == "alias":
         return 0
     return item.start - site.text.rindex("&", 0, item.start)
 
 
 def _gaps(site: Site, before: int, after: int) -> Iterator[str]:
-    """Yield what stands between neighbours, from one element to another."""
+    """Yield the texts between neighbours, from one element to another."""
     items = site.spot.items
     for place in range(before, after):
         start = items[place].end if place >= 0 else site.spot.start
@@ -223,7 +223,7 @@ def _gaps(site: Site, before: int, after: int) -> Iterator[str]:
 def _relisted_block(
     site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
 ) -> Iterator[Change]:
-    """Take whole lines out and put whole lines in."""
+    """Remove and insert whole lines."""
     text, items = site.text, site.spot.items
     starts = [line_start(text, item.lead - 1) for item in items]
     ends = [line_end(text, item.end) for item in items]
@@ -232,7 +232,7 @@ def _relisted_block(
             raise Obstacle(_NO_LINES)
         end = _next_line(text, ends[place])
         if end == ends[place]:
-            # The file ends here, without a line end: the one before goes instead.
+            # The file ends here without a line end: the one before is removed instead.
             yield len(text[: starts[place]].rstrip("\r\n")), end, ""
         else:
             yield starts[place], end, ""
@@ -258,7 +258,7 @@ def _next_line(text: str, at: int) -> int:
 
 
 def unfolded(site: Site) -> Change:
-    """Write what stands in brackets or braces in lines, its parts as they are."""
+    """Write brackets or braces as lines, with unchanged parts."""
     spot = site.spot
     if not spot.is_flow or site.in_flow or not spot.items:
         raise Obstacle("it is no list or mapping in brackets that stands in a block")

@@ -1,4 +1,4 @@
-"""Claims that go on holding: without secrets, and without what another run or machine has anew."""
+"""Stable claims: without secrets, and without values that differ in another run or machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from simkit.trace.views import CallView
 from simkit.update.observed_values import claim_of, holds
 
 MESSAGES_MAX: Final = 20
-"""Messages that are claimed one by one; of more only their number."""
+"""The number of messages that are claimed one by one; of more, only the number is claimed."""
 WHOLE_MAX: Final = 300
-"""Characters of a text that is claimed as it is; of a longer one only how it begins."""
+"""The length of a text that is claimed whole; of a longer one, only its beginning."""
 START_MAX: Final = 60
-"""Characters of such a beginning."""
+"""The length of such a beginning."""
 _LEAST: Final = 4
-"""Characters that a beginning has at least, to say anything."""
+"""The least length of a beginning that says anything."""
 _ANYTHING: Final[Mapping[str, Any]] = {"$any": True}
 
 
@@ -27,15 +27,15 @@ class StableClaims:
     """Makes claims for one scenario."""
 
     def __init__(self, redactor: Redactor, own_words: str = "") -> None:
-        """``own_words`` are the scenario's: a date that it says itself stays what it is."""
+        """``own_words`` are the scenario's texts: a date in them is stable."""
         self._redactor, self._own_words = redactor, own_words
 
     def without_secrets(self, claim: Any) -> Any:
-        """Return a claim in which nothing secret stands."""
+        """Return a claim without secrets."""
         return _without_redacted(claim, self._redactor.value(claim))
 
     def on_messages(self, call: CallView, before: CallView | None) -> dict[str, Any]:
-        """Return claims on what code sent: all of it, or what came since the call before."""
+        """Return claims on the messages that code sent, or on those since an earlier call."""
         context = call.context
         if before is None:
             tools = {"tools": [*context.tools]} if context.tools else {}
@@ -66,7 +66,7 @@ class StableClaims:
         return self.without_secrets(self.lasting(claim, WHOLE_MAX))
 
     def lasting(self, claim: Any, most: int | None = None) -> Any:
-        """Return a claim without what passes; of texts longer than ``most`` only the beginning."""
+        """Return a claim without values that change, and with texts cut to ``most`` characters."""
         if isinstance(claim, Mapping):
             if [*claim] == ["$starts"]:
                 start = self.lasting(claim["$starts"])
@@ -83,7 +83,7 @@ class StableClaims:
 
 
 def words_of(data: Any) -> str:
-    """Return all texts of plain data, each on its line."""
+    """Return all texts in plain data, one a line."""
     if isinstance(data, Mapping):
         return "\n".join(map(words_of, (*data, *data.values())))
     if is_list(data):
@@ -97,13 +97,13 @@ def _starting(text: str) -> Any:
 
 
 def _shared(text: str, other: str) -> str:
-    """Return how two texts begin alike."""
+    """Return the common beginning of two texts."""
     places = (k for k, (left, right) in enumerate(zip(text, other, strict=False)) if left != right)
     return text[: next(places, min(len(text), len(other)))]
 
 
 def _without_redacted(claim: Any, redacted: Any) -> Any:
-    """Return a claim without what a redactor has taken out of it."""
+    """Return a claim without the parts that a redactor has replaced."""
     if isinstance(claim, Mapping) and isinstance(redacted, Mapping):
         if [*claim] == ["$starts"] and claim != redacted:
             return _starting(_shared(claim["$starts"], redacted["$starts"]))

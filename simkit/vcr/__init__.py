@@ -1,9 +1,10 @@
-"""For suites on vcrpy or pytest-recording: model requests matched by what they mean.
+"""Support for vcrpy and pytest-recording: model requests matched by their meaning.
 
-`vcr_config` is what the fixture of that name returns. Its matcher compares model requests as
-simkit's own cassettes do, and tells a miss message by message; its hooks keep secrets out of files.
+`vcr_config` is the return value for the fixture of that name. Its matcher compares model requests
+as simkit's own cassettes do, and describes a miss message by message; its hooks keep secrets out of
+files.
 
-From the ground up: ``requests`` for what a request of vcrpy's asks; ``matching`` and ``hooks``;
+From the bottom up: ``requests`` for the question of a vcrpy request; ``matching`` and ``hooks``;
 ``configuring`` for both as vcrpy's options.
 """
 

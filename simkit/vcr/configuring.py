@@ -1,4 +1,4 @@
-"""vcrpy's options, and what must be known to a `vcr.VCR` before it takes them."""
+"""vcrpy's options, and the registration of matchers with a `vcr.VCR`."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _HOOKS: Final = ("before_record_request", "before_record_response")
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One configuration at work."""
+    """One configuration with its matchers and hooks."""
 
     suffix: str
-    """What is added to the names of its matchers; nothing where nothing was asked for."""
+    """The suffix of its matchers' names; empty for the default configuration."""
     matching: Matching
     hooks: Hooks
 
     @property
     def matcher(self) -> str:
-        """The name under which a `vcr.VCR` knows the matcher."""
+        """Return the name of the matcher in a `vcr.VCR`."""
         return f"matches_model_request{self.suffix}"
 
     @property
     def nearest(self) -> str:
-        """The name of the matcher that chooses what vcrpy's error shows."""
+        """Return the name of the matcher that selects the recordings in vcrpy's error."""
         return f"is_nearest_recording{self.suffix}"
 
 
 _SETTINGS: Final[dict[str, Setting]] = {}
-"""All that `register` makes known, by suffix."""
+"""All configurations that `register` registers, by suffix."""
 
 
 def vcr_config(
@@ -55,13 +55,13 @@ def vcr_config(
     """Return options for `vcr.VCR`, and for the fixture ``vcr_config`` of pytest-recording.
 
     ``volatile`` are paths into bodies of model calls (``messages.*.name``) or ``/patterns/`` of
-    text that differ each time; ``secrets`` names variables of the environment whose values are
-    kept out of files; ``personal`` what else is: ``email``, ``phone``. ``options`` are vcrpy's, and
-    come before these; hooks among them run before those that redact.
+    text that differ each time; ``secrets`` names environment variables with values that must not be
+    written; ``personal`` names personal data: ``email``, ``phone``. ``options`` are vcrpy's, and
+    take precedence; hooks among them run before those that redact.
 
-    ``record_mode`` is not among them unless it is given: pytest-recording records nothing by
-    default, and in its configuration a mode would overrule ``--record-mode``.
-    Raises ReferenceInvalid for a path or a pattern that is none.
+    The result has no ``record_mode`` unless it is given: pytest-recording records nothing by
+    default, and a mode in its configuration would overrule ``--record-mode``. Raise
+    ReferenceInvalid for an invalid path or pattern.
     """
     setting_ = setting(volatile, secrets, personal)
     settings: dict[str, Any] = {
@@ -79,8 +79,8 @@ def vcr_config(
 def register(vcr: Recorder) -> Recorder:
     """Make the matchers of every configuration known to a `vcr.VCR`, and return it.
 
-    vcrpy knows matchers by name, one object at a time. For those that pytest-recording makes,
-    simkit's plugin for pytest does it.
+    vcrpy registers matchers by name, on each object. simkit's pytest plugin does it for the objects
+    of pytest-recording.
     """
     known: Any = vcr
     for hooks in _SETTINGS.values():
@@ -92,7 +92,7 @@ def register(vcr: Recorder) -> Recorder:
 def setting(
     volatile: Iterable[str] = (), secrets: Iterable[str] = (), personal: Iterable[str] = ()
 ) -> Setting:
-    """Return the matchers and hooks of a configuration; of an equal one, the same."""
+    """Return the matchers and hooks of a configuration; equal ones share them."""
     words = {"volatile": volatile, "secrets": secrets, "personal": personal}
     options = {name: _texts(name, texts) for name, texts in words.items()}
     for word in options["personal"]:
@@ -117,7 +117,7 @@ def _build_setting(
     personal: tuple[str, ...],
     hidden: frozenset[str],
 ) -> Setting:
-    """``hidden`` are the values that the environment holds: with others, it is another setting."""
+    """Build a configuration; ``hidden`` are the secret values in the environment."""
     redactor = Redactor(os.environ, secrets, personal)
     options = {"volatile": volatile, "secrets": secrets, "personal": personal}
     suffix = "".join(f" {name}={','.join(words)}" for name, words in options.items() if words)

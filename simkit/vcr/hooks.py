@@ -1,7 +1,7 @@
-"""What vcrpy keeps of requests and responses: no secret, in headers, bodies and streams.
+"""Hooks: requests and responses that vcrpy keeps, without secrets in headers, bodies and streams.
 
-The hooks run when something is recorded, and again on what is asked and on what a file holds, so
-that both sides know the same request, as in simkit's own cassettes.
+The hooks run on recording, and again on each request and on a file's content, so that both sides
+compare the same, as in simkit's own cassettes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Hooks:
         self._redactor = redactor
 
     def __deepcopy__(self, memo: object) -> Hooks:
-        """pytest-recording copies the configuration for each test; hooks hold no state."""
+        """Return itself, since hooks have no state; pytest-recording copies its configuration."""
         return self
 
     def before_record_request(self, request: Request) -> Request:
@@ -51,14 +51,14 @@ class Hooks:
         return request
 
     def before_record_response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Return the response without secrets; headers that are secret by name are left out.
+        """Return the response without secrets; headers with secret names are left out.
 
-        A compressed body is looked into; it is recorded as it was read if a secret was in it. One
-        that cannot be decompressed here stays as it is.
+        A compressed body is decompressed; it is recorded uncompressed if it contained a secret. One
+        that cannot be decompressed stays as it is.
         """
         headers, body = response.get("headers"), response.get("body")
         if not isinstance(headers, dict) or not isinstance(body, dict):
-            # What vcrpy before 6.0 recorded of httpx: nothing is recorded so any more.
+            # Recordings of httpx by vcrpy before 6.0; nothing is recorded like this any more.
             return response
         visible = {name: self._values(name, values) for name, values in headers.items()}
         visible = {name: values for name, values in visible.items() if not kind_of(name)}
@@ -74,12 +74,12 @@ class Hooks:
         return redacted_header(name, _text(values), self._redactor)
 
     def _body(self, headers: Mapping[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        """Return headers and body without secrets; headers say how the body is sent."""
+        """Return headers and body without secrets; the headers fit the new body."""
         named = {name.lower(): value for name, value in headers.items()}
         try:
             (plain,) = decoded([body], _first(named.get(_ENCODING)), is_whole=True)
         except NotDecodable:
-            # Decompressed already, as vcrpy leaves it, or in an encoding that nothing here reads.
+            # It is uncompressed already, as vcrpy leaves it, or in an unknown encoding.
             plain = body
         kind = (("content-type", _first(named.get("content-type"))),)
         answer = redacted_answer(HttpResponse(200, kind, (plain,)), self._redactor)
@@ -91,7 +91,7 @@ class Hooks:
 
 
 def _first(values: Any) -> str:
-    """Return what one header says: its values are a text, or several."""
+    """Return the first value of a header, which is a text or a list."""
     return ", ".join(map(_text, values)) if isinstance(values, list | tuple) else _text(values)
 
 

@@ -1,9 +1,9 @@
-"""Matchers for vcrpy: model requests by what they mean, all others as vcrpy does.
+"""Matchers for vcrpy: model requests by their meaning, all others as vcrpy does.
 
 vcrpy compares a request with one recording after the other, and asks its matchers for a text each
-time. So what a request asks is worked out once, two are compared by their keys, and differences are
-told only where somebody reads them: of the first recording that is compared, and of the nearest
-when the same question comes again after nothing matched it, as it does for vcrpy's error.
+time. So the question of a request is computed once, two are compared by their keys, and differences
+are described only where somebody reads them: for the first compared recording, and for the nearest
+one when the same question comes again after nothing matched it, as it does for vcrpy's error.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from simkit.capture.cassettes.nearest import nearest_of
 from simkit.vcr.requests import Knowing, RequestParts
 
 PLAIN: Final = ("method", "scheme", "host", "port", "path", "query")
-"""What vcrpy matches requests on unless it is told otherwise."""
+"""vcrpy's default matchers."""
 _SEARCHES_MAX: Final = 1_024
-"""Questions of which it is remembered whether something matched."""
+"""The number of questions for which it is known whether a recording matched."""
 
 
 class Matching:
-    """The matchers of one configuration; any number of threads may ask."""
+    """The matchers of one configuration; any number of threads may call them."""
 
     def __init__(self, keying: Keying) -> None:
         self._known = Knowing(keying)
         self._searches: OrderedDict[str, _Search] = OrderedDict()
-        self._lock = threading.RLock()  # Finalizers may come back here.
+        self._lock = threading.RLock()  # Finalizers may call this again.
 
     def matches_model_request(self, request: Request, recorded: Request) -> None:
-        """Raise AssertionError, with what differs, unless both requests ask the same.
+        """Raise AssertionError with the differences unless both requests ask the same.
 
-        A model call asks what its body says, whatever the order of its keys, its headers and its
-        host. Requests that are none are compared as vcrpy does by default: without their bodies.
+        The question of a model call is in its body; the order of keys, headers and the host do not
+        count. Other requests are compared as vcrpy does by default: without their bodies.
         """
         search = self._search(request)
         if self._is_same(request, recorded):
@@ -56,16 +56,16 @@ class Matching:
         )
 
     def is_nearest_recording(self, request: Request, recorded: Request) -> bool:
-        """Return whether no other recording is known to be more like a request that none answers.
+        """Return whether no other recording is known to be nearer to an unanswered request.
 
         vcrpy's error shows the recordings for which most matchers hold: with this one, the nearest.
-        It decides no match: where one recording answers, it holds for that one.
+        It decides no match: if one recording answers, this holds for it.
         """
         nearest = self._search(request).nearest
         return nearest is None or nearest() is recorded or self._is_same(request, recorded)
 
     def _search(self, request: Request) -> _Search:
-        """Return the look through recordings that is made for a request."""
+        """Return the current search through recordings for a request."""
         known = self._known(request)
         with self._lock:
             before = self._searches.get(known.key)
@@ -101,12 +101,12 @@ class Matching:
 
 
 class _Search:
-    """One look through a cassette for what answers a request."""
+    """One search through a cassette for a request."""
 
     def __init__(self, request: Request, nearest: ReferenceType[Request] | None) -> None:
         self.request = ref(request)
         self.nearest = nearest
-        """The nearest recording, if the same was asked before and nothing answered it."""
+        """The nearest recording, if an equal search before found no answer; else None."""
         self.missed: list[ReferenceType[Request]] = []
         self.is_found = False
 

@@ -1,4 +1,4 @@
-"""vcrpy's requests as simkit's: what each asks, worked out once."""
+"""vcrpy's requests as simkit's: the question of each, computed once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 
 _KNOWN_MAX: Final = 512
-"""Requests that are remembered by what they say: vcrpy copies each several times."""
+"""The number of requests that are cached by content: vcrpy copies each several times."""
 
 
 class RequestParts(msgspec.Struct, frozen=True, gc=False):
-    """One request of vcrpy's, and what it asks."""
+    """One request of vcrpy, with its question."""
 
     request: HttpRequest
     is_model_call: bool
@@ -29,7 +29,7 @@ class RequestParts(msgspec.Struct, frozen=True, gc=False):
 
 
 class Knowing:
-    """Knows what requests ask; each is read once, however often it is compared."""
+    """A cache of requests' questions, each computed once."""
 
     def __init__(self, keying: Keying) -> None:
         self.keying = keying
@@ -37,7 +37,7 @@ class Knowing:
         self._by_content = lru_cache(maxsize=_KNOWN_MAX)(self._known)
 
     def __call__(self, request: Request) -> RequestParts:
-        """Return what a request asks."""
+        """Return a request with its question."""
         request_parts = self._by_request.get(request)
         if request_parts is None:
             request_parts = self._by_content(request.method, request.uri, body_of(request))
@@ -51,7 +51,7 @@ class Knowing:
 
 
 def body_of(request: Request) -> bytes:
-    """Return the bytes of a request's body, whatever a client handed to vcrpy."""
+    """Return the bytes of a request's body, in any form that clients pass to vcrpy."""
     body: Any = request.body
     if body is None or isinstance(body, bytes | bytearray | str):
         return _bytes(body or b"")

@@ -1,4 +1,4 @@
-"""``simkit cassettes``: what is recorded, what nobody uses, what is old, what holds a secret."""
+"""``simkit cassettes``: recorded interactions, unused and old cassettes, secrets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import click
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("--strict", is_flag=True, help="Orphans and cassettes over age end with 1.")
 def command(words: tuple[str, ...], form: str, strict: bool) -> int:
-    """List cassettes: what is recorded in them, how large and how old they are.
+    """List cassettes with their interactions, size and age.
 
-    Looks at the files that scenarios below PATH (default: here) name, and at every folder
+    The list has the files that scenarios below PATH (default: here) name, and those in every folder
     `cassettes` there. A file that no scenario names is an orphan; one that is older than its
-    scenario's `max_age_days` is over age. `simkit cassettes scan` looks for secrets in them,
-    whoever recorded them; with a PATH, in all YAML and JSON files there.
+    scenario's `max_age_days` is over age. `simkit cassettes scan` searches them for secrets,
+    whichever tool recorded them; with a PATH, it searches all YAML and JSON files there.
     """
     # Imported here because `simkit cassettes --help` must not load what reads files.
     from simkit.cli.cassettes.listing import list_cassettes, scan_cassettes

@@ -1,4 +1,4 @@
-"""What ``simkit cassettes`` does: find cassettes and who uses them, look into them, tell."""
+"""Implementation of ``simkit cassettes``: find cassettes and their scenarios, read them, print."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BROKEN: Final = 2
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
 _KILO: Final = 1_000
 _NAMES_MAX: Final = 4
-"""Protocols and hosts that a line lists; `--format json` has them all."""
+"""The number of protocols and hosts in a line; `--format json` has them all."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -38,30 +38,31 @@ class User(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of one cassette."""
+    """The facts about one cassette."""
 
     file: str
     scenarios: tuple[str, ...] = ()
-    """Those that name it; empty for an orphan."""
+    """The scenarios that name it; empty for an orphan."""
     interactions: int = 0
     protocols: Mapping[str, int] = {}
-    """How many interactions speak which protocol; what is no model call by method and host."""
+    """Protocol to the number of interactions; requests that are no model calls are under method
+    and host."""
     bytes: int = 0
     recorded_at: str = ""
-    """When the oldest interaction was recorded; empty where the file does not say."""
+    """The date of the oldest interaction; empty if the file does not give it."""
     days: int | None = None
-    """How many days ago that is."""
+    """The age of that interaction in days; None if it is not known."""
     is_orphan: bool = False
     days_over: int = 0
-    """By how many days it is older than a scenario allows."""
+    """The number of days by which it is older than a scenario allows."""
     stale: int = 0
-    """Interactions of scenarios that do not name the file."""
+    """The number of interactions of scenarios that do not name the file."""
     error: str = ""
-    """Why it cannot be read."""
+    """Why it cannot be read; else empty."""
 
 
 def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
-    """Print what there is to say of each cassette; return the exit code."""
+    """Print the facts about each cassette; return the exit code."""
     used = users(paths)
     today = datetime.now(UTC).date()
     rows = [_listed(file, used.get(file.resolve(), ()), today) for file in _files(paths, used)]
@@ -76,7 +77,7 @@ def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
 
 
 def scan_cassettes(paths: Sequence[str], form: str) -> int:
-    """Print where secrets stand; return the exit code."""
+    """Print the places of secrets; return the exit code."""
     files = list(_scanned(paths))
     redactor = Redactor(os.environ)
     leaks, errors = list[Leak](), list[str]()
@@ -87,7 +88,7 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
             errors.append(str(problem))
             continue
         leaks += leaks_found.leaks
-        # Below a folder that somebody names, there may be YAML and JSON of other kinds.
+        # A named folder may contain YAML and JSON files of other kinds.
         if leaks_found.problem and (leaks_found.is_cassette or _is_meant(file, paths)):
             errors.append(leaks_found.problem)
     if form == "json":
@@ -106,12 +107,12 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
 
 
 def _is_meant(file: Path, paths: Sequence[str]) -> bool:
-    """Report whether a file must be a cassette: by its name on the command line, or its folder."""
+    """Return whether a file must be a cassette: by its name on the command line, or its folder."""
     return not paths or file in map(Path, paths) or FOLDER in file.parts
 
 
 def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
-    """Return the scenarios below paths by the cassette that they name; raise SourceError."""
+    """Return the scenarios below paths by their cassettes; raise SourceError."""
     library = Library()
     users_found: dict[Path, tuple[User, ...]] = {}
     for file in dict.fromkeys(_scenario_files(paths)):
@@ -139,7 +140,7 @@ def _scenario_files(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _files(paths: Sequence[str], used: Mapping[Path, tuple[User, ...]]) -> list[Path]:
-    """Return the files named by scenarios and those in folders of cassettes, each once."""
+    """Return the files that scenarios name, and those in folders of cassettes, each once."""
     by_path = {Path(path).resolve(): Path(path) for path in paths if Path(path).is_file()}
     for folder in _folders(paths):
         if folder.name == FOLDER or folder.resolve().name == FOLDER:
@@ -156,7 +157,7 @@ def _short_path(file: Path) -> Path:
 
 
 def _folders(paths: Iterable[str]) -> Iterator[Path]:
-    """Yield folders and those below them, but for libraries and what is hidden."""
+    """Yield folders and those below them, except libraries and hidden ones."""
     for path in paths:
         if not Path(path).exists():
             raise SourceError(path, "there is no such file or folder")
@@ -214,7 +215,7 @@ def _protocols(cassette: Cassette) -> dict[str, int]:
 
 
 def _foreign(request: HttpRequest) -> str:
-    """Name a request that is no model call: ``GET api.example.com``."""
+    """Return the name of a request that is no model call: ``GET api.example.com``."""
     try:
         host = urlsplit(request.url).netloc.rpartition("@")[2]
     except ValueError:

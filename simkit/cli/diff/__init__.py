@@ -1,4 +1,4 @@
-"""``simkit diff``: two runs side by side: what every agent was sent, handoffs, state."""
+"""``simkit diff``: contexts, handoffs and state of two runs, side by side."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ import click
     "--format", "form", type=click.Choice(["text", "json", "github", "markdown"]), default="text"
 )
 def command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
-    """Show in what two runs differ: the first event, then contexts, handoffs and state.
+    """Show the differences of two runs: the first event, then contexts, handoffs and state.
 
     \b
     simkit diff A B                  two traces, or two folders of traces, paired by scenario
     simkit diff --base DIR [B]       B (default: .simkit, the last run) against a folder
     simkit diff PATH --pipeline X    scenarios run on their own pipeline, and on X
 
-    Contents are compared, not ids: a message that came in the middle is one difference. Nothing is
+    Contents are compared, not ids: a new message in the middle is one difference. Nothing is
     written.
     """
     if base and pipeline:
@@ -43,7 +43,7 @@ def command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
             "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline "
             f"one scenario; here are {len(paths)}."
         )
-    # Imported here because `simkit diff --help` must not load what runs scenarios.
+    # Imported here because `simkit diff --help` must not load the code that runs scenarios.
     from simkit.cli.diff.output import on_two_pipelines, stored_pairs, tell
     from simkit.report.diff_lines import Sides
 

@@ -1,4 +1,4 @@
-"""What ``simkit diff`` does: pair traces or run scenarios twice, compare, tell."""
+"""Implementation of ``simkit diff``: pair traces or run scenarios twice, compare, print."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from simkit.trace.diff import TraceDiff, trace_diff, without
 
 
 def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
-    """Print what differs, in the form asked for; return the exit code."""
+    """Print the differences in the requested format; return the exit code."""
     rows = []
     paint = paint_for(wants_color() and form == "text")
     for pair in pairs:
@@ -62,9 +62,9 @@ def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
 
 
 def stored_pairs(left: str, right: str) -> Iterator[Compared]:
-    """Yield the traces of two files or folders side by side; ``""`` is the last run.
+    """Yield the traces of two files or folders in pairs; ``""`` is the last run.
 
-    Raises TraceError if there are none.
+    Raise TraceError if there are none.
     """
     mine, its = trace_files(left), _last_run() if not right else trace_files(right)
     if Path(left).is_dir() != Path(right or FOLDER).is_dir():
@@ -85,7 +85,7 @@ def _last_run() -> list[str]:
 
 
 def _paired(left_files: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files of the same scenario: of the same name, else of the only one so called."""
+    """Yield the files of the same scenario: with the same name, else the only one for that name."""
     its = {Path(file).name: file for file in right}
     pairs = {file: its.pop(Path(file).name, "") for file in left_files}
     left = [file for file, others in pairs.items() if not others]
@@ -126,8 +126,9 @@ def _compared(left: str, right: str, identities: Identities) -> Compared:
 def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Sides]:
     """Yield scenarios run on their own pipeline and on another; nothing is kept.
 
-    Where the other implements theirs, what it declares to differ is taken out, and what it declares
-    and no scenario shows is broken. Raises SourceError if there is no scenario at the path.
+    If the other pipeline implements theirs, its declared differences are left out, and a declared
+    difference that no scenario shows is an error. Raise SourceError if there is no scenario at the
+    path.
     """
     entries = select([path]).entries
     if not entries:
@@ -142,10 +143,11 @@ class _Pairs:
         self._pipeline = pipeline
         self._library = Library()
         self._others: dict[str, tuple[Document, App, set[str]]] = {}
-        """File of a pipeline that implements others to it, and what it declared and was met."""
+        """File of an implementing pipeline to the pipeline, and its declared differences that
+        occurred."""
 
     def of(self, entries: Sequence[ScenarioCase | Result]) -> Iterator[Compared]:
-        """Yield every scenario's two runs, then what was declared and did not occur."""
+        """Yield every scenario's two runs, then the declared differences that did not occur."""
         for entry in entries:
             yield self._pair(entry)
         compared = {
@@ -187,7 +189,7 @@ class _Pairs:
 def _stale(
     document: Document, app: App, scenario_names: set[str], compared: set[str]
 ) -> Iterator[Compared]:
-    """Yield the declared differences that no scenario shows, where all were compared."""
+    """Yield the declared differences that no scenario shows, if all were compared."""
     assert app.implements is not None
     every = {
         os.path.realpath(scenario.file) + scenario.name for scenario in scenarios_of(app).values()
@@ -202,7 +204,7 @@ def _stale(
 
 
 def _ran(prepared: Prepared, name: str) -> Stored:
-    # What a user's function prints must not stand inside a report.
+    # Output of a user's function must not be inside a report.
     with contextlib.redirect_stdout(sys.stderr):
         return as_stored(name, run(prepared))
 

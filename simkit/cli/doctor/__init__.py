@@ -1,4 +1,4 @@
-"""``simkit doctor``: says what simkit sees of the client libraries here, and why it saw nothing."""
+"""``simkit doctor``: the client libraries that simkit observes here, and problems."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import click
 )
 @click.argument("scenario", metavar="[PATH[::NAME]]", default="")
 def command(scenario: str) -> int:
-    """Say which client libraries are here, what of them is seen, and what may stand in the way.
+    """Show the installed client libraries, how simkit observes them, and possible problems.
 
-    With a scenario whose pipeline is code: run its first turn, and say how many model calls were
-    seen, of which client, and how each was attributed to its agent; or why there was none. No
-    value of a secret is printed.
+    With a scenario whose pipeline is code: run its first turn, and show how many model calls simkit
+    saw, of which client, and how each was attributed to its agent; or why there was none. No value
+    of a secret is printed.
     """
-    # Imported here because `simkit doctor --help` must not load what reads scenarios.
+    # Imported here because `simkit doctor --help` must not load the code that reads scenarios.
     from simkit.adapters.libraries import installed
     from simkit.adapters.server_files import server_file, server_text
     from simkit.cli.doctor.checks import environment_text

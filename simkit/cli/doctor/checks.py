@@ -1,4 +1,4 @@
-"""What ``simkit doctor`` finds here: client libraries, frameworks, variables, pytest plugins."""
+"""Checks of ``simkit doctor``: client libraries, frameworks, variables, pytest plugins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simkit.core.compat import TRIED, version_of
 from simkit.providers.protocols import PROTOCOLS
 
 _IMPORTED: Final = ("httpx2", "httpx", "aiohttp", "urllib3", "httplib2", "http.client")
-"""The libraries that are patched; one that is not imported is not patched yet."""
+"""The status of a patched library; one that is not imported is not patched yet."""
 
 OTHERS: Final[Mapping[str, str]] = {
     "requests": "yes, through urllib3",
@@ -35,7 +35,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "primp": "no, and it connects in Rust: `simkit serve`",
     "pyreqwest": "no, and it connects in Rust: `simkit serve`",
 }
-"""Libraries that are not patched themselves, and whether simkit sees what they send."""
+"""Libraries that are not patched themselves, and whether simkit sees their requests."""
 
 _APART: Final = frozenset(("claude-agent-sdk",))
 """Frameworks whose model calls another process makes."""
@@ -49,10 +49,10 @@ _TOLD_BY_SPANS: Final[Mapping[str, str]] = {
     ),
     "strands-agents": "its OpenTelemetry spans",
 }
-"""Frameworks whose agents are told by the spans that they emit."""
+"""Frameworks whose agents simkit recognizes by the spans that they emit."""
 
 ASPECTS: Final = ("contexts", "runs", "handoffs", "state", "filters")
-"""What may be seen of a framework; a claim on what is not is "not observable"."""
+"""Aspects that may be observed of a framework; a claim on another one is "not observable"."""
 _NAMED: Final = "if `pipeline` names an agent"
 _SEEN_BY_ADAPTER: Final[Mapping[str, tuple[str, ...]]] = {
     "langgraph": ("yes", "yes", "yes", "yes", "yes"),
@@ -61,7 +61,7 @@ _SEEN_BY_ADAPTER: Final[Mapping[str, tuple[str, ...]]] = {
     "google-adk": ("yes", "yes", "yes", _NAMED, "yes"),
 }
 _SEEN_BY_OTHERS: Final = ("yes", "yes", "as it says", "as it says", "as it says")
-"""Of an adapter that is a package of its own."""
+"""The text for an adapter that is a package of its own."""
 _SEEN_BY_SPANS: Final = ("yes", "yes", "by rules", "no", "no")
 _SEEN_BY_RULES: Final = ("yes", "by rules", "by rules", "no", "no")
 
@@ -73,7 +73,7 @@ PLUGINS: Final[Mapping[str, str]] = {
     "pytest-freezer": "stops the clock of a test; simkit has its own",
     "pytest-freezegun": "stops the clock of a test; simkit has its own",
 }
-"""pytest plugins that get into simkit's way, and how."""
+"""pytest plugins that disturb simkit, and how."""
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _ADDRESS: Final = re.compile(r"_(?:BASE_URL|API_BASE|ENDPOINT|API_URL|BASE|HOST)$")
@@ -89,7 +89,7 @@ Rows = list[tuple[str, ...]]
 
 
 def environment_text() -> str:
-    """Return what is to be known of this environment, as tables."""
+    """Return the facts about this environment, as tables."""
     sections = (
         ("", ("simkit", "version"), [("agent-simkit", __version__)]),
         ("Clients", ("library", "version", "seen", "replaced while a scenario runs"), clients()),
@@ -111,7 +111,7 @@ def _section(title: str, head: Sequence[str], rows: Rows) -> str:
 
 
 def clients() -> Rows:
-    """Return the client libraries that are installed, and what simkit sees of each."""
+    """Return the installed client libraries, and how simkit observes each."""
     for module in _IMPORTED:
         with contextlib.suppress(ImportError):
             import_module(module)
@@ -124,13 +124,13 @@ def clients() -> Rows:
 
 
 def providers() -> Rows:
-    """Return the providers' libraries that are installed, and which client each stands on."""
+    """Return the installed provider libraries, and the client that each uses."""
     known = {row[0] for row in clients()}
     return [(name, at, _through(name, known)) for name, at in installed(PROVIDERS)]
 
 
 def _through(name: str, known: Iterable[str]) -> str:
-    """Return the clients, or providers' libraries, that a distribution requires."""
+    """Return the clients, or provider libraries, that a distribution requires."""
     known_hosts = {*known, *PROVIDERS}
     required = [line for line in metadata.requires(name) or () if "extra ==" not in line]
     names = [match[0].lower() for line in required if (match := _DISTRIBUTION.match(line))]
@@ -138,7 +138,7 @@ def _through(name: str, known: Iterable[str]) -> str:
 
 
 def frameworks() -> Rows:
-    """Return the frameworks that are installed, and how simkit knows their agents apart."""
+    """Return the installed frameworks, and how simkit recognizes their agents."""
     adapters = {adapter_of(entry) for entry in metadata.entry_points(group=GROUP)}
     rows: Rows = []
     for name, at in installed(FRAMEWORKS):
@@ -170,7 +170,7 @@ def tested_versions() -> Rows:
 
 
 def variables(environment: Mapping[str, str]) -> Rows:
-    """Return what is set that clients read: names, and of addresses the host; never a value."""
+    """Return the set variables that clients read: names, and hosts of addresses; never a value."""
     replaced = {name for protocol in PROTOCOLS.values() for name in protocol.keys}
     addresses = {name for protocol in PROTOCOLS.values() for name in protocol.variables}
     rows: Rows = []
@@ -191,7 +191,7 @@ def variables(environment: Mapping[str, str]) -> Rows:
 
 
 def _host(value: str) -> str:
-    """Return scheme, host and port of an address, and nothing that could be a secret."""
+    """Return scheme, host and port of an address, which are no secret."""
     try:
         parts = urlsplit(value if "://" in value else f"//{value}")
         port = f":{parts.port}" if parts.port else ""
@@ -201,6 +201,6 @@ def _host(value: str) -> str:
 
 
 def plugins() -> Rows:
-    """Return pytest itself, and the plugins that get into simkit's way."""
+    """Return pytest itself, and the plugins that disturb simkit."""
     rows: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
     return [*rows, *((name, at, PLUGINS[name]) for name, at in installed(PLUGINS))]

@@ -1,4 +1,4 @@
-"""What ``simkit doctor`` sees of a scenario's first turn, and why it may have seen nothing."""
+"""Probe of ``simkit doctor``: a scenario's first turn, and reasons why simkit saw no call."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
 
 
 class FirstTurn(msgspec.Struct, frozen=True):
-    """What there is to say of it."""
+    """The result of a first turn."""
 
     is_well: bool
     text: str
 
 
 class _RequestRow(msgspec.Struct, frozen=True):
-    """One request that came to the gate."""
+    """One request that reached the router."""
 
     protocol: str
-    """Empty for a request that is no model call."""
+    """The protocol; empty for a request that is no model call."""
     client: str
     how: str
-    """How its agent is told; empty for a rule, or what the framework knows."""
+    """How its agent is recognized; empty for a rule, or the framework."""
     where: str
 
 
 def first_turn(path: str) -> FirstTurn:
-    """Run the first turn of a scenario, and report what was seen; raise SimkitError."""
+    """Run the first turn of a scenario, and return the observations; raise SimkitError."""
     entries = select((path,)).entries
     if len(entries) != 1:
         raise SimkitError(
@@ -95,7 +95,7 @@ def first_turn(path: str) -> FirstTurn:
 
 
 def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], list[str]]:
-    """Return the trace, the requests, the processes that were started, and what broke it."""
+    """Return the trace, the requests, the started processes, and the errors."""
     first = prepared.scenario.turns[:1]
     prepared = msgspec.structs.replace(
         prepared, scenario=prepared.scenario.model_copy(update={"turns": first})
@@ -103,7 +103,7 @@ def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], 
     trace, problem = Trace(), []
     with _watched() as requests, _processes() as started:
         try:
-            # What the pipeline prints must not stand inside the report.
+            # Output of the pipeline must not be inside the report.
             with (
                 contextlib.redirect_stdout(sys.stderr),
                 placed(prepared),
@@ -118,7 +118,7 @@ def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], 
 
 @contextmanager
 def _watched() -> Iterator[list[_RequestRow]]:
-    """Yield what comes to the gates of runs."""
+    """Yield the requests that reach the routers of runs."""
     requests: list[_RequestRow] = []
 
     def wrapper(before: Replacement) -> Replacement:
@@ -158,7 +158,7 @@ def _processes() -> Iterator[list[str]]:
         if event in _STARTS and not is_over:
             started.append(str(args[0]) if args else event)
 
-    # A hook cannot be taken away, so it goes deaf.
+    # A hook cannot be removed, so that it stops to record.
     sys.addaudithook(hook)
     try:
         yield started
@@ -189,7 +189,7 @@ def _report_lines(trace: Trace, requests: list[_RequestRow], app: App) -> Iterat
 
 
 def _server(app: App) -> list[str]:
-    """Return what LangGraph's server has to do with a pipeline that uses LangGraph."""
+    """Return the role of LangGraph's server for a pipeline that uses LangGraph."""
     module = app.entry.partition(":")[0]
     module_file = getattr(sys.modules.get(module), "__file__", None)
     if module_file is None or "langgraph" not in sys.modules:
@@ -205,7 +205,7 @@ def _rule(agent: str, app: App) -> str:
 
 
 def _reasons(trace: Trace, started: list[str]) -> Iterator[str]:
-    """Yield why a run may have shown no model call, the likeliest first."""
+    """Yield possible reasons why a run showed no model call, the likeliest first."""
     ended = [event for event in trace.events if isinstance(event, e.TurnFinished)]
     if not ended:
         yield "the pipeline could not be run: see above"
@@ -224,14 +224,14 @@ def _reasons(trace: Trace, started: list[str]) -> Iterator[str]:
 
 
 def _own_transports() -> Iterator[tuple[str, str]]:
-    """Yield the httpx clients of this process that send through something of their user's own."""
+    """Yield the httpx clients of this process with a transport of the user's own."""
     for library in ("httpx", "httpx2"):
         module = sys.modules.get(library)
         if module is None:
             continue
         usual = (module.HTTPTransport, module.AsyncHTTPTransport)
         for client in gc.get_objects():
-            # Asking some objects for their class has effects of its own.
+            # Asking some objects for their class has side effects.
             if not issubclass(type(client), (module.Client, module.AsyncClient)):
                 continue
             transport = transport_of(client)

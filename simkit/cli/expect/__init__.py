@@ -1,4 +1,4 @@
-"""``simkit expect``: writes a first full set of claims for turns that have none."""
+"""``simkit expect``: write a first complete set of claims for turns without any."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import click
 @click.argument("paths", nargs=-1, required=True, metavar="PATH[::NAME]...")
 @click.option("--yes", "accepts_all", is_flag=True, help="Write without asking.")
 def command(paths: tuple[str, ...], accepts_all: bool) -> int:
-    """Write claims for every turn that has no `expect:`, from what a run of it shows.
+    """Write claims for every turn that has no `expect:`, from a run of it.
 
-    Agents, reply, what each agent was sent (sections and messages, but for instructions), handoffs,
-    tool calls, state. The difference comes first; on a terminal each file is asked for. Turns that
-    have claims are left alone. Read what is written: it says what is, not what should be.
+    The claims cover agents, reply, contexts (sections and messages, without instructions),
+    handoffs, tool calls and state. The command shows the difference first; on a terminal it asks
+    for each file. Turns with claims stay unchanged. Read the new claims: they say what is, not what
+    should be.
     """
-    # Imported here because `simkit expect --help` must not load what runs scenarios.
+    # Imported here because `simkit expect --help` must not load the code that runs scenarios.
     from simkit.cli.expect.edits import expect
     from simkit.update import refuse_in_ci
 

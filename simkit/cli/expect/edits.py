@@ -1,4 +1,4 @@
-"""What ``simkit expect`` does: run, make claims, show them, write them."""
+"""Implementation of ``simkit expect``: run, make claims, show them, write them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simkit.update.files import read_bytes, text_of, with_text
 
 
 def expect(paths: Sequence[str], accepts_all: bool) -> int:
-    """Write claims for turns without, once somebody agrees; return the exit code."""
+    """Write claims for turns without any, after confirmation; return the exit code."""
     selection = select(paths)
     for entry in selection.entries:
         if isinstance(entry, Result):
@@ -53,7 +53,7 @@ def expect(paths: Sequence[str], accepts_all: bool) -> int:
 
 
 def _holds_alone(file: str) -> bool:
-    """Replay a file in a new process; say what of it does not hold there."""
+    """Replay a file in a new process; print the findings there."""
     failed = replayed_alone(file)
     if failed:
         echo(f"{file}: what was written does not hold in a new process:\n{failed}")
@@ -64,9 +64,10 @@ def _holds_alone(file: str) -> bool:
 def _with_claims(
     file: str, text: str, items: Sequence[ScenarioCase], library: Library
 ) -> tuple[str, list[Note]]:
-    """Return the text in which each turn has claims.
+    """Return the text with claims for each turn.
 
-    A conversation ends with an error that nobody claims, so once one is claimed, it is run again.
+    A conversation ends with an error that nobody claims, so that it is run again once the error is
+    claimed.
     """
     while True:
         for document in load_text(text, file):
@@ -75,7 +76,7 @@ def _with_claims(
         for item in items:
             prepared = library.prepared(item)
             if prepared.skip is None:
-                # What a user's function prints must not stand inside the difference.
+                # Output of a user's function must not be inside the difference.
                 with contextlib.redirect_stdout(sys.stderr):
                     redactor = prepared.redactor(os.environ)
                     proposals.append(additions(prepared, run(prepared), redactor))

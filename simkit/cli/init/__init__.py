@@ -10,10 +10,10 @@ import click
 def command(folder: str | None) -> int:
     """Write a first project into DIR (default: here).
 
-    It is a pipeline, a scenario, a feature, a workflow for GitHub, and what makes an editor know
-    the files; all of it passes at once. Nothing is overwritten.
+    The project has a pipeline, a scenario, a feature, a workflow for GitHub, and editor settings;
+    all of it passes at once. Nothing is overwritten.
     """
-    # Imported here because `simkit init --help` must not load what reads and writes files.
+    # Imported here because `simkit init --help` must not load the code that reads and writes files.
     from simkit.cli.init.files import started
     from simkit.core.output import echo
 

@@ -1,4 +1,4 @@
-"""Write the files of a first project."""
+"""Files of a first project."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from simkit.update.files import FileChange, read_bytes, write
 
 
 def write_new(file: Path, text: str) -> bool:
-    """Write a file where nothing is, and report whether it did; raise SimkitError if it cannot."""
+    """Write a new file, and return whether it is new; raise SimkitError if it cannot."""
     if os.path.lexists(file):
         return False
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         try:
             draft.write_text(text, encoding="utf-8", newline="\n")
-            # Unlike a renaming, a link never takes the place of what appeared meanwhile.
+            # Unlike a rename, a link never replaces a file that appeared meanwhile.
             os.link(draft, file)
         finally:
             draft.unlink(missing_ok=True)
@@ -123,9 +123,9 @@ ASSOCIATION: Final = f"""\
     "./{SCHEMA_FILE}": ["*.scenario.yaml", "*.pipeline.yaml"]
   }}
 """
-"""What makes the YAML language server of an editor know the files."""
+"""Editor settings by which the YAML language server knows the files."""
 IGNORED: Final = f"{FOLDER}/"
-"""The line for git: what a run leaves behind."""
+"""The line for git: files that a run leaves behind."""
 _EXISTS: Final = "there already, left as it is"
 
 
@@ -143,10 +143,10 @@ def first_project() -> dict[str, str]:
 
 
 def started(folder: str) -> Iterator[str]:
-    """Write what of a first project is not in the folder; yield what was done, file by file.
+    """Write the missing files of a first project; yield the actions, file by file.
 
-    Raises SimkitError at the first file or folder that cannot be written; what was yielded until
-    then is there.
+    Raise SimkitError at the first file or folder that cannot be written; the files yielded before
+    exist.
     """
     root = Path(folder)
     _make(root)
@@ -175,17 +175,17 @@ def _make(folder: Path) -> None:
 
 
 def _write_new(file: Path, text: str) -> bool:
-    """Write a file, and the folders above it, where nothing is; report whether it did."""
+    """Write a new file with its folders; return whether it is new."""
     _make(file.parent)
     return write_new(file, text)
 
 
 def _ignoring(file: Path) -> str:
-    """Make git ignore what a run leaves behind, unless it does; return what was done."""
+    """Make git ignore files that a run leaves behind, unless it does; return the action."""
     if _write_new(file, f"{IGNORED}\n"):
         return f"{file}: written"
     before = read_bytes(str(file))
-    # With and without slashes, and below any folder, the line says the same here.
+    # With and without slashes, and below any folder, the line means the same here.
     if any(line.strip().strip(b"*/") == FOLDER.encode() for line in before.splitlines()):
         return f"{file}: {_EXISTS}"
     end = b"\r\n" if b"\r\n" in before else b"\n"

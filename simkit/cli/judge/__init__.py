@@ -1,4 +1,4 @@
-"""``simkit judge``: holds stored traces against today's claims and lints; runs no agent."""
+"""``simkit judge``: check stored traces with the current claims and lints; runs no agent."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ import click
 )
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
 def command(traces: tuple[str, ...], question: str, form: str, strict: bool, quiet: bool) -> int:
-    """Hold stored traces against today's claims and lints.
+    """Check stored traces with the current claims and lints.
 
     TRACE is a file or a folder of traces (default: .simkit, the last run's). No agent runs, and of
-    your code only what claims name under `satisfies`. A trace's scenario is the one from which it
-    was made, as it is written now.
+    your code only the predicates under `satisfies`. A trace's scenario is the one from which it was
+    made, in its current text.
     """
-    # Imported here because `simkit judge --help` must not load what reads scenarios.
+    # Imported here because `simkit judge --help` must not load the code that reads scenarios.
     from simkit.cli.judge.traces import judge_traces
 
     return judge_traces(traces, question, form, quiet, strict)

@@ -1,4 +1,4 @@
-"""What ``simkit judge`` does: read traces, find their scenarios, judge, tell."""
+"""Implementation of ``simkit judge``: read traces, find their scenarios, check, print."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ SECOND_RUN: Final = {
     "STA-06": "it holds a run against the same without restarts",
     "STA-08": "it holds a session against the same alone",
 }
-"""Lints that no stored trace can be held against, and why."""
+"""Lints that need a second run and cannot check a stored trace, with the reason."""
 
 
 class Judged(Result, frozen=True, rename={"question": "asked"}):
-    """What came of one trace."""
+    """The result of one trace."""
 
     unjudged: tuple[str, ...] = ()
-    """Lints that would have looked at the scenario if it had run."""
+    """Lints that would have checked the scenario if it had run."""
     question: str = ""
-    """The ``--scenario`` of the call."""
+    """The ``--scenario`` of the command."""
 
     @property
     def reproduce(self) -> str:
-        """The command that judges this again, quoted for the shell."""
+        """Return the command that checks this again, quoted for the shell."""
         named = f" --scenario {shlex.quote(self.question)}" if self.question else ""
         strict = " --strict" if self.strict else ""
         return f"simkit judge {shlex.quote(self.trace)}{named}{strict}"
@@ -64,9 +64,9 @@ class Judged(Result, frozen=True, rename={"question": "asked"}):
 def judge_traces(
     paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool = False
 ) -> int:
-    """Judge the traces and print the findings; return the exit code.
+    """Check the traces and print the findings; return the exit code.
 
-    Raises SimkitError if nothing can be judged.
+    Raise SimkitError if nothing can be checked.
     """
     with unchanged(paths or (FOLDER,)):
         return _judged(paths, question, form, quiet, strict)
@@ -118,7 +118,7 @@ def _at(path: str) -> list[str]:
 
 
 class _Judge(Runner):
-    """Tells of stored traces as replay tells of runs."""
+    """Reports on stored traces as replay does on runs."""
 
     def __init__(self, job: Job, question: str) -> None:
         super().__init__(job)
@@ -126,15 +126,15 @@ class _Judge(Runner):
         self._scenarios, self._files = Scenarios(question), Library()
 
     def ran_on(self, file: str) -> Ran:
-        """Judge one trace. Whatever is wrong with it is its result, and stop no other."""
+        """Check one trace. Any error is its result, and does not stop the others."""
         try:
             trace = stored(file)
             prepared = self._files.prepared(self._scenarios.item_of(trace))
             if prepared.skip is not None:
                 return self._lines(self._skipped(prepared, file, prepared.skip), None)
-            # Claims hold what Faker drew from the seed of the run.
+            # Claims contain words that Faker drew from the seed of the run.
             prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
-            # What a user's predicate prints must not stand inside a report.
+            # Output of a user's predicate must not be inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome = _judgement(prepared, trace)
         except SimkitError as problem:
@@ -175,9 +175,9 @@ def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
 
 
 def _as_stored(prepared: Prepared) -> Scenario:
-    """Return the scenario with its claims as they stand to a trace that holds no secrets.
+    """Return the scenario with its claims redacted, for a trace without secrets.
 
-    Else a claim that a secret is nowhere would hold of a trace in which it was replaced.
+    Otherwise a claim that a secret is absent would hold for a trace in which it was replaced.
     """
     data, redactor = prepared.document.data, prepared.redactor(os.environ)
 
@@ -192,7 +192,7 @@ def _as_stored(prepared: Prepared) -> Scenario:
 
 
 def _claims_second_run(finding: Finding, scenario: Scenario) -> bool:
-    """Return whether it says that a lint was not found which nobody could look for."""
+    """Return whether a finding misses a lint that needs a second run."""
     match finding.path:
         case ("turns", int(turn), "expect", "findings", int(place)):
             claims = scenario.turns[turn].expect.findings

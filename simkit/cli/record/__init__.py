@@ -1,4 +1,4 @@
-"""``simkit record``: runs scenarios with real traffic, and keeps it as cassettes."""
+"""``simkit record``: run scenarios with real traffic, and keep it as cassettes."""
 
 from __future__ import annotations
 
@@ -81,10 +81,11 @@ def command(
 ) -> int:
     """Run scenarios against their real providers, and keep the traffic.
 
-    Only scenarios with `cassette:` are recorded; reply lines that a scenario has go on answering.
-    A cassette is written only if its scenario passed, whole or not at all, and never with a secret.
+    Only scenarios with `cassette:` are recorded; the reply lines of a scenario are used as always.
+    A cassette is written only if its scenario passed, completely or not at all, and never with a
+    secret.
     """
-    # Imported here because `simkit record --help` must not load what runs scenarios.
+    # Imported here because `simkit record --help` must not load the code that runs scenarios.
     from simkit.capture.cassettes.vcrpy import require
     from simkit.cli.replay.output import ReplayOptions, replay
     from simkit.session.execution.recorded import Recording
@@ -121,7 +122,7 @@ def command(
 
 
 def _check(name: str, paths: tuple[str, ...], options: dict[str, object]) -> None:
-    """Raise UsageError for options that say nothing together."""
+    """Raise UsageError for options that do not work together."""
     if not name:
         options_given = [option for option, value in options.items() if value]
         if options_given:

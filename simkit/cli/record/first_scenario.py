@@ -1,4 +1,4 @@
-"""What ``simkit record --new`` does: run an app once, write what it showed as a scenario."""
+"""Implementation of ``simkit record --new``: run an app once, and write a scenario from it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from simkit.spec.scenario.writing import block
 from simkit.update import additions, changed_text
 
 _MANY = 1_000
-"""Runs and calls that a first run may have, of which nobody knows yet what is usual."""
+"""The limit of runs and calls of a first run, of which nothing is known yet."""
 
 
 class First(msgspec.Struct, frozen=True):
-    """What the user asked for."""
+    """The user's options."""
 
     name: str
     pipeline: str
@@ -45,13 +45,13 @@ class First(msgspec.Struct, frozen=True):
     call: str = ""
     cassette: str = ""
     folders: tuple[str, ...] = ()
-    """Where the app's modules are, beside the folder of work."""
+    """The folders of the app's modules, beside the working directory."""
 
 
 def write_first(first: First) -> int:
     """Write the first scenario of an app, which holds; return the exit code.
 
-    Raises SimkitError where the app fails, or what it does cannot be said by a scenario.
+    Raise SimkitError if the app fails, or if a scenario cannot express what it does.
     """
     file = Path(first.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
     _refuse_what_is_there(file)
@@ -73,7 +73,7 @@ def write_first(first: First) -> int:
     tree = redactor.value(make())
     text, problems = _holding(str(file), tree, redactor)
     if problems and any(used.tool in first_run.functions for used in first_run.used):
-        # What a tool changes inside the app is no result that could stand in for it.
+        # A tool's change inside the app is no result that could replace the call.
         without = redactor.value(make(with_tools=False))
         text, others = _holding(str(file), without, redactor)
         tree, problems = (tree, problems) if others else (without, ())
@@ -88,7 +88,7 @@ def write_first(first: First) -> int:
     if not write_new(file, text):
         _refuse_what_is_there(file)
     if replayed_alone(str(file)):
-        # Of what was sent, something is new in every process.
+        # Some part of the contexts is new in every process.
         text, _ = _holding(str(file), tree, redactor, with_contexts=False)
         file.write_text(text, encoding="utf-8", newline="\n")
     _check_alone(file)
@@ -97,7 +97,7 @@ def write_first(first: First) -> int:
 
 
 def _check_alone(file: Path) -> None:
-    """Replay the file as a user would start it; raise SimkitError, and remove it, if it fails."""
+    """Replay the file as a user would; raise SimkitError, and remove it, if it fails."""
     failed = replayed_alone(str(file))
     if failed:
         file.unlink()
@@ -113,8 +113,7 @@ def _refuse_what_is_there(file: Path) -> None:
 
 
 def _app(first: First, file: Path, *, with_paths: bool = False) -> dict[str, Any]:
-    """Return the app's options; with ``with_paths``, the folder too in which its module was
-    found."""
+    """Return the app's options; with ``with_paths``, also the folder of its module."""
     folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
     root = root_of(first.pipeline) if with_paths else None
     if root is not None and root not in folders:
@@ -125,7 +124,7 @@ def _app(first: First, file: Path, *, with_paths: bool = False) -> dict[str, Any
 
 
 def _first_run_of(first: First, file: Path, redactor: Redactor) -> FirstRun:
-    """Run the app once; call of which it does not say whose they are, are one agent's so far."""
+    """Run the app once; unattributed calls belong to one agent so far."""
     tree = {
         "version": 1,
         "scenario": first.name,
@@ -139,7 +138,7 @@ def _first_run_of(first: First, file: Path, redactor: Redactor) -> FirstRun:
     }
     prepared = _prepared(str(file), _text(tree))
     cassette = load(first.cassette) if first.cassette else None
-    # What a user's function prints is no part of what is told.
+    # Output of a user's function is no part of the report.
     with contextlib.redirect_stdout(sys.stderr), placed(prepared):
         return first_run(prepared, cassette, Keying(redactor))
 
@@ -147,9 +146,9 @@ def _first_run_of(first: First, file: Path, redactor: Redactor) -> FirstRun:
 def _holding(
     file: str, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
 ) -> tuple[str, Sequence[Finding]]:
-    """Return a scenario's text with claims, and what does not hold of it even so.
+    """Return a scenario's text with claims, and the remaining findings.
 
-    Lints that the app does not keep are turned off in the text: what it does is not simkit's.
+    Lints that the app breaks are turned off in the text: the app is not simkit's.
     """
     claimed = partial(_claimed, file, redactor=redactor, with_contexts=with_contexts)
     text = claimed(_text(tree))
@@ -165,7 +164,7 @@ def _holding(
 
 
 def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -> str:
-    """Return the text with claims for each turn; after an error that is claimed, for the next."""
+    """Return the text with claims for each turn; after a claimed error, for the next."""
     while True:
         prepared = _prepared(file, text)
         with contextlib.redirect_stdout(sys.stderr):
@@ -184,7 +183,7 @@ def _text(tree: Mapping[str, Any]) -> str:
 
 
 def _literal(value: Any) -> Any:
-    """Return a value that a scenario reads as it is, and take for no reference."""
+    """Return a value that a scenario reads as it is, without references."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""``simkit replay``: runs scenarios, shows what happened, and what does not hold."""
+"""``simkit replay``: run scenarios, and show what happened and which claims fail."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def command(
     update: bool,
     accepts_all: bool,
 ) -> int:
-    """Run scenarios and hold them against their claims and all lints.
+    """Run scenarios, and check their claims and all lints.
 
     PATH is a `*.scenario.yaml` file or a folder (default: pytest's `testpaths`, else scenarios),
     and `PATH::NAME` one scenario of a file. A single scenario, or one that fails, is shown turn by
@@ -99,7 +99,7 @@ def command(
         raise click.UsageError("--pipeline goes with neither --verify nor --update.")
     _check_watch(watch, form, [option for option, is_given in others.items() if is_given])
     _check_update(update, accepts_all, form, seed)
-    # Imported here because `simkit replay --help` must not load what runs scenarios.
+    # Imported here because `simkit replay --help` must not load the code that runs scenarios.
     from simkit.cli.replay.output import ReplayOptions, replay
 
     call = ReplayOptions(
@@ -117,14 +117,14 @@ def command(
 
 
 def _check_watch(watch: bool, form: str, others: Sequence[str]) -> None:
-    """Raise UsageError for what makes no sense while files change."""
+    """Raise UsageError for options that do not work with ``--watch``."""
     if watch and (others or form != "table"):
         wrong = [*others, *([f"--format {form}"] if form != "table" else [])]
         raise click.UsageError(f"--watch is for people, at work on files; leave out {wrong[0]}.")
 
 
 def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) -> None:
-    """Raise UsageError, and SimkitError in CI, where nothing may be changed."""
+    """Raise UsageError, and SimkitError in CI, where no file may be changed."""
     if accepts_all and not update:
         raise click.UsageError("--yes says that --update may write, and there is no --update.")
     if not update:
@@ -134,7 +134,7 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
         raise click.UsageError(f"{why}; leave out --format {form}.")
     if seed is not None:
         raise click.UsageError("--update writes what the scenarios' own seeds give, not --seed.")
-    # Imported here because `simkit replay --help` must not load what changes scenarios.
+    # Imported here because `simkit replay --help` must not load the code that changes scenarios.
     from simkit.update.files import refuse_in_ci
 
     refuse_in_ci("simkit replay --update", os.environ)

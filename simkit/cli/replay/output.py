@@ -1,4 +1,4 @@
-"""What ``simkit replay`` does: select, run, tell, verify, record, count."""
+"""Implementation of ``simkit replay``: select, run, print, verify, record, count."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for."""
+    """The user's options."""
 
     paths: tuple[str, ...]
     show: str
@@ -54,22 +54,22 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     form: str
     quiet: bool
     update: bool = False
-    """Change failing claims into what was found."""
+    """Whether failing claims are changed to the actual values."""
     accepts_all: bool = False
-    """Write without asking."""
+    """Whether changes are written without asking."""
     base: str = ""
-    """A folder of traces to compare with."""
+    """A folder of traces to compare with; empty for none."""
     needs_met: bool = False
     strict: bool = False
-    """A scenario whose needs are not met is broken."""
+    """Whether a scenario with missing needs is broken."""
     pipeline: str = ""
-    """The pipeline to run on, in place of the one that a scenario names."""
+    """The pipeline to run on, in place of the scenario's own; empty for none."""
     recording: Recording | None = None
-    """How real traffic is recorded, where that is asked for."""
+    """The options of recording real traffic; None if nothing is recorded."""
 
 
 def replay(call: ReplayOptions) -> int:
-    """Run what is asked for and returns the exit code; raise SimkitError if nothing can run."""
+    """Run the selected scenarios and return the exit code; raise SimkitError if there is none."""
     started = time.perf_counter()
     fit_terminal()
     selection = selection_of(call)
@@ -80,7 +80,7 @@ def replay(call: ReplayOptions) -> int:
         traces_in(call.base)
     if call.update:
         declined = update(selection.entries, call.processes, call.accepts_all)
-        # What is written now must hold, but for what people must change.
+        # The new claims must hold, except those that a person must change.
         again = msgspec.structs.replace(call, update=False, quiet=True)
         return declined or replay(again)
     ledger = Ledger(os.environ)
@@ -120,7 +120,7 @@ def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
 
 
 def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) -> None:
-    """Report GitHub, if that is asked for, and how many scenarios differ from the base."""
+    """Report to GitHub, if requested, and print how many scenarios differ from the base."""
     if call.form == "github":
         echo_commands(workflow_commands(results, os.environ))
         printer.note(add_summary(results, os.environ, call.base))
@@ -130,7 +130,7 @@ def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) 
 
 
 def selection_of(call: ReplayOptions) -> Selection | None:
-    """Return what is to run; None if only failures are asked for and there are none."""
+    """Return the selected scenarios; None if only failed ones are requested and there are none."""
     if not call.failed:
         selection = select(paths_or_default(call.paths), call.expression)
     else:
@@ -188,7 +188,7 @@ def _job(call: ReplayOptions, selection: Selection) -> Job:
 def _verify(
     call: ReplayOptions, selection: Selection, rans: Sequence[Ran], printer: _Printer
 ) -> list[Result]:
-    """Run everything again; what differs is a finding of its scenario."""
+    """Run everything again; a difference is a finding of its scenario."""
     pairs = [
         (entry, ran)
         for entry, ran in zip(selection.entries, rans, strict=True)
@@ -233,7 +233,7 @@ class _Printer:
         self._is_open = False
 
     def show(self, ran: Ran) -> None:
-        """Print what is to be said of a scenario, if anything is."""
+        """Print the report of a scenario, if it has one."""
         self._progress.step(ran.result.name or ran.result.file)
         if self._call.form == "json" or (self._call.quiet and not ran.result.failed):
             return
@@ -245,7 +245,7 @@ class _Printer:
         self._is_open = not ran.text.endswith("\n")
 
     def verified(self, count: int, differing: Sequence[Result]) -> None:
-        """Print what the second runs showed."""
+        """Print the results of the second runs."""
         self._progress.clear()
         if self._call.form == "json" or (self._call.quiet and not differing):
             return
@@ -264,7 +264,7 @@ class _Printer:
         echo()
 
     def stopped(self, results: Sequence[Result], total: int, seconds: float) -> None:
-        """Print what came of those that ran before the user stopped."""
+        """Print the results of those that ran before the user stopped."""
         self._progress.clear()
         if self._call.form != "json":
             has_failed = any(result.failed for result in results)
@@ -276,19 +276,19 @@ class _Printer:
                     echo(f"  {result.id}")
 
     def note(self, text: str) -> None:
-        """Describe on stderr what went wrong beside the run."""
+        """Print on stderr what went wrong beside the run."""
         self._progress.clear()
         if text:
             echo(f"note: {text}", err=True)
 
     def _open(self) -> None:
-        """Leave an empty line, if there is none."""
+        """Print an empty line, if there is none."""
         if self._is_open:
             echo()
             self._is_open = False
 
     def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
-        """Print what was relaxed, and the last line."""
+        """Print the waivers and skips, and the summary line."""
         self._open()
         if deselected and not self._call.quiet:
             echo(f"{deselected} not selected")

@@ -1,4 +1,4 @@
-"""The child process of ``--verify``: runs scenarios again and says where their digests differ."""
+"""The child process of ``--verify``: run scenarios again, and return the different digests."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ class Again(msgspec.Struct, frozen=True):
 
     item: ScenarioCase
     digest: str
-    """The first run's."""
+    """The first run's digest."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What the parent asks for."""
+    """The request of the parent."""
 
     scenarios: list[Again]
     seed: int | None = None
     days_later: int = 0
-    """How far the real clock is put forward: `time` and `datetime`, for whoever asks them in this
-    process outside of a scenario's virtual time. Child processes have the real day, and so have
-    libraries with a clock of their own in C, such as SQLite."""
+    """The number of days by which the real clock is put forward: `time` and `datetime`, for code
+    of this process outside virtual time. Child processes have the real day, and so have
+    libraries with their own clock in C, such as SQLite."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came of one second run."""
+    """The result of one second run."""
 
     digest: str
     lines: list[str] = []
-    """The stored form, only where the digest differs."""
+    """The stored form, only if the digest differs."""
     error: str = ""
 
 
 def serve() -> None:
     """Read a job from stdin and write its answers to stdout, as JSON."""
-    # What users' functions print must not stand between the answers.
+    # Output of users' functions must not be between the answers.
     answers_to = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)

@@ -1,4 +1,4 @@
-"""``--verify``: everything runs again, in one other process with other hashes on another day."""
+"""``--verify``: run everything again in another process, with other hashes on another day."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _START: Final = (
 
 
 DAYS_LATER: Final = 401
-"""How much later it is in the other process, for whoever is told the real time there."""
+"""The number of days by which the other process is later, for code with real time."""
 
 
 def other_hash_seed() -> str:
@@ -36,7 +36,7 @@ def other_hash_seed() -> str:
 def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> list[Finding | None]:
     """Return, for each scenario that ran, the finding that its second run differs.
 
-    Raises SimkitError if the child process fails.
+    Raise SimkitError if the child process fails.
     """
     hash_seed = other_hash_seed()
     job = Job([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)

@@ -1,8 +1,9 @@
-"""``simkit replay --watch``: runs scenarios again when a file that they read has changed.
+"""``simkit replay --watch``: run scenarios again when a file that they read has changed.
 
-Every scenario file runs in a new process, which tells what was read there: scenarios, pipelines,
-files under ``use:``, the user's modules and what those read. Nothing is guessed from what files
-say, and no module is left over from an earlier run. Files are looked at by time and size.
+Every scenario file runs in a new process, which reports the files read there: scenarios, pipelines,
+files under ``use:``, the user's modules and files that those read. So simkit guesses nothing from
+the contents of files, and no module is left from an earlier run. Changes are found by time and
+size.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from simkit.spec.scenario.items import scenario_files
 
 POLL_S: Final = 0.2
 SETTLE_S: Final = 0.05
-"""Editors empty a file before they fill it: what has changed is looked at again so much later."""
+"""Editors empty a file before they fill it: a changed file is checked again after this time."""
 YAML: Final = (".yaml", ".yml")
 
 Stamp: TypeAlias = tuple[int, int] | tuple[str, ...] | None
-"""When a file was written and its size; of a folder the names in it; None for what is not there."""
+"""A file's modification time and size; a folder's names; None for a missing file."""
 Stamps: TypeAlias = dict[str, Stamp]
 
 
 class Round(msgspec.Struct, frozen=True):
-    """What came of the scenarios of one file, and what was read for them."""
+    """The results of one file's scenarios, and the files read for them."""
 
     file: str
     rans: tuple[Ran, ...]
@@ -50,9 +51,9 @@ class Round(msgspec.Struct, frozen=True):
 
 
 def watch(call: ReplayOptions) -> int:
-    """Run what is selected, and again what has changed, until Ctrl-C; return 0.
+    """Run the selected scenarios, and again those with changes, until Ctrl-C; return 0.
 
-    Raises SimkitError if there is nothing to run at first.
+    Raise SimkitError if there is nothing to run at first.
     """
     watching = _Watching(call)
     try:
@@ -69,7 +70,7 @@ def watch(call: ReplayOptions) -> int:
 
 
 class _Watching:
-    """The state between two rounds: what came of each scenario, and what each file's ones read."""
+    """The state between two rounds: results of scenarios, and the files that they read."""
 
     def __init__(self, call: ReplayOptions) -> None:
         self._call = call
@@ -81,14 +82,14 @@ class _Watching:
         ), self._ledger)  # fmt: skip
         self._places = [parted(path)[0] for path in paths_or_default(call.paths)]
         self._results: dict[str, tuple[Result, ...]] = {}
-        """Scenario file to what came of its scenarios."""
+        """Scenario file to the results of its scenarios."""
         self._needs: dict[str, set[str]] = {}
-        """Scenario file to all that was read for it."""
+        """Scenario file to the files read for it."""
         self._stamps: Stamps = {}
-        """How each of these was when it was read first."""
+        """The first stamp of each of these files."""
 
     def end(self) -> None:
-        """Forget what was kept beside the last round's traces."""
+        """Remove everything kept beside the last round's traces."""
         self._ledger.end()
 
     def begin(self) -> None:
@@ -100,7 +101,7 @@ class _Watching:
         echo(f"{self._verdict(started)}; watching {files}, Ctrl-C stops")
 
     def changed(self) -> set[str]:
-        """Wait until something has changed, and return what."""
+        """Wait until something has changed, and return the changed files."""
         while not (changed_files := self._differing()):
             time.sleep(POLL_S)
         while True:
@@ -109,7 +110,7 @@ class _Watching:
                 return changed_files
 
     def go_on(self, changed: set[str]) -> None:
-        """Run the scenarios that have read something of what has changed."""
+        """Run the scenarios that have read a changed file."""
         started = time.perf_counter()
         files_there = self._scenario_files()
         affected = {file for file, needs in self._needs.items() if needs & changed}
@@ -137,7 +138,7 @@ class _Watching:
     def _scenario_files(self) -> list[str]:
         files: list[str] = []
         for place in self._places:
-            # What is gone may come back.
+            # A removed file may come back.
             with suppress(SimkitError):
                 files += scenario_files(place)
         return files
@@ -147,7 +148,7 @@ class _Watching:
         return news | {path for path, before in self._stamps.items() if stamp(path) != before}
 
     def _see(self, files: Iterable[str]) -> None:
-        """Remember how scenario files are before they are read."""
+        """Record the stamps of scenario files before they are read."""
         for file in files:
             self._stamps.setdefault(file, stamp(file))
             self._needs.setdefault(file, {file})
@@ -169,7 +170,7 @@ class _Watching:
         needs = {done.file, *done.read}
         self._results[done.file] = tuple(ran.result for ran in done.rans)
         if any(ran.result.outcome == "broken" for ran in done.rans):
-            # What it lacks was not read. It may be a file beside it, or one that was there before.
+            # A file that it lacks was not read. It may be beside it, or be one that existed before.
             needs |= self._needs.get(done.file, set()) | {".", str(Path(done.file).parent)}
         self._needs[done.file] = needs
         for path in needs:
@@ -190,7 +191,7 @@ def _changes(changed: set[str]) -> str:
 
 
 def stamp(path: str) -> Stamp:
-    """Return what differs when a file has changed, or files of a folder came or went."""
+    """Return a stamp that changes if the file, or the list of a folder's files, does."""
     try:
         if os.path.isdir(path):
             return tuple(sorted(n for n in os.listdir(path) if n.endswith((".py", *YAML))))
@@ -212,7 +213,7 @@ def _round(batch: Sequence[SelectedEntry], job: Job) -> Round:
 
 
 class _Reads:
-    """Notes every file that is opened, as it is just before."""
+    """Records every file that is opened, with its stamp before that."""
 
     def __init__(self) -> None:
         self._folder = Path.cwd()
@@ -220,12 +221,12 @@ class _Reads:
         self._files_written: set[str] = set()
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Is told by Python of everything that it opens."""
+        """Handle Python's audit event for an opened file."""
         if event != "open" or not isinstance(arguments[0], str):
             return
         path, mode, flags = arguments
         if path.endswith(".pyc"):
-            # A module whose bytecode is read has a source that is only looked at.
+            # A module whose bytecode is read has a source that is only checked for changes.
             with suppress(ValueError):
                 path = importlib.util.source_from_cache(path)
         path = self._named(path)
@@ -235,7 +236,7 @@ class _Reads:
             self._stamps_read[path] = stamp(path)
 
     def _named(self, path: str) -> str:
-        """Return a path as seen from here; empty for what is nobody's own."""
+        """Return a path relative to the working directory; empty for a foreign file."""
         whole = Path(os.path.normpath(self._folder / path))
         is_here = whole.is_relative_to(self._folder)
         near = whole.relative_to(self._folder) if is_here else whole
@@ -246,7 +247,7 @@ class _Reads:
         return os.path.relpath(whole) if whole.suffix in YAML else ""
 
     def stamps(self) -> Stamps:
-        """Return what was read and not written; what a run writes itself changes each time."""
+        """Return the files that were read and not written; a run's own files change each time."""
         return {
             path: stamp
             for path, stamp in self._stamps_read.items()

@@ -1,4 +1,4 @@
-"""What ``simkit schema`` does: one schema, or the one that accepts either kind of document."""
+"""Implementation of ``simkit schema``: one schema, or the one for either kind of document."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from simkit.spec.scenario.model import Scenario
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON Schemas (draft 2020-12) of documents: scenarios, and three of pipelines.
 
-    They hold the shape that the loader holds; names, references and regular expressions are the
-    loader's alone.
+    They check the shape as the loader does; only the loader checks names, references and regular
+    expressions.
     """
     return {
         "scenario": json_schema_of(Scenario, "simkit scenario"),
@@ -35,7 +35,7 @@ def schema_text(kind: str | None) -> str:
 def either(known_definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the schema that accepts a document of any of the kinds.
 
-    What the schemas define is put together, because references lead to the top of the whole.
+    The definitions of the schemas are joined, because references start at the top of the whole.
     """
     definitions: dict[str, Any] = {}
     for schema in known_definitions.values():

@@ -1,4 +1,4 @@
-"""``simkit serve``: answers programs in other languages from a scenario."""
+"""``simkit serve``: answer programs in other languages from a scenario."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ import click
     help="Show every model call's messages, the state after each turn, or all events.",
 )
 def command(scenario: str, port: int, program: str, form: str, show: str | None) -> int:
-    """Speak the providers' protocols on this machine's own network, and answer from a scenario.
+    """Serve the providers' protocols on the loopback interface, and answer from a scenario.
 
-    For programs that simkit cannot run in its own process. Which agent calls is told by the header
-    `x-simkit-agent`, by a path `/agents/NAME/v1/…`, or by the scenario's rules under `agents`. A
-    turn begins when a request's latest user message holds the turn's, or with a POST to
-    `/simkit/next`.
+    For programs that simkit cannot run in its own process. simkit recognizes the agent by the
+    header `x-simkit-agent`, by a path `/agents/NAME/v1/…`, or by the scenario's rules under
+    `agents`. A turn begins when a request's latest user message contains the turn's, or with a POST
+    to `/simkit/next`.
     """
-    # Imported here because `simkit serve --help` must not load what reads scenarios.
+    # Imported here because `simkit serve --help` must not load the code that reads scenarios.
     from simkit.cli.serve.sessions import ServeOptions, serve
 
     return serve(

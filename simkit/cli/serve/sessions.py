@@ -1,4 +1,4 @@
-"""What ``simkit serve`` does: listen, run the program, judge what it asked for."""
+"""Implementation of ``simkit serve``: listen, run the program, check its requests."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from simkit.trace.store import Trace
 
 BROKEN: Final = 2
 PATIENCE_S: Final = 5.0
-"""How long a command that is to stop may take, before it is stopped harder."""
+"""Seconds in which a command may stop before it gets a stronger signal."""
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for."""
+    """The user's options."""
 
     path: str
     port: int
@@ -49,13 +49,13 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Served(Result, frozen=True):
-    """What came of a scenario that was served."""
+    """The result of a served scenario."""
 
     program: str = ""
 
     @property
     def reproduce(self) -> str:
-        """The command that serves this again, quoted for the shell."""
+        """Return the command that serves this again, quoted for the shell."""
         then = f" --then {shlex.quote(self.program)}" if self.program else ""
         return f"simkit serve {shlex.quote(self.id)}{then}"
 
@@ -94,7 +94,7 @@ def _item(path: str) -> ScenarioCase:
 
 
 async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -> int:
-    """Return how the program ended; 0 where there is none."""
+    """Return the program's exit status; 0 without a program."""
     try:
         from simkit.capture.http.loopback import listening
     except ImportError:
@@ -121,7 +121,7 @@ async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -
 
 
 def _handle(call: ServeOptions, run: ServedRun) -> Callable[[HttpRequest], Decision]:
-    """Return what answers; without a program that would end, a problem is told as it comes."""
+    """Return the handler of requests; without a program, it prints errors as they come."""
 
     def handle(request: HttpRequest) -> Decision:
         before = run.problem
@@ -134,7 +134,7 @@ def _handle(call: ServeOptions, run: ServedRun) -> Callable[[HttpRequest], Decis
 
 
 def _stopped() -> asyncio.Future[signal.Signals]:
-    """Return what is done when the user, or another process, wants an end."""
+    """Return a future that is done when the user, or another process, stops the server."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[signal.Signals] = loop.create_future()
 
@@ -143,7 +143,7 @@ def _stopped() -> asyncio.Future[signal.Signals]:
             stopped.set_result(which)
 
     for which in (signal.SIGINT, signal.SIGTERM):
-        # Where there are no such handlers, Ctrl-C ends everything without a judgement.
+        # Without such handlers, Ctrl-C ends everything without a result.
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(which, stop, which)
     return stopped
@@ -183,7 +183,7 @@ def _print(url: str, variables: Mapping[str, str], form: str) -> None:
 
 
 def _is_hidden(value: str) -> bool:
-    """Return whether a value could only be printed as what stands in a secret's place."""
+    """Return whether a value would be printed as the replacement of a secret."""
     return current_redactor().text(value) != value
 
 
@@ -206,7 +206,7 @@ def _judge(prepared: Prepared, trace: Trace, call: ServeOptions) -> int:
 
 
 def _tell(program: str, status: int) -> None:
-    """Describe how a command failed."""
+    """Print how a command failed."""
     if status:
         name = signal.Signals(-status).name if -status in {*signal.Signals} else ""
         how = f"was stopped by {name}" if name else f"ended with exit code {status}"

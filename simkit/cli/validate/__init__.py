@@ -1,4 +1,4 @@
-"""``simkit validate``: checks files, and runs nothing."""
+"""``simkit validate``: check files without running anything."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     from running, the first is printed. docs/reference/validate.md explains the codes; a document
     turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
     """
-    # Imported here because `simkit validate --help` must not load what reads files.
+    # Imported here because `simkit validate --help` must not load the code that reads files.
     from simkit import __version__
     from simkit.cli.selection import paths_or_default
     from simkit.cli.validate.output import checked

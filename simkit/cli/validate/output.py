@@ -1,4 +1,4 @@
-"""What ``simkit validate`` does: reads every file, puts scenarios together, looks for oddities."""
+"""Implementation of ``simkit validate``: read every file, and look for flaws."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from simkit.spec.validation.usage import Usage
 
 
 def checked(paths: Sequence[str]) -> Report:
-    """Return what is wrong with the files at the paths.
+    """Return the problems of the files at the paths.
 
-    Raises SourceError for a path that is not there, or where there is nothing to check.
+    Raise SourceError for a path that does not exist, or with nothing to check.
     """
     folders = {path: yaml_files(path) for path in paths if Path(path).is_dir()}
     files_there = (file for path in paths for file in _files(path, folders.get(path)))
@@ -58,7 +58,7 @@ def _files(path: str, inside: Sequence[str] | None) -> list[str]:
 
 
 class _Checking:
-    """One call: what has been read so far, and what is wrong with it."""
+    """The state of one check: files read so far, and their problems."""
 
     def __init__(self) -> None:
         self.problems, self.scenarios = Problems(), 0
@@ -67,9 +67,9 @@ class _Checking:
         self._named: set[str] = set()
         """The files that scenarios name."""
         self._complete: set[str] = set()
-        """The files of which every scenario that uses them is read."""
+        """The files whose scenarios were all read."""
         self._is_broken = False
-        """A file could not be read, so nobody knows what it names."""
+        """Whether a file could not be read, so that the files it names are unknown."""
 
     def file(self, file: str) -> None:
         """Check a file's documents."""
@@ -116,7 +116,7 @@ class _Checking:
         self.problems.refuse(code_of(problem, self._library), problem)
 
     def finish(self, folders: dict[str, list[str]]) -> None:
-        """Describe what nobody uses; of a folder only if all its scenarios could be read."""
+        """Report what nobody uses; for a folder, only if all its scenarios could be read."""
         if self._is_broken:
             return
         for folder, files in folders.items():

@@ -1,7 +1,8 @@
-"""A scenario's run, turn by turn, and after every restart in a new process that reads its store.
+"""Execution of a scenario, turn by turn; after every restart in a new process that reads the store.
 
-From the ground up: ``processes`` (what takes turns, and this process), ``subprocess_worker`` (a
-new one), ``running`` (the run, across them), ``comparing`` (the runs that it is held against).
+From the bottom up: ``processes`` (the interface of workers, and this process),
+``subprocess_worker`` (a new process), ``running`` (the run, across processes), ``comparing`` (the
+runs that it is compared with).
 """
 
 from simkit.session.execution.comparing import alone, unbroken

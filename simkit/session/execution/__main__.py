@@ -1,4 +1,4 @@
-"""What a run that goes on in a new process starts there."""
+"""The entry point of a new process that continues a run."""
 
 from simkit.session.execution.subprocess_worker import serve
 

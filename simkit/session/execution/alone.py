@@ -1,4 +1,4 @@
-"""A file replayed by itself, in a new process that has nothing of this one's."""
+"""A file replayed alone, in a new process that inherits nothing from this one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from simkit.capture.http.places import is_library
 
 
 def replayed_alone(file: str) -> str:
-    """Replay a scenario file in a new process; return what it says against it, empty if it holds.
+    """Replay a scenario file in a new process; return the error, empty if it holds.
 
-    The process has no ``PYTHON…`` variable of this one, and does not import from its folder of
-    work: what is found here by chance is not found there.
+    The process has no ``PYTHON…`` variable of this one, and does not import from its working
+    directory, so that it finds only what a user would have.
     """
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTHON")

@@ -1,4 +1,4 @@
-"""The runs that a scenario's is held against: without its restarts, and one session alone."""
+"""Comparison runs of a scenario: without its restarts, and with one session only."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from simkit.trace.store import Trace
 
 
 def unbroken(prepared: Prepared) -> Trace:
-    """Return what comes of a scenario without its restarts."""
+    """Return the trace of a scenario without its restarts."""
     return _apart(prepared, [_without_place(turn) for turn in prepared.scenario.turns])
 
 
 def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
-    """Return what comes of one session of a scenario, its turns begun when they began there.
+    """Return the trace of one session of a scenario alone.
 
-    ``starts`` are the virtual times at which the scenario's turns began.
+    ``starts`` are the virtual times at which the scenario's turns began; its turns begin then, too.
     """
     turns = prepared.scenario.turns
     places = [place for place, turn in enumerate(turns) if turn.session == session]
@@ -47,7 +47,7 @@ def _apart(
     given_project: str | None = None,
     numbers: Sequence[int] = (),
 ) -> Trace:
-    """Run turns so that what modules keep of another run has no influence on them."""
+    """Run turns without influence of module state from another run."""
     pipeline, is_apart = prepared.pipeline, False
     if isinstance(pipeline, App):
         apart = msgspec.structs.replace(pipeline, is_apart=True)

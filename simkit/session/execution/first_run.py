@@ -1,4 +1,4 @@
-"""The first run of an app: what its models were asked and said, and what its tools returned."""
+"""The first run of an app: its model calls with their answers, and the results of its tools."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from simkit.spec.scenario.files import Prepared
 from simkit.trace.store import Trace
 
 UNMARKED: Final = "unmarked"
-"""The agent of calls of which the code does not say whose they are."""
+"""The agent of calls that the code does not attribute."""
 
 
 class ObservedCall(msgspec.Struct):
     """One model call."""
 
     turn: int
-    """From 0."""
+    """The index of the turn."""
     agent: str
     model_request: ParsedRequest
     answer: ParsedResponse | None = None
-    """None while it is not answered."""
+    """None until it is answered."""
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -53,12 +53,12 @@ class Used(msgspec.Struct, frozen=True):
 
 
 class FirstRun(msgspec.Struct, frozen=True):
-    """What a first run shows."""
+    """The observations of a first run."""
 
     calls: tuple[ObservedCall, ...]
     used: tuple[Used, ...]
     functions: Mapping[str, str]
-    """Tool to its function, where something can stand in for it."""
+    """Tool to its function, if the function can be replaced."""
 
 
 def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> FirstRun:
@@ -77,7 +77,7 @@ def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> 
 
 
 class _ProbeAnswerer:
-    """Lets model calls through, or answers them from a cassette, and keeps what is said."""
+    """Forwards model calls, or answers them from a cassette, and records them."""
 
     def __init__(self, cassette: Cassette | None, keying: Keying) -> None:
         self.is_live = cassette is None
@@ -87,12 +87,12 @@ class _ProbeAnswerer:
         self.used: list[Used] = []
         self.functions: dict[str, str] = {}
         self._known: set[str] = set()
-        """Tools that were looked for."""
+        """Tools that were searched for."""
 
     def decide(
         self, call: ModelCall, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
-        """Answer a model call, or let it through."""
+        """Answer or forward a model call."""
         call_record = ObservedCall(self.turn, call.run.agent, call.model_request)
         self.calls.append(call_record)
         for offer in call.model_request.offers:
@@ -114,7 +114,7 @@ class _ProbeAnswerer:
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Let it through, or answer it from the cassette."""
+        """Forward a request, or answer it from the cassette."""
         if self._player is None:
             return Forward(None)
         try:
@@ -134,7 +134,7 @@ class _ProbeAnswerer:
         recorder: TraceRecorder,
         real: Callable[[], Any],
     ) -> Any:
-        """Return the real result, and keep it."""
+        """Return the real result, and record it."""
         before, turn = len(self.calls), self.turn
         try:
             result = real()
@@ -147,15 +147,15 @@ class _ProbeAnswerer:
         return result
 
     def unplayed(self) -> list[str]:
-        """Nothing has to be used up."""
+        """Return nothing: recordings need not be used."""
         return []
 
     def drifted(self) -> list[str]:
-        """Nothing is compared."""
+        """Return nothing: requests are not compared."""
         return []
 
     def _stand_in(self, tool: str) -> None:
-        """Observe the function of a tool, if the app has one of its name."""
+        """Observe the function of a tool, if the app has one with its name."""
         toolbox = toolbox_at_work()
         if tool in self._known or toolbox is None:
             return
@@ -175,7 +175,7 @@ class _ProbeAnswerer:
         return value
 
     def _keep(self, before: int, used: Used) -> None:
-        """Keep a call, but where a model was asked inside it, or nothing can return the same."""
+        """Record a call, unless a model was called inside it, or its result is not reproducible."""
         if len(self.calls) > before or foreign_type(used.result):
             self.functions.pop(used.tool, None)
         self.used.append(used)
@@ -186,7 +186,7 @@ def _problem_text(problem: Exception) -> str:
 
 
 def _of_nobody(cassette: Cassette) -> Cassette:
-    """Return a cassette that answers whoever asks: names of agents are to be found yet."""
+    """Return a cassette without agents, so that it answers any agent."""
     items = (
         msgspec.structs.replace(item, agent="", turn=0, session="", scenario="")
         for item in cassette.interactions

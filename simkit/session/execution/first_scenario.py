@@ -1,4 +1,4 @@
-"""From what a first run shows to a scenario that says the same: replies, results, rules. Pure."""
+"""First scenario: from a first run to a scenario with replies, results and rules. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simkit.providers.failures import FAILURES
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
 
 _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
-"""Keys of a tool's answer that is more than the value that it returns."""
+"""Keys of a tool's answer that is more than its result."""
 
 
 def scenario_of(
@@ -25,7 +25,7 @@ def scenario_of(
 ) -> dict[str, Any]:
     """Return the scenario of a first run, without claims.
 
-    ``app`` are the app's options; ``with_tools`` lets results stand in for the tools' functions.
+    ``app`` are the app's options; with ``with_tools``, results replace the tools' functions.
     """
     agents = _agents(first)
     handoffs_by_tool = _handoffs(first, agents)
@@ -44,7 +44,7 @@ def scenario_of(
 
 
 def _agents(first: FirstRun) -> list[str]:
-    """Return whose each call is."""
+    """Return the agent of each call."""
     unmarked = [call for call in first.calls if call.agent == UNMARKED]
     names = iter(voices_of([call.model_request for call in unmarked])[1])
     return [next(names).name if call.agent == UNMARKED else call.agent for call in first.calls]
@@ -72,10 +72,10 @@ def _short(rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
-    """Return the tools that pass control, and to whom.
+    """Return the tools that pass control, with their targets.
 
-    They are those whose calls are never answered to the agent that made them, and after which
-    another agent speaks.
+    They are tools whose calls never get an answer for their agent, and after which another agent
+    speaks.
     """
     carried_out = {entry.tool for entry in first.used}
     targets: dict[str, set[str]] = {}
@@ -128,7 +128,7 @@ def _turn(
 
 
 def _line(used_call: ObservedCall, handoffs_by_tool: Mapping[str, str]) -> Any:
-    """Return the reply line that says what a model said."""
+    """Return the reply line for a model's answer."""
     if used_call.answer is not None and used_call.answer.error is not None:
         return {"error": _error(used_call.answer.error)}
     message = _message_of(used_call)
@@ -153,7 +153,7 @@ def _error(fails: Fails) -> Any:
 
 
 def _results(used: Sequence[Used]) -> Iterator[tuple[str, Any]]:
-    """Yield what each tool answers in a turn: a value, or one after the other."""
+    """Yield the results of each tool in a turn: a value, or a list of them."""
     by_tool: dict[str, list[Any]] = {}
     for tool_use in used:
         by_tool.setdefault(tool_use.tool, []).append(_answer(tool_use))

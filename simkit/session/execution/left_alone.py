@@ -1,4 +1,4 @@
-"""A process that another one has started and that ends with it, whatever it is doing."""
+"""A child process that ends with its parent, whatever it is doing."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from simkit.core.stopping import TERMINATED
 
 
 class Busy:
-    """Whether a process is doing what it was asked to do; if not, it sees the end by itself."""
+    """Whether a process is working on a request; if not, it notices the end by itself."""
 
     def __init__(self) -> None:
         self.now = False
 
 
 _NOTHING: Final = 0
-"""Events that are waited for: none but those that are always told, such as the pipe's end."""
+"""No events to poll for, beside those that are always reported, such as the pipe's end."""
 
 
 def end_with(pipe: int, busy: Busy) -> None:
-    """End this process, if it is busy, as soon as nobody can write into a pipe any longer.
+    """End this process, if it is busy, as soon as the other end of a pipe is closed.
 
-    Who asked went away, and user code may go on for ever. Where pipes cannot be watched (Windows)
-    it ends when it has done what it does.
+    The parent has ended, and user code may run for ever. Where pipes cannot be watched (Windows),
+    the process ends after its work.
     """
     if not hasattr(select, "poll"):
         return
@@ -37,5 +37,5 @@ def end_with(pipe: int, busy: Busy) -> None:
         if busy.now:
             os._exit(TERMINATED)
 
-    # A thread of this kind is not counted among those of the user's code.
+    # A thread of this kind does not count as one of the user's code.
     _thread.start_new_thread(watch, ())

@@ -1,4 +1,4 @@
-"""This process, which takes the turns of a run: a driver, and the script that answers it."""
+"""Workers: this process takes the turns of a run, with a driver and the script."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 class ProcessSetup(msgspec.Struct, frozen=True):
-    """What a process must know before it takes its first turn."""
+    """The data that a process needs before its first turn."""
 
     prepared: Prepared
-    """The scenario, of which its turns are not read."""
+    """The scenario; its turns are not read."""
     file: str = ""
-    """The store's file, if there is one."""
+    """The store's file; empty if there is none."""
     before: tuple[Turn, ...] = ()
     """The turns that other processes took."""
     given_project: str | None = None
-    """The project that has what is given to one; else the first turn's."""
+    """The project that gets given project channels; None means the first turn's."""
     traffic: Answerer | None = None
     """Recorded or real traffic, for a pipeline that is code."""
     provider: Provider | None = None
-    """Who answers the models of a declared pipeline, where no reply line does."""
+    """The provider or recording for a declared pipeline's models without reply lines."""
 
 
 class Process(Protocol):
-    """What takes turns."""
+    """A worker that takes turns."""
 
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
     ) -> ErrorFacts | None:
-        """Take a turn; return the error with which it ended; raise LimitExceeded."""
+        """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
 
     def finish(self, error: ErrorFacts | None) -> None:
         """End the run."""
 
     def close(self) -> None:
-        """Let go of all that it holds."""
+        """Release all resources."""
 
 
 class InProcessWorker:
-    """This process: a driver, and the script that answers it."""
+    """The worker in this process: a driver, and the script."""
 
     def __init__(self, task: ProcessSetup, sink: Sink) -> None:
         self._replies: list[Mapping[str, Lines]] = []
@@ -83,17 +83,17 @@ class InProcessWorker:
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
     ) -> ErrorFacts | None:
-        """Take a turn; return the error with which it ended; raise LimitExceeded."""
+        """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
         self._add(turn)
         return self._driver.take(user_turn(turn, not_before, turns_before))
 
     def restart(self) -> None:
-        """Build a pipeline that is code anew; raise ScriptBroken where nothing would be left."""
+        """Build a pipeline that is code again; raise ScriptBroken if nothing would be left."""
         assert isinstance(self._driver, (CodeDriver, ProgramDriver))
         self._driver.restart()
 
     def check_rules(self) -> None:
-        """Raise ScriptBroken for a rule that speaks of what a pipeline that is code has not."""
+        """Raise ScriptBroken for a rule that does not fit the code."""
         if isinstance(self._driver, CodeDriver):
             self._driver.check_rules()
 
@@ -102,7 +102,7 @@ class InProcessWorker:
         self._driver.finish(error)
 
     def close(self) -> None:
-        """Let go of all that it holds."""
+        """Release all resources."""
         self._driver.close()
         if self._store is not None:
             self._store.close()
@@ -126,7 +126,7 @@ class InProcessWorker:
             scenario.seed,
             scenario.start,
             ScriptedModel(self._replies, {}, {}, function_named),
-            # A tool without a result runs for real, where the pipeline itself calls it.
+            # A tool without a result runs for real, when the pipeline itself calls it.
             ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
             self._has_lines,
             lambda: agents_in(self._replies),
@@ -177,12 +177,12 @@ class InProcessWorker:
 
 
 def is_code(prepared: Prepared) -> bool:
-    """Return whether a scenario's pipeline is code, not a file of ours."""
+    """Return whether a scenario's pipeline is code."""
     return isinstance(prepared.pipeline, App)
 
 
 def kept_in(prepared: Prepared) -> str | None:
-    """Return the kind of store that a pipeline names; code keeps its own."""
+    """Return the kind of store that a pipeline declares; None for code, which has its own."""
     return None if isinstance(prepared.pipeline, App) else prepared.pipeline.store
 
 
@@ -193,13 +193,13 @@ def _store_of(task: ProcessSetup) -> Store | None:
 
 
 def limits_of(limits: Limits, scenario: Scenario) -> Limits:
-    """Return a pipeline's limits with those that the scenario changes."""
+    """Return a pipeline's limits with the scenario's changes."""
     changed = {k: v for k, v in scenario.limits.model_dump().items() if v is not None}
     return limits.model_copy(update=changed) if changed else limits
 
 
 def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[str, Any]]:
-    """Tool results and given state, with those of the files under ``use`` beneath."""
+    """Return tool results and given state, with those of the files under ``use`` as defaults."""
     results: dict[str, ToolAnswers] = {}
     values: dict[str, Any] = {}
     for shared in prepared.shared:
@@ -209,7 +209,7 @@ def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[st
 
 
 def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:
-    """Return what a scenario's turn begins with."""
+    """Return the beginning of a scenario's turn."""
     user = turn.user
     text, value = "", None
     resumes = "resume" in turn.model_fields_set

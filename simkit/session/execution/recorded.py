@@ -1,4 +1,4 @@
-"""The cassette of a scenario: where it is, and how it answers or records."""
+"""The cassette of a scenario: its file, and the options for answering or recording."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from simkit.spec.scenario.files import Prepared
 FOLDER: Final = "cassettes"
 ENDINGS: Final = (".yaml", ".yml", ".json", ".gz")
 _TOPS: Final = (".git", "pyproject.toml")
-"""What stands in a project's own folder, above which nothing of it is looked for."""
+"""Files that mark a project's own folder, above which nothing is searched."""
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """How a run treats real traffic."""
+    """The options for real traffic of a run."""
 
     mode: Mode = "none"
     now: str = ""
-    """When it is recorded, ISO 8601."""
+    """The time of recording, ISO 8601."""
     keeps_failed: bool = False
-    """The cassette is written although the scenario failed."""
+    """Whether the cassette is written even if the scenario failed."""
     leaves_project: bool = False
-    """The cassette may be written outside the scenario's project."""
+    """Whether the cassette may be written outside the scenario's project."""
 
 
 REPLAY: Final = Recording()
@@ -41,8 +41,8 @@ REPLAY: Final = Recording()
 def cassette_path(prepared: Prepared) -> Path | None:
     """Return the file of a scenario's cassette: beside it, or in a folder ``cassettes``.
 
-    The nearest folder above the scenario counts, up to the project's own. Where no file exists, it
-    is where one is written.
+    The nearest folder above the scenario wins, up to the project's own. If no file exists, this is
+    where one would be written.
     """
     options = prepared.scenario.cassette
     if options is None:
@@ -62,7 +62,7 @@ def cassette_path(prepared: Prepared) -> Path | None:
 
 
 def _above(start: Path) -> Iterator[Path]:
-    """Yield a folder and those above it, named as seen from the working directory."""
+    """Yield a folder and those above it, relative to the working directory."""
     root = Path.cwd()
     for folder in (start.resolve(), *start.resolve().parents):
         yield folder.relative_to(root) if folder.is_relative_to(root) else folder
@@ -71,9 +71,9 @@ def _above(start: Path) -> Iterator[Path]:
 
 
 def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
-    """Return what answers a scenario from its cassette; None where it has none.
+    """Return the cassette traffic of a scenario; None if it has no cassette.
 
-    Raises CassetteInvalid for a file that cannot be read, SourceError for options that are none.
+    Raise CassetteInvalid for an unreadable file, SourceError for invalid options.
     """
     path = cassette_path(prepared)
     if path is None:
@@ -128,7 +128,7 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
 def _hold_inside(path: Path, prepared: Prepared) -> None:
     """Raise SourceError for a cassette that would be written outside the project.
 
-    A scenario may be somebody else's, and so may be the file that it names. Links are followed.
+    A scenario, and the file that it names, may come from somebody else. Links are followed.
     """
     folder = Path(prepared.document.file).resolve().parent
     top = _top(folder)
@@ -148,16 +148,16 @@ def record_command(name: str, mode: str = "all") -> str:
 
 
 def _in_project(file: Path, prepared: Prepared) -> str:
-    """Return how a trace names a file: as seen from its project's top, else from its scenario.
+    """Return a file's name in traces: relative to its project, else to its scenario.
 
-    A trace is the same wherever the project lies, and from wherever it is run.
+    A trace is the same wherever the project is, and from wherever it is run.
     """
     folder = Path(prepared.document.file).resolve().parent
     return Path(os.path.relpath(file.resolve(), _top(folder) or folder)).as_posix()
 
 
 def _top(folder: Path) -> Path | None:
-    """Return the project's own folder; None where nothing shows which it is."""
+    """Return the project's own folder; None if nothing marks it."""
     folders = (folder, *folder.parents)
     return next(
         (ancestor for ancestor in folders if any((ancestor / top).exists() for top in _TOPS)), None
@@ -165,7 +165,7 @@ def _top(folder: Path) -> Path | None:
 
 
 def what_was_recorded(traffic: Traffic, path: Path, saved_count: int | None) -> str:
-    """Describe what became of the traffic; ``saved_count`` is None where the scenario failed."""
+    """Return a text about the recorded traffic; ``saved_count`` is None if the scenario failed."""
     if traffic.mode in ("none", "verify"):
         return ""
     if traffic.mode == "once" and not traffic.is_live:

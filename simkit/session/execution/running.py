@@ -1,4 +1,4 @@
-"""The run of one scenario, whose turns are taken one by one."""
+"""The run of one scenario, turn by turn."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from simkit.trace.store import Trace
 
 
 class Answering:
-    """Answers a scenario's model calls from its cassette, and sends what is really to be sent."""
+    """Answers a scenario's model calls from its cassette, and sends real ones."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic, self._clients = traffic, ProviderClients()
 
     def answer(self, call: Outgoing) -> HttpAnswer:
-        """Return the answer; raise CassetteMissed, and ScriptBroken where nothing can be sent."""
+        """Return the answer; raise CassetteMissed, and ScriptBroken if nothing can be sent."""
         traffic = self._traffic
         exchange = traffic.ask(call.agent, call.turn, call.session, call.request)
         if exchange.answer is not None:
@@ -53,15 +53,15 @@ class Answering:
         return response.answer
 
     def close(self) -> None:
-        """Let go of connections to providers."""
+        """Close connections to providers."""
         self._clients.close()
 
 
 class Execution:
-    """The run of one scenario, over restarts too; it may be left at any turn.
+    """The run of one scenario, across restarts; it may be left at any turn.
 
-    What it does raises ScriptBroken, FunctionMissing, ProcessFailed or StoreInvalid; after that it
-    can only be closed. As a context manager it is closed at its end.
+    Its methods raise ScriptBroken, FunctionMissing, ProcessFailed or StoreInvalid; after that it
+    can only be closed. As a context manager it is closed at the end.
     """
 
     def __init__(
@@ -74,30 +74,30 @@ class Execution:
         recording: Recording = REPLAY,
         numbers: Sequence[int] = (),
     ) -> None:
-        """``prepared`` says everything but the turns. A run must be durable to be restarted.
+        """``prepared`` has everything except the turns. A run must be durable for restarts.
 
-        One that is apart has a process of its own, on which what modules keep of other runs has no
-        influence. ``given_project`` has what is given to a project; else it is the first turn's.
-        ``numbers`` are those of its turns in the scenario, where they are not all of them.
+        A run with ``is_apart`` has its own process, free of module state from other runs.
+        ``given_project`` gets given project channels; None means the first turn's project.
+        ``numbers`` are the numbers of its turns in the scenario, if they are only a part.
         """
         self.trace = Trace()
-        """What has happened so far."""
+        """The trace so far."""
         self.turns: list[Turn] = []
-        """What was taken so far."""
+        """The turns taken so far."""
         self.error: ErrorFacts | None = None
-        """The error with which the last turn ended, or that allows no other."""
+        """The error that ended the last turn, or that ends the run; else None."""
         self.is_over = False
-        """Whether it takes no other turn, whatever is claimed."""
+        """Whether no further turn is possible, whatever is claimed."""
         self.misfits: tuple[Misfit, ...] = ()
-        """What the scenario says and the pipeline does not do."""
+        """Parts of the scenario that the pipeline did not do."""
         self._numbers = numbers
         self.is_durable = is_durable or kept_in(prepared) == "sqlite"
         self.traffic = traffic_of(prepared, recording)
-        """The scenario's cassette at work, if it has one."""
+        """The scenario's cassette; None if it has none."""
         if self.traffic is not None:
             self.traffic.turns = numbers
         resources, self._last = ExitStack(), ExitStack()
-        # Whoever leads a conversation may forget it.
+        # The caller may drop a conversation without closing it.
         self._leave = weakref.finalize(self, resources.close)
         file = ""
         if self.is_durable:
@@ -114,7 +114,7 @@ class Execution:
     def _doors(
         self, prepared: Prepared, resources: ExitStack
     ) -> tuple[GatedTraffic | None, Answering | None]:
-        """Return who answers beside the script: of code at its gate, else models themselves."""
+        """Return the answerers beside the script, for code and for declared models."""
         if self.traffic is None:
             return None, None
         if is_code(prepared):
@@ -130,7 +130,7 @@ class Execution:
         self.close()
 
     def follow(self, turns: Sequence[Turn], starts: Sequence[int] = ()) -> None:
-        """Take those of a scenario's turns that were not taken, up to an error that none claims.
+        """Take a scenario's next turns, up to an error without a claim.
 
         ``starts`` are virtual times before which its turns do not begin.
         """
@@ -140,15 +140,15 @@ class Execution:
             self.take(turns[place], starts[place] if starts else 0)
 
     def stops(self, turns: Sequence[Turn]) -> bool:
-        """Return whether a scenario of these turns goes no further than what was taken."""
+        """Return whether a scenario with these turns ends with those taken so far."""
         if self.is_over or self.error is None:
             return self.is_over
         return not turns[len(self.turns) - 1].expect.has("error")
 
     def take(self, turn: Turn, not_before: int = 0) -> None:
-        """Take one turn, in a new process where it says so.
+        """Take one turn, in a new process if it has ``restart``.
 
-        A pipeline that is code is built anew in this process: its module's state is gone too.
+        A pipeline that is code is built again in this process: its module state is gone too.
         """
         try:
             self._begin_anew(turn)
@@ -180,7 +180,7 @@ class Execution:
         self.misfits = (*self.misfits, Misfit(problem.what, problem.path))
 
     def _end_turn(self, error: ErrorFacts) -> None:
-        """End the turn in which something did not fit; a driver that was stopped does not."""
+        """End the turn after a misfit, since a stopped driver does not."""
         for event in reversed(self.trace.events):
             if isinstance(event, TurnFinished):
                 return
@@ -190,10 +190,10 @@ class Execution:
                 return
 
     def check_rules(self) -> None:
-        """Record the rules that speak of what is not there.
+        """Record the rules that do not fit the code.
 
-        What keeps a run from reaching it goes before that, but for a reply that is missing: those
-        of an agent whose node is misspelt are.
+        An error that ended the run takes precedence, unless it is a missing reply: an agent whose
+        node is misspelt misses its replies.
         """
         is_whole = self.error is None or self.error.type == "ReplyMissing"
         if is_whole and isinstance(self._process, InProcessWorker):
@@ -203,7 +203,7 @@ class Execution:
                 self._misfit(problem)
 
     def finish(self) -> Trace:
-        """End the run; return everything that happened in it."""
+        """End the run; return its trace."""
         self._process.finish(self.error)
         left = self._left_of_recording()
         if self.misfits or left:
@@ -215,7 +215,7 @@ class Execution:
         return self.trace
 
     def _left_of_recording(self) -> dict[str, tuple[str, ...]]:
-        """Return what a declared pipeline's cassette had for nothing, or for something else."""
+        """Return a declared pipeline's unused and drifted recordings."""
         if self._task.provider is None or self.traffic is None or self.error is not None:
             return {}
         return {
@@ -224,5 +224,5 @@ class Execution:
         }
 
     def close(self) -> None:
-        """Let go of everything but the trace."""
+        """Release everything except the trace."""
         self._leave()

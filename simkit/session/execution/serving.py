@@ -1,4 +1,4 @@
-"""A scenario for `simkit serve`: its script, whose calls are whose, and what is not used of it."""
+"""Serving a scenario with `simkit serve`: its script, attribution, and unused parts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 
 
 def served(prepared: Prepared, sink: Sink) -> ServedRun:
-    """Return a scenario's run as a program that simkit does not run will ask for it.
+    """Return a scenario's run for a program that simkit does not start.
 
-    Raises SourceError for what waits for the reply of an earlier turn.
+    Raise SourceError for a reference to the reply of an earlier turn.
     """
     scenario, subject = prepared.scenario, prepared.pipeline
     for place in prepared.waiting:
@@ -44,7 +44,7 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         scenario.seed,
         scenario.start,
         ScriptedModel(replies, {}, {}, function_named),
-        # Most served programs carry their tools out themselves; some ask what is scripted.
+        # Most served programs execute their tools themselves; some ask for scripted results.
         ScriptedTools(
             [turn.tool_results for turn in scenario.turns], shared, {}, lambda name, args: None
         ),
@@ -62,18 +62,18 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
 
 
 def silent_turns(prepared: Prepared) -> list[bool]:
-    """Return of each turn whether no model call is scripted for it."""
+    """Return for each turn whether it has no scripted model call."""
     has_cassette = prepared.scenario.cassette is not None
     return [not turn.replies and not has_cassette for turn in prepared.scenario.turns]
 
 
 def variables_of(prepared: Prepared) -> Mapping[str, str]:
-    """Return the environment variables that the scenario itself gives the program."""
+    """Return the environment variables that the scenario gives the program."""
     return prepared.pipeline.options.env if isinstance(prepared.pipeline, App) else {}
 
 
 def unused_of(prepared: Prepared) -> Iterator[str]:
-    """Yield what a scenario says that means nothing to a served program, a line for each."""
+    """Yield the parts of a scenario that a served program does not use, a line for each."""
     turns = prepared.scenario.turns
     shared, _ = shared_of(prepared)
     tools = dict.fromkeys((*shared, *(tool for turn in turns for tool in turn.tool_results)))
@@ -101,7 +101,7 @@ def _ending_on_tools(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:
-    """Return a declared pipeline as one that is code: a call is whose instructions it holds."""
+    """Return a declared pipeline as code: instructions attribute its calls."""
     texts = {
         name: [part.strip() for part in _REFERENCE.split(agent.instructions) if part.strip()]
         for name, agent in pipeline.agents.items()
@@ -111,7 +111,7 @@ def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:
 
 
 def _rule(name: str, texts: Mapping[str, list[str]]) -> AgentRule:
-    """Return what holds of an agent's calls: its instructions, and no longer ones of another."""
+    """Return the rule for an agent's calls: its instructions, without another's longer ones."""
     own = texts[name]
     matchers: list[dict[str, Any]] = [{"$contains": part} for part in own]
     for other, parts in texts.items():

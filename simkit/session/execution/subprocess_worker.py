@@ -1,4 +1,4 @@
-"""A new process that takes the turns of a run: what ``restart: true`` starts."""
+"""A new process that takes the turns of a run: started by ``restart: true``."""
 
 from __future__ import annotations
 
@@ -38,39 +38,39 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
-    """The line that a new process writes for everything it is asked: what came of it.
+    """The line with which a new process answers each request.
 
-    Before that it may ask itself for what a model answers, and be told, as often as it needs.
+    Before it, the process may itself ask for model answers, and get them, as often as it needs.
     """
 
     events: tuple[AnyEvent, ...] = ()
     error: ErrorFacts | None = None
-    """The error with which a turn ended."""
+    """The error that ended a turn; None if there is none."""
     limit: str = ""
-    """The limit that allows no further turn."""
+    """The limit that allows no further turn; empty if none."""
     allowed: int = 0
     broken: str = ""
-    """Why the script cannot be served."""
+    """Why the script cannot be used; empty if it can."""
     path: tuple[str | int, ...] = ()
     is_misfit: bool = False
-    """Whether the pipeline does not do what the script says."""
+    """Whether the script does not fit the pipeline."""
     missing: str = ""
-    """The function that is not there."""
+    """The missing function; empty if there is none."""
     asks: Outgoing | None = None
-    """A model call, which the process that has the cassette answers."""
+    """A model call, which the process with the cassette answers."""
 
 
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 
 
 class _Starts:
-    """The new processes that this one has started, and how long it took until they were ready."""
+    """The processes that this one has started, with their start times."""
 
     def __init__(self) -> None:
         self.restarts, self.alone, self.seconds = 0, 0, 0.0
 
     def note(self, process: NewProcess, seconds: float) -> None:
-        """Count a process, which goes on with a run or is the first of one held against others."""
+        """Count a process that continues a run, or begins a comparison run."""
         self.restarts += process.is_restart
         self.alone += not process.is_restart
         self.seconds += seconds
@@ -78,12 +78,12 @@ class _Starts:
 
 _starts: Final = _Starts()
 NOTED_S: Final = 1.0
-"""From when on it is said what the starts of a scenario's processes took."""
+"""The number of seconds from which the start times of a scenario's processes are reported."""
 
 
 @contextmanager
 def noting_starts() -> Iterator[Callable[[], str]]:
-    """Yield what says which processes were started meanwhile, if that took long."""
+    """Yield a function that reports the processes started meanwhile, if they took long."""
     restarts, alone, seconds = _starts.restarts, _starts.alone, _starts.seconds
 
     def note() -> str:
@@ -100,14 +100,14 @@ def noting_starts() -> Iterator[Callable[[], str]]:
 
 
 class NewProcess:
-    """A new process, which is given the scenario and the store's file, and asked turn by turn."""
+    """A new process, which gets the scenario and the store's file, and then turn by turn."""
 
     def __init__(self, task: ProcessSetup, sink: Sink) -> None:
         self._sink, self._first, self._provider = sink, len(task.before), task.provider
         self.is_restart = bool(task.before)
         started = time.perf_counter()
         with ExitStack() as resources:
-            # In a file it holds up nobody, however much it is.
+            # A file blocks nobody, however large the output is.
             self._stderr = resources.enter_context(TemporaryFile())
             self._resources = resources.pop_all()
         self._process = subprocess.Popen(
@@ -128,7 +128,7 @@ class NewProcess:
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
     ) -> ErrorFacts | None:
-        """Take a turn; return the error with which it ended; raise LimitExceeded."""
+        """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
         return self._ask(("take", turn, not_before, turns_before))
 
     def finish(self, error: ErrorFacts | None) -> None:
@@ -136,7 +136,7 @@ class NewProcess:
         self._ask(("finish", error))
 
     def close(self) -> None:
-        """End the process, which has nothing to do by now."""
+        """End the process, which is idle by now."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with suppress(OSError):
@@ -145,7 +145,7 @@ class NewProcess:
         self._resources.close()
 
     def _ask(self, request: object) -> ErrorFacts | None:
-        """Hand something over, emits what came of it, and raise what it raised there."""
+        """Send a request, emit the events that come back, and raise the error of the process."""
         try:
             answer = self._answer(pickle.dumps(request))
             while answer.asks is not None:
@@ -165,7 +165,7 @@ class NewProcess:
         return answer.error
 
     def _answered(self, call: Outgoing) -> HttpAnswer | CassetteMissed:
-        """Answer a model call of the process, or report why none is recorded."""
+        """Answer a model call of the process, or return the miss."""
         assert self._provider is not None
         try:
             return self._provider.answer(call)
@@ -194,13 +194,13 @@ class NewProcess:
 
 
 class _ParentTransport:
-    """Who answers in the new process: the one that started it, which has the cassette."""
+    """The answerer in the new process: it asks the parent, which has the cassette."""
 
     def __init__(self, stdin: BinaryIO | None = None, out: BinaryIO | None = None) -> None:
         self._stdin, self._out = stdin, out
 
     def answer(self, call: Outgoing) -> HttpAnswer:
-        """Return the answer; raise CassetteMissed where none is recorded."""
+        """Return the answer; raise CassetteMissed if there is none."""
         _write(self._out, _Answer(asks=call))
         assert self._stdin is not None
         answer: HttpAnswer | CassetteMissed = pickle.load(self._stdin)
@@ -210,8 +210,8 @@ class _ParentTransport:
 
 
 def serve() -> None:
-    """Answer the process that started this one, until it asks no more."""
-    # What user code prints must not stand among the answers, nor may it read what is asked.
+    """Answer the parent process until it sends no more requests."""
+    # User code must not print between the answers, nor read the requests.
     stdin, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -224,7 +224,7 @@ def serve() -> None:
     place = ("turns", len(task.before), "restart")
     workers: list[InProcessWorker] = []
     answer = _came_of(lambda: workers.append(InProcessWorker(task, trace)), trace, place)
-    busy.now = False  # Whoever reads the last answer goes away.
+    busy.now = False  # The parent may end after the last answer.
     _write(out, answer)
     while workers:
         try:
@@ -243,7 +243,7 @@ def serve() -> None:
 def _came_of(
     work: Callable[[], ErrorFacts | None], trace: Trace, place: tuple[str | int, ...]
 ) -> _Answer:
-    """Do what is asked, and take the events out of the trace."""
+    """Do the requested work, and take the new events out of the trace."""
     answer = _Answer()
     try:
         answer = _Answer(error=work())

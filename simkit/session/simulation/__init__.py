@@ -1,4 +1,4 @@
-"""A conversation led from Python: say, reply, inspect, and plain asserts.
+"""Simulations: a conversation led from Python, with plain asserts.
 
 ::
 
@@ -7,13 +7,12 @@
         run = coach.say("How was my run?", replies={"coach": "12 % faster."})
         assert run.reply == contains("faster")
 
-``say`` adds a turn, checked at once. The first look at what came of it takes the turns that were
-not taken yet, each once. When the whole is judged it is run once more if user code ran, and held to
-happen again, event by event: so nothing that a process keeps can leak from one turn into the next
-unseen.
+``say`` adds a turn, whose script is checked at once. The first access to its results takes the new
+turns, each once. At the end, if user code ran, the whole conversation is run again, and must give
+the same events: so no state of the process can leak from one turn into the next unnoticed.
 
-From the ground up: ``places`` (where a test says what), ``pipelines`` (what it names),
-``outcome`` (what came of a turn), ``conversation``, ``fixture`` (the door in pytest), ``made_up``.
+From the bottom up: ``places`` (lines of a test), ``pipelines`` (the named pipeline), ``outcome``
+(the result of a turn), ``conversation``, ``fixture`` (for pytest), ``made_up``.
 """
 
 from simkit.session.simulation.conversation import Simulation

@@ -1,4 +1,4 @@
-"""What a test may ask of a turn: names that lead somewhere, matchers that could match."""
+"""Questions of a test about a turn: names must exist, matchers must be able to match."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 class CodeNames:
-    """The names of code that its file gives and that its run has shown so far."""
+    """The names of code, as its file and its run have shown them so far."""
 
     def __init__(self, app: App) -> None:
         self._agents: dict[str, None] = dict.fromkeys(app.agents)
@@ -57,12 +57,12 @@ class CodeNames:
         self._read = 0
 
     def add_scripted(self, replies: Iterable[str], results: Iterable[str]) -> None:
-        """Take the names for which a test has scripted something."""
+        """Add the names for which a test has scripted something."""
         self._agents |= dict.fromkeys(replies)
         self._tools |= dict.fromkeys(results)
 
     def known(self, view: View) -> KnownNames:
-        """Return the names; there may be others, since code need not show all that it has."""
+        """Return the names; there may be others, since code need not show all of its names."""
         for event in view.events[self._read :]:
             self._hear(event)
         self._read = len(view.events)
@@ -99,18 +99,18 @@ class CodeNames:
 
 
 class QuestionScope:
-    """What may be asked of one turn, or of one context of an agent."""
+    """The valid questions about one turn, or about one context of an agent."""
 
     def __init__(self, names: Callable[[], KnownNames], place: Place, agent: str = "") -> None:
-        """``agent`` is whose context it is; ``place`` where the user spoke."""
+        """``agent`` is the agent of the context; ``place`` is the place of the user message."""
         self._names, self._place, self.agent = names, place, agent
 
     def of(self, agent: str) -> QuestionScope:
-        """Return what may be asked of an agent's contexts."""
+        """Return the valid questions about an agent's contexts."""
         return QuestionScope(self._names, self._place, agent)
 
     def check(self, claim: str, matcher: Any) -> None:
-        """Raise ValueError for a matcher that could match nothing of what a claim speaks of."""
+        """Raise ValueError for a matcher that can never match a claim's values."""
         agent = self.agent
         if agent and names_section(matcher) and not self._sections():
             raise ValueError(self.unseen_sections())
@@ -130,13 +130,13 @@ class QuestionScope:
             raise ValueError(str(problem)) from None
 
     def check_name(self, noun: str, word: str) -> None:
-        """Raise ValueError for a name that is none, or none that the agent's contexts have."""
+        """Raise ValueError for an unknown name, or one that the agent's contexts cannot have."""
         known = self._known(noun)
         if known is ANYTHING or word in known:
             return
         if noun == "role" and word in ROLE_ALIASES:
             raise ValueError(f"unknown role `{word}`; did you mean `{ROLE_ALIASES[word]}`?")
-        # A section that the recipe has lost is a finding of the run, not a mistake in the test.
+        # A section that was removed from the recipe is a finding, not an error in the test.
         if noun != "section" or word not in self._names().all_sections:
             raise ValueError(unknown(noun, word, tuple(known)))
 
@@ -150,7 +150,7 @@ class QuestionScope:
             raise ValueError(_hinted(problem, near(name, known), known))
 
     def unseen_sections(self) -> str:
-        """Report that nobody knows which message of code is of which section, and what to write."""
+        """Return the error that code's messages have no sections, and what to write."""
         return (
             f"which message of agent `{self.agent}` is of which section is not seen; say it: "
             f'`agents={{"{self.agent}": {{"sections": {{…}}}}}}`'
@@ -191,7 +191,7 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {
 
 
 def unknown(noun: str, word: str, known: Iterable[str]) -> str:
-    """Report that there is no such name, which was meant, and which there are."""
+    """Return the error about an unknown name, with the nearest and the known ones."""
     return _hinted(f"unknown {noun} `{word}`", near(word, known), known)
 
 
@@ -212,5 +212,5 @@ def _words(problem: SourceError, claim: str) -> str:
 
 
 def advice_for(claim: str) -> str:
-    """Describe what to write where a claim's list is looked at."""
+    """Return advice on how to match the list of a claim."""
     return _ADVICE.get(claim, "")

@@ -32,7 +32,7 @@ from simkit.trace.store import Trace
 from simkit.trace.views import View
 
 __tracebackhide__ = True
-"""pytest shows the line of the test, not what is beneath it."""
+"""pytest shows the line of the test, not the frames below it."""
 _ANY_ERROR: Final = Expect.model_validate({"error": {"$any": True}})
 ADVICE: Final = (
     "A test that looks at `run.findings` or `run.error` answers for what is there; "
@@ -41,13 +41,13 @@ ADVICE: Final = (
 
 
 class _Script(NamedTuple):
-    """What was said so far."""
+    """The script so far."""
 
     turns: tuple[Turn, ...] = ()
     turn_values: tuple[Mapping[str, Any], ...] = ()
     """The turns as the test wrote them."""
     places: tuple[Place, ...] = ()
-    """Where it wrote them."""
+    """Their places in the test."""
 
     def longer(self, turn: Turn, turn_data: Mapping[str, Any], place: Place) -> _Script:
         """Return the script with one more turn."""
@@ -55,10 +55,10 @@ class _Script(NamedTuple):
 
 
 class Simulation:
-    """A conversation with a pipeline, whose models are scripted by whoever leads it.
+    """A conversation with a pipeline and scripted models, led from Python.
 
-    ``pipeline`` is a file, YAML text of several lines, a mapping, or code, ``module:function``.
-    As a context manager it is checked at its end.
+    ``pipeline`` is a file, YAML text of several lines, a mapping, or code, ``module:function``. As
+    a context manager it is checked at its end.
 
     >>> with simkit.Simulation("desk.pipeline.yaml") as desk:
     ...     turn = desk.say("Hello", replies={"desk": "Good day."})
@@ -83,12 +83,11 @@ class Simulation:
         folders: Sequence[Path] = (),
         library: Library | None = None,
     ) -> None:
-        """``state`` is what channels hold at first, ``lints`` those turned off, with the reason.
+        """``state`` are initial channel values, ``lints`` are turned-off lints with the reason.
 
-        ``app``, ``agents`` and ``allow_hosts`` are what a scenario file says of a pipeline that is
-        code under these keys; folders are those around the calling file. ``cassette`` names
-        recorded traffic, which answers agents that a turn has no replies for; ``record`` says how
-        it is compared.
+        ``app``, ``agents`` and ``allow_hosts`` are the keys of a scenario file for a pipeline that
+        is code; folders are relative to the calling file. ``cassette`` names recorded traffic,
+        which answers agents without replies in a turn; ``record`` are the options of comparing it.
         ``folders`` are searched for the pipeline's file, after that of the calling file.
         """
         self._place = place_of_caller()
@@ -115,7 +114,7 @@ class Simulation:
         self._judgement: Judgement | None = None
         self._findings_read: set[Finding] = set()
         self._opened: dict[str, int] = {}
-        """Session to the place of its first turn."""
+        """Session to the index of its first turn."""
         try:
             first = {**self._values, "turns": [{"user": "Hello"}]}
             document = document_at(first, self._place, [self._place])
@@ -154,14 +153,14 @@ class Simulation:
         project: str | None = None,
         restart: bool = False,
     ) -> TurnOutcome:
-        """The user says a text or ``{"json": …}``; returns what came of the turn.
+        """Add a turn in which the user says a text or ``{"json": …}``; return its outcome.
 
-        ``replies`` and ``tool_results`` are what a scenario file has under these keys.
+        ``replies`` and ``tool_results`` are the keys of a scenario file.
         """
         return self._take({"user": user}, replies, tool_results, session, project, restart)
 
     def __getattr__(self, name: str) -> Any:
-        """Raise AttributeError that names the way to what only a turn has."""
+        """Raise AttributeError with a hint for an attribute that only a turn has."""
         if name.startswith("_") or not hasattr(TurnOutcome, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise AttributeError(
@@ -179,73 +178,73 @@ class Simulation:
         project: str | None = None,
         restart: bool = False,
     ) -> TurnOutcome:
-        """The user answers what an agent asked; returns what came of the turn."""
+        """Add a turn in which the user answers an agent's question; return its outcome."""
         return self._take({"resume": value}, replies, tool_results, session, project, restart)
 
     @property
     def view(self) -> View:
-        """The views on all that happened so far; takes what was said since somebody looked."""
+        """Return the view of the trace so far; run the new turns first."""
         return self._caught_up().view if self._script.turns else View()
 
     @property
     def trace(self) -> Trace:
-        """Everything that happened, as if it ended here; raises if the user has said nothing."""
+        """Return the trace as if it ended here; raise if there are no turns."""
         if not self._script.turns:
             raise self._place.error("the user has said nothing yet")
         return self._caught_up().trace()
 
     @property
     def findings(self) -> Findings:
-        """What lints found in all turns; who has looked at them answers for them.
+        """Return the findings of all turns; accessing them marks them as handled.
 
-        Among them is what `judgement` compares, which no single turn's findings show.
+        They include those of comparison runs (see `judgement`), which no single turn shows.
         """
         findings = self._looked_at(self.judgement().findings)
         return Findings(findings, QuestionScope(self.known, self._place))
 
     def check(self) -> None:
-        """Raise AssertionError for findings that nobody has looked at."""
+        """Raise AssertionError for findings that the test has not accessed."""
         unseen = self.unseen()
         if unseen:
             raise AssertionError(clean(f"{findings_text(unseen)}\n\n{ADVICE}"))
 
     def unseen(self) -> list[Finding]:
-        """The findings that nobody has looked at."""
+        """Return the findings that the test has not accessed."""
         return [
             finding for finding in self.judgement().findings if finding not in self._findings_read
         ]
 
     def judgement(self) -> Judgement:
-        """Return what the judge says of all turns so far.
+        """Return the judgement of all turns so far.
 
-        The run is compared with others: the same without restarts, each session alone, and, where
-        user code ran, once more the same.
+        The run is compared with others: without restarts, each session alone, and, if user code
+        ran, a second equal run.
         """
         if self._judgement is None:
             self._judgement = self._judged()
         return self._judgement
 
     def close(self) -> None:
-        """Let go of what it holds, such as the environment of a pipeline that is code.
+        """Release resources, such as the environment of a pipeline that is code.
 
-        What came of the turns that were looked at can still be asked; nothing more can be said.
+        Outcomes that were accessed stay available; no turn can be added.
         """
         if self._conversation is not None:
             self._conversation.close()
 
-    # what an outcome asks
+    # The interface for outcomes
 
     def look_at_findings(self, number: int) -> list[Finding]:
-        """Return the findings of a turn, and remember that they were looked at."""
+        """Return the findings of a turn, and mark them as handled."""
         findings = self._caught_up().judgement({number - 1}).findings
         return self._looked_at([finding for finding in findings if finding.turn == number])
 
     def expects_error(self, number: int) -> bool:
-        """Return whether somebody has looked at the error with which a turn ended."""
+        """Return whether the test has accessed the error of a turn."""
         return self._script.turns[number - 1].expect.has("error")
 
     def expect_error(self, number: int) -> None:
-        """Record that somebody has looked at the error with which a turn ended."""
+        """Record that the test has accessed the error of a turn."""
         if self.expects_error(number):
             return
         turns = list(self._script.turns)
@@ -254,18 +253,18 @@ class Simulation:
         self._judgement = None
 
     def place_of(self, number: int) -> Place:
-        """Where the user spoke in a turn."""
+        """Return the place of a turn's user message."""
         return self._script.places[number - 1]
 
     def known(self) -> KnownNames:
-        """The names that there are; of code, those that its file and its run have shown so far."""
+        """Return the known names; of code, those that its file and its run have shown so far."""
         return (
             self._names_known.known(self._caught_up().view)
             if self._names_known
             else known_in(self._pipeline)
         )
 
-    # below the surface
+    # Internal parts
 
     def _take(
         self,
@@ -276,7 +275,7 @@ class Simulation:
         project: str | None,
         restart: bool,
     ) -> TurnOutcome:
-        """Add a turn; it is run when somebody looks."""
+        """Add a turn; it is run on the first access to its results."""
         place = place_of_caller()
         turn_data |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}
         turn_data |= {
@@ -300,14 +299,14 @@ class Simulation:
         return TurnOutcome(self, len(self._script.turns))
 
     def _check(self, script: _Script, places: Sequence[int]) -> None:
-        """Raise for what is wrong with some turns: a new one, and those that it is held to."""
+        """Raise for errors in some turns: a new one, and those that it depends on."""
         values = {**self._values, "turns": [script.turn_values[place] for place in places]}
         document = document_at(values, self._place, [script.places[place] for place in places])
         turns = tuple(script.turns[place] for place in places)
         check_scenario(self._scenario.model_copy(update={"turns": turns}), document, self._pipeline)
 
     def _caught_up(self) -> Conversation:
-        """Take what was said since somebody looked."""
+        """Run the new turns."""
         conversation = self._conversation
         if conversation is not None and self._ran is self._script:
             return conversation
@@ -316,7 +315,7 @@ class Simulation:
             conversation = conversation or Conversation(prepared)
             conversation.follow(prepared)
         except SimkitError as problem:
-            # Whoever looks again is told again.
+            # A later access reports the error again.
             self._conversation = None
             if conversation is not None:
                 conversation.close()
@@ -353,7 +352,7 @@ class Simulation:
 
 
 def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
-    """Raise if what was said does not happen again as it happened."""
+    """Raise if a second run differs from the first."""
     for left, right in zip(once.events, again.events, strict=False):
         if left != right:
             raise place.error(
@@ -364,11 +363,11 @@ def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
 
 
 def _located(problem: SimkitError, place: Place) -> SourceError:
-    """Return the error that says where the test said what is wrong."""
+    """Return the error at the line of the test that caused it."""
     if not isinstance(problem, SourceError):
         return place.error(str(problem))
     at = problem.at
     if at.startswith("turns["):
-        # Which turn it is, the place says.
+        # The place shows which turn it is.
         at = at.partition("].")[2]
     return SourceError(problem.where, problem.what, at, problem.near, problem.known, problem.advice)

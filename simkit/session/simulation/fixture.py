@@ -1,4 +1,4 @@
-"""The ``sim`` fixture: simulations of one test, judged when its body is over."""
+"""The ``sim`` fixture: simulations of one test, checked after its body."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from simkit.session.simulation.conversation import ADVICE, Simulation
 from simkit.spec.scenario.files import Library
 
 WARNINGS: Final = "simkit warnings"
-"""The section of a report that shows what failed nothing; the property that counts it."""
+"""The section of a report for findings that fail nothing; the property with their number."""
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _OPENED: Final[pytest.StashKey[list[Simulation]]] = pytest.StashKey()
 _JUDGE: Final = "simkit-sim"
 
 
 class Simulations:
-    """What a test calls to begin a conversation with a pipeline."""
+    """The callable that begins a conversation with a pipeline in a test."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         config = request.config
@@ -36,7 +36,7 @@ class Simulations:
         self._library = config.stash.setdefault(_LIBRARY, Library())
         self._opened: list[Simulation] = []
         request.node.stash[_OPENED] = self._opened
-        # Only a session that simulates is judged.
+        # Only a session with simulations checks them.
         if not config.pluginmanager.has_plugin(_JUDGE):
             config.pluginmanager.register(_Judge(), _JUDGE)
 
@@ -58,11 +58,11 @@ class Simulations:
 
 
 class _Judge:
-    """Fails a test whose body held, but whose simulations have findings that nobody looked at."""
+    """Fails a test whose body passed, but whose simulations have unhandled findings."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Judge after the test's body; what fails here is the test, not its teardown."""
+        """Check after the test's body, so that the test fails, not its teardown."""
         opened = item.stash.get(_OPENED, [])
         try:
             return (yield from _judged(item, opened))
@@ -75,7 +75,7 @@ def _judged(item: pytest.Item, opened: Sequence[Simulation]) -> Generator[None, 
     try:
         result = yield
     except Exception:
-        # The failure of the body is what is to be seen, also of a run that cannot be judged.
+        # The failure of the body comes first, also for a run that cannot be checked.
         with suppress(SimkitError):
             findings = _unseen(opened)
             if findings:
@@ -91,7 +91,7 @@ def _unseen(opened: Sequence[Simulation]) -> list[Finding]:
 
 
 def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
-    """Fail the test for what nobody has looked at; put warnings into its report."""
+    """Fail the test for findings that it did not access; put warnings into its report."""
     again = f"reproduce: pytest {shlex.quote(item.nodeid)}"
     try:
         warnings = [warning for simulation in opened for warning in simulation.judgement().warnings]

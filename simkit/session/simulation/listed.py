@@ -1,4 +1,4 @@
-"""Lists that a test looks at: compared as a whole, and asked only for what may be in them."""
+"""Lists in outcomes: compared as a whole, and searched only for possible elements."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _FINDINGS: Final = list_of(FINDING, "a list of findings")
 
 
 class Listed(Looked, list[ItemT]):
-    """A list that is compared as a whole, so that every matcher in the other one was asked.
+    """A list that is compared as a whole, so that every matcher in the other one is evaluated.
 
-    Whoever asks whether something is in it that no element can ever be gets a ValueError: the
-    answer would be no, whatever the run did.
+    A search for something that no element can ever be raises ValueError: it would always fail,
+    whatever the run did.
     """
 
     __hash__ = None
     claim: ClassVar[str] = ""
-    """The claim of a scenario file that speaks of such a list."""
+    """The claim of a scenario file about such a list."""
     noun: ClassVar[str] = ""
-    """What its elements are."""
+    """The noun for its elements."""
 
     def __init__(self, items: Iterable[Any], subject: QuestionScope) -> None:
         super().__init__(self.wrap(item, subject) for item in items)
@@ -48,26 +48,26 @@ class Listed(Looked, list[ItemT]):
 
     @classmethod
     def wrap(cls, item: Any, subject: QuestionScope) -> Any:
-        """Return an element as the test looks at it."""
+        """Return an element for a test."""
         return item
 
     def fields(self, item: ItemT) -> Any:
-        """Return an element as a matcher is held against it."""
+        """Return an element for a matcher."""
         return item
 
     def refuse_never(self, expected: object) -> None:
-        """Raise ValueError for what no element is ever equal to."""
+        """Raise ValueError for a value that no element can ever equal."""
         if isinstance(expected, Expected):
             self.check_all([expected.source])
         elif not isinstance(expected, Looked):
             self.refuse_plain(expected)
 
     def refuse_plain(self, expected: object) -> None:
-        """Raise ValueError for a plain value that no element is ever equal to."""
+        """Raise ValueError for a plain value that no element can ever equal."""
         refuse_plain(expected, self.claim, self.noun)
 
     def check_all(self, matchers: list[Any]) -> None:
-        """Raise ValueError for matchers of elements that could match none."""
+        """Raise ValueError for matchers of elements that can never match."""
         self.subject.check(self.claim, {"$has": matchers})
 
     def looked_at(self, expected: Expected) -> Any:
@@ -82,12 +82,12 @@ class Listed(Looked, list[ItemT]):
         return any(self._is(item, expected) for item in self)
 
     def count(self, expected: Any) -> int:
-        """Return how many elements are equal to something that they may be equal to."""
+        """Return the number of elements that equal a possible element."""
         self.refuse_never(expected)
         return sum(self._is(item, expected) for item in self)
 
     def index(self, expected: Any, start: Any = 0, stop: Any = sys.maxsize) -> int:
-        """Return where the first element stands that is equal."""
+        """Return the index of the first equal element."""
         self.refuse_never(expected)
         for place in range(*slice(start, stop).indices(len(self))):
             if self._is(self[place], expected):
@@ -102,7 +102,7 @@ class Listed(Looked, list[ItemT]):
         return self._of([*self, *other])
 
     def copy(self) -> Any:
-        """Return the same list once more."""
+        """Return a copy of the list."""
         return self._of(self)
 
     def _of(self, items: Iterable[Any]) -> Any:
@@ -126,7 +126,7 @@ class Listed(Looked, list[ItemT]):
 
 
 class Messages(Listed[Any]):
-    """Messages in order."""
+    """A list of messages in order."""
 
     claim, noun = "messages", "a message"
 
@@ -136,7 +136,7 @@ class Messages(Listed[Any]):
 
 
 class Drops(Listed[Any]):
-    """What histories left out."""
+    """A list of messages that histories dropped."""
 
     claim, noun = "dropped", "what was dropped"
 
@@ -146,7 +146,7 @@ class Drops(Listed[Any]):
 
 
 class Contexts(Listed[Any]):
-    """What each of an agent's calls received."""
+    """A list of contexts, one for each of an agent's calls."""
 
     noun = "a context"
 
@@ -166,7 +166,7 @@ class Contexts(Listed[Any]):
 
 
 class Names(Listed[Any]):
-    """Names of sections, tools or agents."""
+    """A list of names of sections, tools or agents."""
 
     kind_of_name: ClassVar[str] = ""
 
@@ -182,25 +182,25 @@ class Names(Listed[Any]):
 
 
 class Sections(Names):
-    """Names of sections."""
+    """A list of names of sections."""
 
     claim, kind_of_name = "sections", "section"
 
 
 class Tools(Names):
-    """Names of tools."""
+    """A list of names of tools."""
 
     claim, kind_of_name = "tools", "tool"
 
 
 class Targets(Names):
-    """Names of agents to which control may be passed."""
+    """A list of names of agents to which control may be passed."""
 
     claim, kind_of_name = "handoffs_of", "agent"
 
 
 class Agents(Listed[Any]):
-    """Agents in start order; parallel ones as a list."""
+    """A list of agents in start order; parallel ones are a list."""
 
     claim = "agents"
 
@@ -215,7 +215,7 @@ class Agents(Listed[Any]):
 
 
 class Records(Listed[Any]):
-    """Mappings that a claim speaks of."""
+    """A list of mappings that a claim concerns."""
 
     @classmethod
     def wrap(cls, item: Any, subject: QuestionScope) -> Any:
@@ -230,31 +230,31 @@ class Records(Listed[Any]):
 
 
 class Handoffs(Records):
-    """Requests to pass control."""
+    """A list of handoff requests."""
 
     claim = "handoffs"
 
 
 class ToolCalls(Records):
-    """Tool calls in order."""
+    """A list of tool calls in order."""
 
     claim = "tool_calls"
 
 
 class LogRecords(Records):
-    """Log records in order."""
+    """A list of log records in order."""
 
     claim = "logs"
 
 
 class LeftOut(Records):
-    """Items that sections left out."""
+    """A list of items that sections left out."""
 
     claim = "left_out"
 
 
 class Events(Listed[Any]):
-    """Events in order; matchers are held against their fields."""
+    """A list of events in order; matchers apply to their fields."""
 
     claim, noun = "events", "an event"
 
@@ -263,7 +263,7 @@ class Events(Listed[Any]):
 
 
 class Findings(Listed[Any]):
-    """Findings; each is equal to its lint's id, and matchers are held against its fields."""
+    """A list of findings; each equals its lint's id, and matchers apply to its fields."""
 
     claim, noun = "findings", "a finding"
 
@@ -292,7 +292,7 @@ class Findings(Listed[Any]):
 
 
 class Channels(Named[Any]):
-    """The channels' values; messages in one are looked at as those of a context are."""
+    """The channels' values; messages in them are like those of contexts."""
 
     def __init__(self, values: Mapping[str, Any], subject: QuestionScope) -> None:
         super().__init__(values, "state", "channel", subject)
@@ -301,19 +301,19 @@ class Channels(Named[Any]):
         return self._wrap(super().__getitem__(channel))
 
     def get(self, channel: str, default: Any = None) -> Any:
-        """Return the value of a channel that there is."""
+        """Return the value of an existing channel."""
         return self._wrap(super().get(channel, default))
 
     def values(self) -> Any:
-        """Return the values, each as the test looks at it."""
+        """Return the values for a test."""
         return [self._wrap(value) for value in super().values()]
 
     def items(self) -> Any:
-        """Return channels and values, each as the test looks at it."""
+        """Return channels and values for a test."""
         return [(channel, self._wrap(value)) for channel, value in super().items()]
 
     def _wrap(self, value: Any) -> Any:
-        # Not before it is asked for: a conversation may have thousands of messages.
+        # Only on access: a conversation may have thousands of messages.
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
         if is_list and value and all(isinstance(item, Message) for item in value):
             return Messages(value, self.subject)

@@ -1,4 +1,4 @@
-"""Who and what a test in Python makes up, as a scenario file does under `given: {fakes: …}`."""
+"""Made-up people and things for tests in Python, as in a scenario's `given: {fakes: …}`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __tracebackhide__ = True
 def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mapping[str, Any]:
     """Make up people and things: ``fakes(seed=7, customers=3)["customers"][0]["email"]``.
 
-    Each is a number, a locale, or what a scenario file has under its name; a file with the same
-    seed and start has the same ones. Raises SourceError at the line of the call.
+    Each is a number, a locale, or a mapping as in a scenario file; a file with the same seed and
+    start gives the same ones. Raise SourceError at the line of the call.
 
     >>> simkit.fakes(seed=7, customers=2) == simkit.fakes(seed=7, customers=2)
     True

@@ -1,4 +1,4 @@
-"""What came of one turn, as a test looks at it."""
+"""The outcome of one turn, for a test."""
 
 from __future__ import annotations
 
@@ -39,88 +39,88 @@ from simkit.trace.events import LogRecorded
 from simkit.trace.views import CallView, ContextView, TurnView, View
 
 __tracebackhide__ = True
-"""pytest shows the line of the test, not what is beneath it."""
+"""pytest shows the line of the test, not the frames below it."""
 
 
 class OutcomeSource(Protocol):
-    """What an outcome asks the conversation that it belongs to."""
+    """The interface of the conversation for its outcomes."""
 
     @property
     def view(self) -> View:
-        """The views on all that happened so far."""
+        """Return the view of the trace so far."""
 
     def expects_error(self, number: int) -> bool:
-        """Return whether somebody has looked at the error with which a turn ended."""
+        """Return whether the test has accessed the error of a turn."""
 
     def expect_error(self, number: int) -> None:
-        """Record that somebody has looked at the error with which a turn ended."""
+        """Record that the test has accessed the error of a turn."""
 
     def look_at_findings(self, number: int) -> list[Finding]:
-        """Return the findings of a turn, and remember that they were looked at."""
+        """Return the findings of a turn, and mark them as handled."""
 
     def place_of(self, number: int) -> Place:
-        """Where the user spoke in a turn."""
+        """Return the place of a turn's user message."""
 
     def known(self) -> KnownNames:
-        """The names that there are."""
+        """Return the known names."""
 
 
 class SeenContext(Messages):
-    """Exactly what one model call received: its messages, in order."""
+    """All that one model call received: its messages, in order."""
 
     def __init__(
         self, view: ContextView, subject: QuestionScope, refuse_unseen: Callable[[str, str], None]
     ) -> None:
-        """``refuse_unseen`` raises for what is not seen of an agent's contexts."""
+        """``refuse_unseen`` raises for aspects of contexts that are not observable."""
         super().__init__(view.messages, subject)
         self._view, self._refuse_unseen = view, refuse_unseen
 
     @property
     def sections(self) -> Sections:
-        """The sections that made something, in order, each once."""
+        """Return the non-empty sections in order, each once."""
         self._refuse_unseen(self.subject.agent, "sections")
         return Sections(self._view.sections, self.subject)
 
     def section(self, name: str) -> Messages:
-        """The messages that a section made; none if it made nothing."""
+        """Return the messages of a section; none if it made nothing."""
         self.subject.check_section(name)
         return Messages(self._view.section(name), self.subject)
 
     @property
     def dropped(self) -> Drops:
-        """What histories read and left out, each with the filter (``by``)."""
+        """Return the messages that histories dropped, each with the filter (``by``)."""
         self._refuse_unseen(self.subject.agent, "dropped")
         return Drops(self._view.dropped(), self.subject)
 
     @property
     def left_out(self) -> LeftOut:
-        """What other sections read and left out, each with the reason (``by``)."""
+        """Return the items that other sections left out, each with the reason (``by``)."""
         self._refuse_unseen(self.subject.agent, "left_out")
         return LeftOut(self._view.left_out(), self.subject)
 
     @property
     def tools(self) -> Tools:
-        """The tools offered."""
+        """Return the offered tools."""
         return Tools(self._view.tools, self.subject)
 
     @property
     def handoffs(self) -> Targets | None:
-        """The agents that control may be passed to; None where a tool offered names none."""
+        """Return the agents that control may be passed to; None if an offered tool names none."""
         return None if self._view.handoffs is None else Targets(self._view.handoffs, self.subject)
 
     @property
     def tokens(self) -> int:
-        """The size of the context, by the pipeline's counter."""
+        """Return the size of the context in tokens, by the pipeline's counter."""
         return self._view.tokens
 
     @property
     def settings(self) -> Mapping[str, JsonValue]:
-        """The model's settings."""
+        """Return the model's settings."""
         return self._view.settings or {}
 
 
 class TurnOutcome:
-    """What came of one turn."""
+    """The outcome of one turn."""
 
     def __init__(self, simulation: OutcomeSource, number: int) -> None:
         """``number`` counts turns from 1."""
@@ -138,9 +138,9 @@ class TurnOutcome:
 
     @property
     def reply(self) -> Any:
-        """What the pipeline answered, a text or a value; raises if the turn ended with an error.
+        """Return the pipeline's answer, a text or a value; raise if the turn ended with an error.
 
-        A test that means the error looks at `error` first.
+        A test that expects the error accesses `error` first.
         """
         error = self._turn.error
         if error is not None and not self._simulation.expects_error(self.number):
@@ -149,9 +149,9 @@ class TurnOutcome:
 
     @property
     def error(self) -> SeenError | None:
-        """How the turn failed (``type``, ``message``); None if it did not.
+        """Return the error of the turn (``type``, ``message``); None if there is none.
 
-        Who has looked at an error knows of it: the conversation may go on.
+        Accessing an error marks it as expected: the conversation may continue.
         """
         error = self._turn.error
         if error is None:
@@ -161,21 +161,20 @@ class TurnOutcome:
 
     @property
     def interrupt(self) -> Any:
-        """What an agent asked the user, who answers with ``resume``; None if nothing."""
+        """Return an agent's question to the user, or None; ``resume`` answers it."""
         return self._turn.interrupt
 
     @property
     def agents(self) -> Agents:
-        """The agents that ran, in the order in which they started; parallel ones as a list."""
+        """Return the agents in the order in which they started; parallel ones are a list."""
         self._refuse_unseen("agents")
         return Agents(groups_of(self._turn.runs), self._subject())
 
     def context(self, agent: str, call: int | None = None) -> SeenContext:
-        """Return what an agent's model call of this turn received; ``0`` is the first, ``-1`` the
-        last.
+        """Return the context of an agent's model call; ``0`` is the first, ``-1`` the last.
 
-        Raises for an agent that made several calls if none is named: what holds of one of them
-        may not hold of another.
+        Raise for an agent with several calls in the turn if none is selected: a fact about one of
+        them may not be true for another.
         """
         calls = self._calls(agent)
         if call is None and len(calls) > 1:
@@ -191,7 +190,7 @@ class TurnOutcome:
         return self._context(calls[index])
 
     def contexts(self, agent: str) -> Contexts:
-        """Return what each model call of an agent received in this turn, in order."""
+        """Return the contexts of an agent's model calls in this turn, in order."""
         subject = self._subject(agent)
         return Contexts((self._context(call) for call in self._calls(agent)), subject)
 
@@ -207,27 +206,27 @@ class TurnOutcome:
 
     @property
     def model_calls(self) -> Named[int]:
-        """Agent to the number of its model calls."""
+        """Return the number of model calls of each agent."""
         counts = {agent: len(calls) for agent, calls in self._turn.calls_by_agent.items()}
         return Named(counts, "model_calls", "agent", self._subject())
 
     @property
     def handoffs(self) -> Handoffs:
-        """Request to pass control, in order: ``from to type mode query payload outcome``."""
+        """Return handoff requests in order: ``from to type mode query payload outcome``."""
         self._refuse_unseen("handoffs")
         return Handoffs((handoff.fields() for handoff in self._turn.handoffs), self._subject())
 
     @property
     def tool_calls(self) -> ToolCalls:
-        """Tool calls in order: ``agent tool args result error``."""
+        """Return tool calls in order: ``agent tool args result error``."""
         self._refuse_unseen("tool_calls")
         return ToolCalls((tool.fields() for tool in self._turn.tools), self._subject())
 
     @property
     def logs(self) -> LogRecords:
-        """Log records of the code's own loggers, in order: ``level logger message error agent``.
+        """Return log records of the code's own loggers: ``level logger message error agent``.
 
-        Of a pipeline that is code, with ``app={"logs": True}``; else none is seen.
+        For a pipeline that is code, with ``app={"logs": True}``; otherwise none is recorded.
         """
         if "logs" not in self._simulation.view.pipeline.observes:
             raise self._error(': log records are not seen; say `app={"logs": True}`')
@@ -236,18 +235,18 @@ class TurnOutcome:
 
     @property
     def state(self) -> Channels:
-        """The channels after the turn, before those of scope turn are cleared."""
+        """Return the channels after the turn, before those of scope turn are cleared."""
         self._refuse_unseen("state")
         return Channels(self._turn.state, self._subject())
 
     @property
     def events(self) -> Events:
-        """Everything that happened in the turn."""
+        """Return the events of the turn."""
         return Events(self._simulation.view.events[self._turn.lo : self._turn.hi], self._subject())
 
     @property
     def findings(self) -> Findings:
-        """What lints found in this turn; who has looked at them answers for them."""
+        """Return the findings of this turn; accessing them marks them as handled."""
         return Findings(self._simulation.look_at_findings(self.number), self._subject())
 
     def _subject(self, agent: str = "") -> QuestionScope:
@@ -258,7 +257,7 @@ class TurnOutcome:
         return scope_of_turn(self._turn, self.number - 1, Expect(), view)
 
     def _refuse_unseen(self, claim: str) -> None:
-        """Raise for what the pipeline does not show: that nothing is there would always hold."""
+        """Raise for an aspect that the pipeline does not show: its absence would always hold."""
         need = unobservable(self._scope(), claim)
         if need:
             raise self._error(f": `{claim}` is not observable here: {WORDS[need]} cannot be seen")

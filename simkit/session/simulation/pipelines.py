@@ -1,4 +1,4 @@
-"""The pipeline that a test names: a file, YAML text, a mapping, or code."""
+"""The pipeline of a test: a file, YAML text, a mapping, or code."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def pipeline_of(
     scenario: Scenario,
     document: Document,
 ) -> tuple[Subject, Document]:
-    """Return the pipeline, and the document that says where it says what; raise SourceError.
+    """Return the pipeline, and its document; raise SourceError.
 
-    ``scenario``, and its document, say more of a pipeline that is code.
+    ``scenario``, and its document, add options to a pipeline that is code.
     """
     if is_code(named):
         return library.subject(document, scenario), document
@@ -53,7 +53,7 @@ def is_code(named: object) -> bool:
 
 
 def _file(name: str, place: Place, folders: Sequence[Path]) -> str:
-    """Return the file, which lies beside the test, in one of the folders, or here."""
+    """Return the file, beside the test, in one of the folders, or in the working directory."""
     around = [Path(place.file).parent, *folders, Path()]
     for folder in around:
         if (folder / name).is_file():

@@ -1,4 +1,4 @@
-"""Where a test says what: the lines of its Python file, as positions in a document."""
+"""Lines of a test's Python file, as positions in a document."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _OWN: Final = "simkit.session.simulation."
 
 
 class Place(NamedTuple):
-    """One call in a Python file: from where to where it stands."""
+    """The place of one call in a Python file."""
 
     file: str
-    """As one would type it here."""
+    """The file, relative to the working directory."""
     line: int
-    """From 1."""
+    """The line, from 1."""
     column: int
-    """From 0."""
+    """The column, from 0."""
     last_line: int
     last_column: int
 
     @property
     def where(self) -> str:
-        """``file:line:column``, from 1."""
+        """Return ``file:line:column``, from 1."""
         return f"{self.file}:{self.line}:{self.column + 1}"
 
     def error(self, problem: str, near: str = "", known: Sequence[str] = ()) -> SourceError:
-        """Return the error that says what is wrong with the call."""
+        """Return an error about the call."""
         return SourceError(self.where, problem, near=near, known=tuple(known))
 
 
 def place_of_caller() -> Place:
-    """Return where the nearest code that is not simkit's stands, which calls it."""
+    """Return the place of the nearest calling code outside simkit."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
         frame = frame.f_back
@@ -58,7 +58,7 @@ def place_of_caller() -> Place:
 
 
 def _typed(file: str) -> str:
-    """Return a path as one would type it here; from another drive it stays whole."""
+    """Return a path relative to the working directory; on another drive it stays absolute."""
     try:
         return os.path.relpath(file) if os.path.isabs(file) else file
     except ValueError:
@@ -66,14 +66,14 @@ def _typed(file: str) -> str:
 
 
 def document_at(data: Mapping[str, Any], whole: Place, turns: Sequence[Place]) -> Document:
-    """Return a scenario as a document of the Python file, each turn at the call that said it."""
+    """Return a scenario as a document of the Python file, each turn at its call."""
     text = "".join(linecache.getlines(whole.file))
-    # A restart hands the document to another process, which a lambda would not survive.
+    # A restart sends the document to another process, which a lambda would not survive.
     return Document(whole.file, 0, data, partial(_root, whole, tuple(turns)), text)
 
 
 def _root(whole: Place, turns: tuple[Place, ...]) -> Node:
-    """Return nodes for what has a place of its own; below it, the nearest ancestor answers."""
+    """Return nodes for values with their own place; others use the nearest ancestor's."""
     items = [_node(turn) for turn in turns]
     key = ScalarNode("", "turns", *_marks(whole))
     return MappingNode("", [(key, SequenceNode("", items, *_marks(whole)))], *_marks(whole), False)
@@ -91,5 +91,5 @@ def _marks(place: Place) -> tuple[Mark, Mark]:
 
 
 def _mark(file: str, line: int, column: int) -> Mark:
-    # Only the order of two marks' indexes is ever looked at.
+    # Only the order of two marks' indices matters.
     return Mark(file, line * 10_000 + column, line - 1, column, None, 0)

@@ -1,8 +1,8 @@
-"""What stands in the lists that a test looks at: names, messages, records.
+"""Elements in outcomes: names, messages, records.
 
-Each is what it was, and equal to what it was equal to. But who compares it with what it can never
-be equal to, or asks it for a name that leads nowhere, gets a ValueError: the answer would be no,
-whatever the run did, and `assert … != …` would hold.
+Each equals the same values as the plain one. But comparing it with a value that it can never equal,
+or accessing an unknown name in it, raises ValueError: the answer would always be no, and `assert …
+!= …` would always hold.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from simkit.spec.scenario.claim_names import HANDOFF_KEYS, LOG_KEYS, TOOL_KEYS
 from simkit.trace.events import ErrorFacts
 
 _PLAIN: Final = (str, bytes, int, float, Mapping, list, tuple, set, frozenset)
-"""What is equal to its own kind alone; objects of others may know better."""
+"""Types whose values equal only their own kind; other types may define equality."""
 _ValueT = TypeVar("_ValueT")
 
 
 class Name(str):
-    """A name that is compared with names that there are."""
+    """A name that is compared with known names only."""
 
     __slots__ = ("noun", "subject")
     subject: QuestionScope
@@ -60,7 +60,7 @@ def name(text: str, noun: str, subject: QuestionScope) -> Name:
 
 
 def as_base(base: type, value: Any) -> str:
-    """Return how a value shows itself that is one of a library's own."""
+    """Return the repr of a value of a library's own type."""
     text: str = super(type(value), value).__repr__()
     return base.__name__ + text[text.index("(") :]
 
@@ -70,8 +70,8 @@ def _name(text: Any, noun: str, subject: QuestionScope) -> Any:
 
 
 def refuse_plain(expected: object, claim: str, noun: str) -> None:
-    """Raise ValueError for a plain value, which nothing of a kind is ever equal to."""
-    plain(expected)  # A matcher that was not called is refused.
+    """Raise ValueError for a plain value, which no element can ever equal."""
+    plain(expected)  # This rejects a matcher that was not called.
     if isinstance(expected, _PLAIN) and not isinstance(expected, Looked):
         raise ValueError(f"{expected!r} is never equal to {noun}: {advice_for(claim)}")
 
@@ -80,7 +80,7 @@ def refuse_plain(expected: object, claim: str, noun: str) -> None:
 
 
 class SeenCall(Looked, ToolCall, frozen=True, gc=False):
-    """One call that a message asks for."""
+    """One call in a message."""
 
     def looked_at(self, expected: Expected) -> Any:
         return self
@@ -98,7 +98,7 @@ class SeenCall(Looked, ToolCall, frozen=True, gc=False):
 
 
 class SeenCalls(Looked, tuple[ToolCall, ...]):
-    """The calls that a message asks for."""
+    """The calls in a message."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ class SeenMessage(Looked, Message, frozen=True, gc=False):
 
 
 def seen_message(message: Message, subject: QuestionScope) -> SeenMessage:
-    """Return a message whose names are compared with names that there are."""
+    """Return a message with names that are compared with known names only."""
     calls = SeenCalls(
         SeenCall(call.id, _name(call.name, "tool", subject), call.args, call.to, call.is_ordinary)
         for call in message.calls
@@ -161,7 +161,7 @@ def seen_message(message: Message, subject: QuestionScope) -> SeenMessage:
 
 
 class SeenDrop(Looked, Dropped, frozen=True, gc=False):
-    """One thing that a history read and left out."""
+    """A message that a history dropped."""
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dropped):
@@ -181,7 +181,7 @@ class SeenDrop(Looked, Dropped, frozen=True, gc=False):
 
 
 def seen_drop(drop: Dropped, subject: QuestionScope) -> SeenDrop:
-    """Return what was dropped, its names compared with names that there are."""
+    """Return a dropped message with names that are compared with known names only."""
     return SeenDrop(
         seen_message(drop.message, subject),
         _name(drop.what, "kind of cut", subject),
@@ -193,15 +193,15 @@ def seen_drop(drop: Dropped, subject: QuestionScope) -> SeenDrop:
 
 
 class Fields(NamedTuple):
-    """What a record of a claim has."""
+    """The fields of a record."""
 
     noun: str
     keys: tuple[str, ...]
-    """All that it may have; any if empty."""
+    """All possible fields; any if empty."""
     always: frozenset[str]
-    """Those without which there is none."""
+    """The fields that every record has."""
     names: Mapping[str, str]
-    """Key to what its texts are names of."""
+    """Field to the kind of its names."""
 
 
 FIELDS: Final[Mapping[str, Fields]] = {
@@ -260,7 +260,7 @@ class Record(Looked, dict[str, JsonValue]):
         raise KeyError(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return what stands under a key that such a record may have."""
+        """Return the value under a possible key."""
         self._check(key)
         return super().get(key, default)
 
@@ -271,7 +271,7 @@ class Record(Looked, dict[str, JsonValue]):
 
 
 def refuse_record(expected: Mapping[str, Any], claim: str) -> None:
-    """Raise ValueError for a plain mapping whose keys are not those that a record always has."""
+    """Raise ValueError for a plain mapping with other keys than a record's required ones."""
     fields = FIELDS[claim]
     lacking = sorted(fields.always - expected.keys())
     if lacking and not isinstance(expected, Record):
@@ -316,7 +316,7 @@ class Named(Looked, dict[str, _ValueT]):
         raise KeyError(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return what stands under a name that there is."""
+        """Return the value under a known name."""
         self._check_keys((key,))
         return super().get(key, default)
 
@@ -332,7 +332,7 @@ class Named(Looked, dict[str, _ValueT]):
 
 
 class SeenFinding(Looked, Finding, frozen=True, gc=False):
-    """A finding; it is equal to its lint's id."""
+    """A finding; it equals its lint's id."""
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Finding):
@@ -354,7 +354,7 @@ class SeenFinding(Looked, Finding, frozen=True, gc=False):
 
 
 def seen_finding(finding: Finding, subject: QuestionScope) -> SeenFinding:
-    """Return a finding, its names compared with names that there are."""
+    """Return a finding with names that are compared with known names only."""
     values = dict(zip(Finding.__struct_fields__, astuple(finding), strict=True))
     values |= {
         "id": _name(finding.id, "lint", subject),
@@ -364,14 +364,14 @@ def seen_finding(finding: Finding, subject: QuestionScope) -> SeenFinding:
 
 
 def finding_fields(finding: Finding) -> dict[str, Any]:
-    """Return a finding as claims see it."""
+    """Return a finding's fields for claims."""
     fields: dict[str, Any] = {"id": finding.id, "turn": finding.turn, "what": finding.what}
     more = {"agent": finding.agent or None, "call": finding.call}
     return fields | {key: value for key, value in more.items() if value is not None}
 
 
 class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
-    """How a turn failed; it is equal to its type."""
+    """The error of a turn; it equals its type."""
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ErrorFacts):
@@ -397,7 +397,7 @@ class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
 
 
 def seen_error(error: ErrorFacts, subject: QuestionScope) -> SeenError:
-    """Return an error, its type compared with types that there are."""
+    """Return an error with a type that is compared with known types only."""
     return SeenError(
         _name(error.type, "type of an error", subject),
         error.message,
@@ -407,7 +407,7 @@ def seen_error(error: ErrorFacts, subject: QuestionScope) -> SeenError:
 
 
 def check(matcher: Any, kind: Kind) -> None:
-    """Raise ValueError for a matcher that can match nothing of a kind."""
+    """Raise ValueError for a matcher that can never match a kind."""
     try:
         check_kind(matcher, kind)
     except MatcherError as problem:
