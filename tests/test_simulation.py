@@ -350,9 +350,9 @@ test_it.py:17:11: RUN-01: agent 'triage' has 1 unused reply line in turn 1: [1].
     )
   RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool
     result by a call, and nothing is asked that was not scripted
-  → Remove what is left over, move it to the turn that asks, or add the one that is missing.
+  → Remove the unused line or result, move it to the turn that needs it, or add the missing one.
 
-A test that looks at `run.findings` or `run.error` answers for what is there; a lint is turned off with a reason: lints={'CTX-01': 'why'}.
+A test that accesses `run.findings` or `run.error` accepts them; a lint is turned off with a reason: lints={'CTX-01': 'why'}.
 
 reproduce: pytest test_it.py::test_a_line_is_unused
 _____________________________ test_a_name_is_misspelt ______________________________

@@ -90,7 +90,7 @@ class Attribution:
             lines.append(f"The rules know: {', '.join(self._rules)}.")
         lines += self._nearest(root)
         lines.append(
-            'Say whose it is with `with simkit.agent("name"):` around the call, or by a rule in '
+            'Name its agent with `with simkit.agent("name"):` around the call, or by a rule in '
             "the scenario:"
         )
         lines += rule_lines("name", system, [*self._agents_met], root["tools"])

@@ -92,8 +92,8 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
     needed = _required(_parameters(factory))
     if needed:
         raise FunctionMissing(
-            f"`{entry}` is a class whose objects are not made without {_listed(needed)}.\n"
-            "Name a function without parameters that returns one, or the object itself.",
+            f"`{entry}` is a class that cannot be instantiated without {_listed(needed)}.\nName "
+            "a function without parameters that returns one, or the object itself.",
             entry,
         )
     try:
@@ -188,9 +188,9 @@ def _method_of(entry: str, subject: Any, method: str | None) -> Talk:
             entry,
         )
     raise FunctionMissing(
-        f"`{entry}` is or makes {subject_text}, and which method takes the user's message is not "
-        f"plain: {', '.join(usual or public)}.\n"
-        f"Name it: `app: {{call: {_likeliest(subject, usual or public)}}}`.",
+        f"`{entry}` is or makes {subject_text}, and it is not clear which method takes the "
+        f"user's message: {', '.join(usual or public)}.\nName it: `app: {{call: "
+        f"{_likeliest(subject, usual or public)}}}`.",
         entry,
     )
 

@@ -78,7 +78,7 @@ def unfit(entry: metadata.EntryPoint) -> str:
             version = metadata.version(needed.name)
             if not needed.specifier.contains(version, prereleases=True):
                 return (
-                    f"{needed.name} {version} is installed, and it sees the inside of "
+                    f"{needed.name} {version} is installed, and simkit supports "
                     f"{needed.name}{needed.specifier}: `{install(extra)}`"
                 )
     return ""

@@ -151,7 +151,7 @@ class ServedRun:
         named = " or ".join(repr(known_session) for known_session in sorted(sessions))
         self._error = e.ErrorFacts(
             MIXED,
-            f"a request goes on with session {named}, as its history says, but turn {place} is of "
+            f"a request continues session {named}, by its history, but turn {place} is of "
             f"session {session!r}. Let the program ask in the order of the scenario's turns, or "
             f"begin each turn with a POST to {NEXT}.",
         )
@@ -289,8 +289,9 @@ class ServedRun:
         if self._is_led:
             return f"the program did not begin turn {place + 1} with a POST to {NEXT}"
         return (
-            f"the program asked nothing of turn {place + 1}: the latest user message of no request "
-            f"held {excerpt!r}. If contexts do not show it, begin the turn with a POST to {NEXT}."
+            f"the program made no model call in turn {place + 1}: the latest user message of no "
+            f"request held {excerpt!r}. If contexts do not show it, begin the turn with a POST "
+            f"to {NEXT}."
         )
 
     # Requests that are no model calls

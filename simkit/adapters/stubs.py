@@ -47,7 +47,7 @@ def refuse_unreached(
 def _nobody_knows(tool: str, app: App, turn: int) -> ScriptBroken:
     home = app.entry.partition(":")[0]
     return ScriptBroken(
-        f"nobody knows which function carries out tool `{tool}`.\n"
-        f"Name it: `app: {{tools: {{{tool}: {home}:{tool}}}}}`, or wherever it is defined.",
+        f"simkit does not know the function of tool `{tool}`.\nName it: `app: {{tools: {{{tool}: "
+        f"{home}:{tool}}}}}`, or wherever it is defined.",
         ("turns", turn - 1, "tool_results", tool),
     )

@@ -95,8 +95,8 @@ def plain_function(tool: str, function: Any) -> FunctionType:
     if isinstance(function, FunctionType):
         return function
     raise FunctionMissing(
-        f"tool `{tool}` is carried out by a {type(function).__name__}, "
-        "which nothing can stand in for. Name a Python function under `app.tools`.",
+        f"tool `{tool}` is a {type(function).__name__}, which simkit cannot replace. Name a "
+        "Python function under `app.tools`.",
         tool,
     )
 

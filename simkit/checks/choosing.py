@@ -183,7 +183,7 @@ def _check_some(
     for claim in nearest[1] if nearest is not None else ():
         for finding in check.findings(claim, writer):
             several = counted(len(group.items), group.noun)
-            line = f"no one of {several} of {group.agent!r} holds all that is claimed; nearest is "
+            line = f"no one of {several} of {group.agent!r} satisfies all claims; nearest is "
             context = (f"{line}`{group.name(claim.item)}`", *finding.context)
             yield replace(finding, context=context)
             return

@@ -375,12 +375,12 @@ def _shower(section: str) -> str:
 def _keep_out(claim: Claim[CallView], section: str, role: str) -> str:
     agent = claim.item.agent
     if not section and role == "system":
-        return f"Take it out of the instructions of {agent!r}, or correct the claim."
+        return f"Remove it from the instructions of {agent!r}, or correct the claim."
     if section == "run":
-        return "The run itself said or heard it: correct its tools or handoffs, or the claim."
+        return "It is the run's own message: correct its tools or handoffs, or the claim."
     if section in histories(claim.item.context):
         return f"Filter it out of the history of {agent!r}, or correct the claim."
-    return f"Take it out of section `{section}` of {agent!r}, or correct the claim."
+    return f"Remove it from section `{section}` of {agent!r}, or correct the claim."
 
 
 _CALLS: Final[Check[CallView]] = Check(claimed_polarity, _holds, _check, _distance)

@@ -101,8 +101,8 @@ def _not_run(left: str, view: View, writer: Writer) -> Finding:
     fix = "Remove the turns, or judge a trace that has them."
     if error is not None:
         fix = (
-            f"Claim the error in turn {number}, `error: {error.type}`: "
-            "then the conversation goes on. Or remove the turns."
+            f"Claim the error in turn {number}, `error: {error.type}`: then the conversation "
+            "continues. Or remove the turns."
         )
     return writer.finding(("turns", number), f"{left}: {why}", turn=number + 1, fix=fix)
 

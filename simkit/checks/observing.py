@@ -129,7 +129,7 @@ def not_observable(
                 f"{subject} was not looked at: {_why_unseen(scope, need)}",
                 turn=scope.turn,
                 agent=agent,
-                fix="Claim it of what the code shows, or show it in the code.",
+                fix="Claim something that the code shows, or report this in the code.",
             )
         )
         return
@@ -152,11 +152,11 @@ def _why_unseen(scope: Scope, need: str) -> str:
 def _in_code(need: str, claim: str, agent: str) -> str:
     """Describe how code can show it, or what to claim instead."""
     if need == "state":
-        return "Tell it in the code, `simkit.state(name=value)`, or remove the claim."
+        return "Report it in the code, `simkit.state(name=value)`, or remove the claim."
     if need == "inputs":
         return "Claim what its model was sent, under `context`, or remove the claim."
     if need == "goals":
-        return "Let a program tell it, `POST /simkit/started` with `goal`, or remove the claim."
+        return "Report it with `POST /simkit/started` and `goal`, or remove the claim."
     if need == "tools":
         return "Claim what the model asked for: `runs: {agent: {messages: [{calls: …}]}}`."
     if need == "logs":

@@ -108,8 +108,8 @@ def revived(
     turn.move(conversation, sessions.state, sessions.recorder)
     if scheduler.question is None:
         raise ScriptMisfit(
-            f"the turn that waits in session {session!r} does not come to its question again "
-            "in a new process: what ran before it must not depend on anything but the turn."
+            f"the turn that waits in session {session!r} does not reach its question again in a "
+            "new process: the code before it must depend on the turn only."
         )
     # The restored tasks use the clock with which they were restored.
     sessions.follow(then.clock)

@@ -27,54 +27,56 @@ class LintEntry(msgspec.Struct, frozen=True, gc=False):
 LINTS: Final[Mapping[str, LintEntry]] = {
     "RUN-01": LintEntry(
         "E", "script-mismatch",
-        "every reply line is used by the agent it was written for, every tool result by a call, "
-        "and nothing is asked that was not scripted",
-        "Remove what is left over, move it to the turn that asks, or add the one that is missing.",
+        "every reply line and every tool result is used, and every model call and tool call has "
+        "one",
+        "Remove the unused line or result, move it to the turn that needs it, or add the "
+        "missing one.",
     ),
     "RUN-02": LintEntry(
         "E", "uncontrolled",
-        "user code starts no thread and no process, and reaches no network, that simkit does not "
-        "control",
+        "user code uses no thread, process or network that simkit does not control",
         "Pass the value in, or stub the tool with `tool_results`.",
         "Pass the value in, or stub the tool that asks for it with `tool_results`, and name its "
-        "function under `app: {tools: …}` where it is no framework's.",
+        "function under `app: {tools: …}` unless it is a framework's tool.",
     ),
     "RUN-03": LintEntry(
         "W", "vacuous-claim",
-        "the pattern of an `excludes` or `$not` occurs somewhere in the trace or in what was given",
-        "Correct the pattern: as it stands, nothing could ever match it.",
+        "the pattern of an `excludes` or `$not` occurs somewhere in the trace or in the given "
+        "values",
+        "Correct the pattern: nothing in this run could match it.",
     ),
     "RUN-04": LintEntry(
         "E", "unplayed",
         "every recorded interaction of a cassette answers a request",
-        "Record the scenario again, or find out why the pipeline asks less than it did.",
+        "Record the scenario again, or find out why the pipeline makes fewer requests than "
+        "before.",
     ),
     "RUN-05": LintEntry(
         "W", "drifted",
-        "what is sent is what was recorded",
+        "a request equals the recorded one that answers it",
         "Record the scenario again, or compare by content: the cassette's `policy: content`.",
     ),
     "RUN-06": LintEntry(
         "W", "unread-request",
-        "what goes to a model's provider is in an interface that simkit reads",
-        "Speak one of OpenAI's chat completions or responses, Anthropic's messages or Gemini's "
-        "generateContent, or claim what the call leaves: a reply, a state.",
+        "every request to a model provider is in an interface that simkit reads",
+        "Use one of OpenAI's chat completions or responses, Anthropic's messages or Gemini's "
+        "generateContent, or claim the effects of the call: a reply, a state.",
     ),
     "CTX-01": LintEntry(
         "E", "orphan-result",
-        "every tool result in a context follows the call that it answers",
+        "every tool result in a context comes after the call that it answers",
         "Let filters and windows take a call and its result together: `tool_calls` with "
         "`tool_messages`, `window: {rounds: N}`.",
-        "Where the history is cut, let a call and its result stay or go together: cut before a "
-        "user's message.",
+        "Where your code cuts the history, keep or drop a call together with its result: cut "
+        "before a user's message.",
     ),
     "CTX-02": LintEntry(
         "E", "orphan-call",
-        "every tool call in a context is answered once, before the conversation goes on",
+        "every tool call in a context is answered once, before the conversation continues",
         "Answer every call, or filter calls out of the history: `tool_calls`, or `handoffs` for "
         "those that pass control.",
-        "Answer every call before the model is asked again, or leave it out of what is sent: "
-        "calls that pass control too.",
+        "Answer every call before the next model call, or leave it out of the messages; the "
+        "same goes for calls that pass control.",
     ),
     "CTX-03": LintEntry(
         "E", "wrong-instructions",
@@ -83,43 +85,43 @@ LINTS: Final[Mapping[str, LintEntry]] = {
     ),
     "CTX-05": LintEntry(
         "E", "required-fact-missing",
-        "what an agent `requires` is in each of its contexts",
-        "Add the section that brings the fact, or widen the filter or window that takes it out.",
+        "the facts under an agent's `requires` are in each of its contexts",
+        "Add the section that shows the fact, or change the filter or window that drops it.",
     ),
     "CTX-06": LintEntry(
         "E", "private-fact-leaked",
-        "what a channel holds that is `private` to an agent is in no other agent's context",
-        "Filter out the message that carries it, or take the channel out of `private`.",
+        "the content of a channel that is `private` to an agent is in no other agent's context",
+        "Filter out the message that contains it, or remove the channel from `private`.",
     ),
     "CTX-07": LintEntry(
         "W", "duplicate-message",
         "no two messages of a context are equal in role, author and content, and no id comes twice",
         "Read each message from one section only, and store replies as `${run.final_message}`.",
-        "Add each message to the history once: of what an agent returns, only what is new.",
+        "Add each message to the history once: of an agent's result, only the new messages.",
     ),
     "CTX-10": LintEntry(
         "E", "over-budget",
         "a context stays within its token budget; a warning from 80 % on",
         "Give the history a `window`, or sections a `preview` or `tokens`.",
-        "Trim or sum up the history before the model is asked, or raise "
-        "`limits: {context_tokens: N}`.",
+        "Trim or summarize the history before the model call, or raise `limits: "
+        "{context_tokens: N}`.",
     ),
     "CTX-11": LintEntry(
         "W", "irrelevant-share",
         "the share of a context's tokens that comes from agents outside `sees` stays under its "
         "limit",
         "Add the filter `agents: {only: […]}` to the agent's history, or a window.",
-        "Leave other agents' messages out of what the agent is sent, or name those agents "
-        "under `sees`.",
+        "Leave other agents' messages out of the agent's context, or name those agents under "
+        "`sees`.",
     ),
     "CTX-12": LintEntry(
         "E", "illegal-sequence",
         "no message of a context is empty: each has a text, or calls",
-        "Leave the message out, or say something in it.",
+        "Leave the message out, or give it a text.",
     ),
     "CTX-15": LintEntry(
         "W", "system-not-first",
-        "instructions, and system messages of a history, come before what was said",
+        "instructions, and system messages of a history, come before all other messages",
         "Put `instructions` first in the recipe, and keep system messages out of the "
         "conversation.",
         "Send the instructions first, and keep system messages out of the conversation.",
@@ -127,20 +129,20 @@ LINTS: Final[Mapping[str, LintEntry]] = {
     "CTX-16": LintEntry(
         "E", "current-message-twice",
         "the user's current message appears at most once in a context",
-        "Show it in `current_message` or in the history, not through both.",
+        "Show it in `current_message` or in the history, not in both.",
         "Send the user's message once: at the end of the history, or beside it.",
     ),
     "CTX-17": LintEntry(
         "E", "filtered-comes-back",
-        "what a filter took out of an agent's context does not come back in a later one",
-        "Go on from what the agent was shown (of the OpenAI Agents SDK: "
+        "a message that a filter dropped from an agent's context does not come back in a later "
+        "one",
+        "Continue from the messages that the agent received (OpenAI Agents SDK: "
         '`to_input_list(mode="normalized")`), or apply the filter to every call.',
     ),
     "CTX-18": LintEntry(
         "E", "results-swapped",
-        "what a tool returned stands under the call that it answers, not under another one of the "
-        "same message",
-        "Pair each result with the id of the call that it came of, whatever order they end in.",
+        "a tool's result is shown under its own call, not under another one of the same message",
+        "Pair each result with the id of its call, in whatever order the calls end.",
     ),
     "HND-01": LintEntry(
         "E", "payload-invalid",
@@ -152,18 +154,18 @@ LINTS: Final[Mapping[str, LintEntry]] = {
         "the target's first context holds the user's latest message or the handoff's query",
         "Give the target's recipe `current_message`, or declare the isolation: the contract's "
         "`history: none`, or a `task` section.",
-        "Send the target the user's message, in the history or inside the payload. Where the "
-        "isolation is meant, say so: `lints: {HND-03: why}`.",
+        "Send the target the user's message, in the history or inside the payload. If you want "
+        "the isolation, turn the lint off: `lints: {HND-03: why}`.",
     ),
     "HND-04": LintEntry(
         "E", "wrong-target",
-        "of a handoff that was made, the announced target is the agent that runs next",
+        "after a handoff was made, its target is the agent that runs next",
         "Let the handoff itself start its target.",
     ),
     "HND-06": LintEntry(
         "E", "dangling-handoff",
-        "a requested handoff is made or rejected in its turn, and calls made beside it are "
-        "answered",
+        "a requested handoff is made or rejected in its turn, and other calls of the same "
+        "message are answered",
         "Make or reject the handoff in its turn, and answer every call before control passes.",
     ),
     "HND-08": LintEntry(
@@ -173,7 +175,7 @@ LINTS: Final[Mapping[str, LintEntry]] = {
     ),
     "HND-10": LintEntry(
         "W", "data-in-query",
-        "a delegated query does not carry the document itself",
+        "a delegated query does not contain the document itself",
         "Move the data into the payload and leave a short note in the query.",
     ),
     "HND-11": LintEntry(
@@ -192,53 +194,56 @@ LINTS: Final[Mapping[str, LintEntry]] = {
     "STA-01": LintEntry(
         "E", "lost-update",
         "every write of parallel branches is in the merged value",
-        "Give the channel a reducer that keeps both (append, merge, add), or write `{$set: …}` "
-        "where the overwrite is meant.",
-        "Give the channel a reducer that keeps both (of LangGraph: "
-        "`Annotated[list, operator.add]`), or let one branch alone write it.",
+        "Give the channel a reducer that keeps both (append, merge, add), or write `{$set: "
+        "…}` if the overwrite is intended.",
+        "Give the channel a reducer that keeps both (in LangGraph: `Annotated[list, "
+        "operator.add]`), or let only one branch write it.",
     ),
     "STA-03": LintEntry(
         "E", "impure-reducer",
-        "a reducer neither changes its arguments nor differs when called again",
-        "Build a new value from the arguments, without clock or chance.",
+        "a reducer does not change its arguments, and returns the same when called again",
+        "Build a new value from the arguments, without a clock or random numbers.",
     ),
     "STA-05": LintEntry(
         "E", "shrinking",
-        "an appending channel never shrinks and a counter never falls, but by a declared reset",
-        "Write `{$set: …}` where the reset is meant.",
-        "Return only what is new. Where the reset is meant, write it as one: of LangGraph, "
+        "an appending channel never shrinks and a counter never falls, except by a declared "
+        "reset",
+        "Write `{$set: …}` if the reset is intended.",
+        "Return only new items. If the reset is intended, write it as one: in LangGraph, "
         "`Overwrite(…)`.",
     ),
     "STA-06": LintEntry(
         "E", "resume-differs",
-        "continuing from a checkpoint equals not having stopped",
-        "Keep in channels whatever a later turn needs: a new process knows nothing else.",
-        "Keep in the state that is saved whatever a later turn needs: a new process knows "
-        "nothing else.",
+        "a session that continues from a checkpoint gives the same results as one that never "
+        "stopped",
+        "Keep everything that a later turn needs in channels: a new process has nothing else.",
+        "Keep everything that a later turn needs in the saved state: a new process has nothing "
+        "else.",
     ),
     "STA-08": LintEntry(
         "E", "session-bleed",
-        "a session among others is as if it were alone",
-        "Keep what belongs to one session in its channels, not in a module or an object.",
-        "Keep what belongs to one session in its own state, not in a module or an object that "
-        "sessions share.",
+        "a session gives the same results among other sessions as alone",
+        "Keep a session's data in its channels, not in a module or an object.",
+        "Keep a session's data in its own state, not in a module or an object that sessions "
+        "share.",
     ),
     "STA-09": LintEntry(
         "E", "double-count",
-        "an agent does not add to a list what it was given of it",
-        "Return only what is new: give a subgraph an output schema without the channel, or its "
+        "an agent does not append to a list the items that it received from it",
+        "Return only new items: give a subgraph an output schema without the channel, or its "
         "own channel.",
     ),
     "STA-10": LintEntry(
         "W", "in-place-change",
-        "an agent returns updates, it does not change the state it received",
+        "an agent returns updates and does not change the state that it received",
         "Return the new value and write it with `writes`.",
     ),
     "STA-11": LintEntry(
         "W", "call-twice",
         "in a list of messages no call is made twice, and none has two results",
-        "Give what takes a message's place its id, and the channel the reducer `by_id`.",
-        "Give what takes a message's place its id: of LangGraph, `add_messages` replaces by id.",
+        "Give the replacement of a message the same id, and the channel the reducer `by_id`.",
+        "Give the replacement of a message the same id: in LangGraph, `add_messages` replaces "
+        "by id.",
     ),
     "FLW-01": LintEntry(
         "E", "limit-reached",
@@ -254,7 +259,7 @@ LINTS: Final[Mapping[str, LintEntry]] = {
         "E", "repeated-call",
         "no agent makes the same call three times in a turn with the same result and no write in "
         "between",
-        "Use the first result, or end the run when nothing new comes of the call.",
+        "Use the first result, or end the run when the call returns nothing new.",
     ),
     "FLW-04": LintEntry(
         "E", "ping-pong",
@@ -263,54 +268,54 @@ LINTS: Final[Mapping[str, LintEntry]] = {
     ),
     "FLW-05": LintEntry(
         "E", "call-after-end",
-        "no model is called after the turn's reply was made",
+        "no model is called after the turn's reply",
         "End the turn with the run that makes the reply.",
     ),
     "FLW-06": LintEntry(
         "E", "asked-again",
-        "a question is not asked again once answered, and its answer goes to who asked",
+        "an answered question is not asked again, and its answer goes to the agent that asked",
         "Keep the answer in the state, and resume the agent that asked.",
     ),
     "FLW-07": LintEntry(
         "E", "open-work",
         "a turn does not end with tool calls that were never answered",
         "Wait for every tool's answer before the turn ends.",
-        "Answer every call before the turn ends. A call that code reads instead, because it ends "
-        "the work or says who is next, is none of these where the turn has a reply.",
+        "Answer every call before the turn ends. If the turn has a reply, this does not concern "
+        "calls that your code reads instead, because they end the work or name the next agent.",
     ),
     "FLW-08": LintEntry(
         "W", "ambiguous-route",
-        "of the labels on a decision's ways, one matches",
+        "exactly one label of a decision's edges matches its answer",
         "Choose labels that do not contain each other, or route by `equals`.",
     ),
     "FLW-09": LintEntry(
         "W", "argument-changed",
-        "a tool is called with the arguments that the model said, as far as its schema makes "
-        "nothing else of them",
-        "Hand over each argument under its name, or turn the lint off where code changes it on "
+        "a tool is called with the arguments that the model wrote, apart from conversions by "
+        "its schema",
+        "Pass each argument under its name, or turn the lint off if the code changes it on "
         "purpose.",
     ),
     "NET-01": LintEntry(
         "E", "retried-in-vain",
-        "what the provider refuses for good (4xx but 408, 409, 425, 429) is not sent again "
-        "unchanged",
-        "Change the request, or give up: retry after 408, 409, 425, 429 and 5xx alone.",
+        "a request that the provider refuses for good (4xx except 408, 409, 425, 429) is not "
+        "sent again unchanged",
+        "Change the request, or give up: retry only after 408, 409, 425, 429 and 5xx.",
     ),
     "NET-02": LintEntry(
         "E", "retried-too-early",
-        "nobody asks again before the provider's `Retry-After` is over",
+        "no call is retried before the provider's `Retry-After` is over",
         "Wait as long as the response's `retry-after` says, or leave retries to the client "
         "library.",
     ),
     "NET-03": LintEntry(
         "E", "cut-reply-taken",
-        "the beginning of a reply that broke off is not taken for the reply",
-        "Look at the reason to finish and at errors inside the stream; ask again, or say that "
-        "the reply is not whole.",
+        "the beginning of a reply that broke off is not used as the reply",
+        "Check the finish reason and errors inside the stream; call again, or report that the "
+        "reply is incomplete.",
     ),
     "NET-04": LintEntry(
         "W", "retry-storm",
         "no call is made more than 5 times",
-        "Limit the attempts, in one layer: the client library makes its own beside yours.",
+        "Limit the attempts in one layer: the client library makes its own beside yours.",
     ),
 }  # fmt: skip

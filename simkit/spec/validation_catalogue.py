@@ -15,21 +15,22 @@ REFUSALS: Final[Mapping[str, LintEntry]] = {
         "Correct the syntax at that place.",
     ),
     "VAL-02": LintEntry(
-        "E", "unknown-shape", "keys and values are what the format knows there",
+        "E", "unknown-shape", "every key and every value is valid at its place",
         "Write one of the known keys, or a value of the type that the message names.",
     ),
     "VAL-03": LintEntry(
-        "E", "unknown-name", "every name leads to what it names",
+        "E", "unknown-name", "every name in a file exists",
         "Write a known name, or declare this one.",
     ),
     "VAL-04": LintEntry(
         "E", "broken-graph",
-        "a graph has one start, every node is reached, and every edge and end leads on",
+        "a graph has one start, reaches every node, and has a way out of every node",
         "Add the edge, the label or `exit: true` that is missing.",
     ),
     "VAL-05": LintEntry(
-        "E", "contradiction", "what a file says can be done, and by this version",
-        "Take one of the two back, as the message says.",
+        "E", "contradiction", "the parts of a file do not contradict each other, and this "
+                              "version supports them",
+        "Remove one of the two, as the message says.",
     ),
 }  # fmt: skip
 """Errors that keep a file from running. They cannot be turned off."""
@@ -40,16 +41,16 @@ FINDINGS: Final[Mapping[str, LintEntry]] = {
         "Name it in the flow, in `handoffs:` or in a contract of an agent that runs, or remove it.",
     ),
     "VAL-11": LintEntry(
-        "W", "endless-loop", "from every node of a graph a way leads to an end",
+        "W", "endless-loop", "every node of a graph has a path to an end",
         "Give a decision in the loop an edge to a node that ends the turn.",
     ),
     "VAL-12": LintEntry(
-        "W", "ambiguous-label", "of a decision's labels, no two fit the same words",
-        "Choose labels of which none is another or stands in another, or route by `equals`.",
+        "W", "ambiguous-label", "no two labels of a decision match the same words",
+        "Choose labels that are not equal and do not contain each other, or route by `equals`.",
     ),
     "VAL-13": LintEntry(
         "E", "private-read", "a channel that is `private` to an agent is read by no other agent",
-        "Take the section or reference out, or the channel out of `private`.",
+        "Remove the section or reference, or remove the channel from `private`.",
     ),
     "VAL-14": LintEntry(
         "W", "unused", "every channel, tool, schema and contract can be used by something",
@@ -61,18 +62,19 @@ FINDINGS: Final[Mapping[str, LintEntry]] = {
     ),
     "VAL-21": LintEntry(
         "E", "refused-line",
-        "a reply line satisfies the agent's `output` and the tools' `args`, and names a handoff's "
-        "type where several could be meant",
-        "Correct the line, or the schema; `error: malformed_json` is nonsense on purpose.",
+        "a reply line satisfies the agent's `output` and the tools' `args`, and names a "
+        "handoff's type if there are several",
+        "Correct the line, or the schema; to send invalid JSON on purpose, write `error: "
+        "malformed_json`.",
     ),
     "VAL-22": LintEntry(
         "W", "unregistered-handoff",
         "the pair of agents has a contract for the type that a handoff line names",
-        "Add the contract, write a registered type, or claim what follows (`outcome: rejected`, "
+        "Add the contract, write a registered type, or claim the result (`outcome: rejected`, "
         "`findings: [HND-11]`).",
     ),
     "VAL-23": LintEntry(
-        "W", "unusable-result", "some reply line of the turn calls the tool that has a result",
+        "W", "unusable-result", "a reply line of the turn calls each tool that has a result",
         "Remove the result, or move it to the turn whose lines call the tool.",
     ),
     "VAL-24": LintEntry(
@@ -80,13 +82,14 @@ FINDINGS: Final[Mapping[str, LintEntry]] = {
         "Claim a value, or remove the claim.",
     ),
     "VAL-25": LintEntry(
-        "W", "unused-fixture", "what a scenario or a file under `use` gives is read by something",
-        "Remove it, or correct the name under which it should be read.",
+        "W", "unused-fixture", "something reads every value that a scenario or a file under "
+                               "`use` gives",
+        "Remove it, or correct its name.",
     ),
     "VAL-26": LintEntry(
         "W", "missing-function",
-        "every function that agents, tools, reducers, reply lines and `satisfies` name is there",
-        "Write it, or correct the name: it is looked for in the working directory and on sys.path.",
+        "every function that agents, tools, reducers, reply lines and `satisfies` name exists",
+        "Write it, or correct the name: simkit searches the working directory and sys.path.",
     ),
     "VAL-30": LintEntry(
         "W", "unused-file", "a scenario uses each file of fixtures in the folder",
@@ -97,12 +100,12 @@ FINDINGS: Final[Mapping[str, LintEntry]] = {
         "Write a scenario for it, or remove it.",
     ),
     "VAL-32": LintEntry(
-        "W", "misnamed-file", "what reads like a scenario or a pipeline has the file name of one",
-        "Name it `….scenario.yaml` or `….pipeline.yaml`: files named otherwise are never looked "
-        "at.",
+        "W", "misnamed-file", "a file with a scenario or a pipeline has a file name of that kind",
+        "Name it `….scenario.yaml` or `….pipeline.yaml`: simkit never reads files with other "
+        "names.",
     ),
     "VAL-33": LintEntry(
-        "W", "unused-waiver", "each place under `lints` is one where the finding is",
+        "W", "unused-waiver", "the finding occurs at each place under `lints`",
         "Remove the entry, or name the place as the finding does.",
     ),
 }  # fmt: skip

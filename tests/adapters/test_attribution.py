@@ -100,7 +100,7 @@ def test_a_call_of_nobody_shows_itself_and_proposes_the_rule() -> None:
         "  system: You are the triage agent.\n"
         "  user: Hello\n"
         "The rules know: triage, billing.\n"
-        'Say whose it is with `with simkit.agent("name"):` around the call, or by a rule in the '
+        'Name its agent with `with simkit.agent("name"):` around the call, or by a rule in the '
         "scenario:\n"
         "  agents:\n"
         '    name: {system: {$eq: "You are the triage agent."}}'
@@ -112,7 +112,7 @@ def test_a_call_without_instructions_is_told_by_its_messages() -> None:
         "a model call belongs to no agent: POST https://api.openai.com/v1/chat/completions, "
         "model gpt-5-mini",
         "  user: " + " ".join(("Hello\n  you" * 40).split())[:199] + "…",
-        'Say whose it is with `with simkit.agent("name"):` around the call, or by a rule in the '
+        'Name its agent with `with simkit.agent("name"):` around the call, or by a rule in the '
         "scenario:",
         "  agents:",
         "    name: {messages: {$has: [{user: …}]}}",

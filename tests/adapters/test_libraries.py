@@ -103,7 +103,7 @@ def test_an_older_version_does_not_fit_and_says_what_does(
     version[0] = "0.6.4"
 
     assert unfit(entry) == (
-        "langgraph 0.6.4 is installed, and it sees the inside of langgraph>=1.2: "
+        "langgraph 0.6.4 is installed, and simkit supports langgraph>=1.2: "
         "`pip install --upgrade 'agent-simkit[langgraph]'`"
     )
 

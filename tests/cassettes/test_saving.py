@@ -180,7 +180,7 @@ def test_secret_that_no_redaction_reaches_stops_the_writing(tmp_path: Path) -> N
     assert str(caught.value) == (
         f"{tmp_path / 'a.yaml'}: not written: it would hold a secret, known by the rule `github`\n"
         "  at line 15\n"
-        "  take it out of what is sent, or declare it volatile under `record`"
+        "  remove it from the request, or declare it volatile under `record`"
     )
     assert contents(tmp_path) == {}
 

@@ -281,7 +281,7 @@ turns:
         context.nutrition.excludes[0] matches a message
         at `{$contains: calories}]}}`
         | section current_message shows user (turn 1): …so so so so so many calories and more and more and more and more and m…
-        -> Take it out of section `current_message` of 'nutrition', or correct the claim.
+        -> Remove it from section `current_message` of 'nutrition', or correct the claim.
     """)
 
 
@@ -293,7 +293,7 @@ def test_excludes_looks_into_instructions_too() -> None:
         context.router.excludes[0] matches a message
         at `{$contains: Choose}]}}`
         | section instructions shows system router: Choose.
-        -> Take it out of section `instructions` of 'router', or correct the claim.
+        -> Remove it from section `instructions` of 'router', or correct the claim.
     """)
 
 
@@ -305,7 +305,7 @@ def test_excludes_looks_into_the_arguments_of_calls_too() -> None:
         context.nutrition[1].excludes[0] matches a message
         at `{$contains: food}]}}`
         | section run shows assistant nutrition (turn 1): log_meal {"food": "pizza"}
-        -> The run itself said or heard it: correct its tools or handoffs, or the claim.
+        -> It is one of the run's own messages: correct its tools or handoffs, or the claim.
     """)
 
 
@@ -332,7 +332,7 @@ def test_a_piece_of_a_shared_message_can_be_excluded() -> None:
         at `{section: plan}]}}`
         | section plan shows system coach: {"to":"coach"}
         | it denies or bounds, so it is of all 2 model calls of 'coach' in turn 1; it does not hold of `coach[0]`, `coach[1]`
-        -> Take it out of section `plan` of 'coach', or correct the claim.
+        -> Remove it from section `plan` of 'coach', or correct the claim.
     """)
 
 
@@ -344,7 +344,7 @@ def test_what_the_run_said_itself_can_be_excluded_from_its_later_calls() -> None
         context.coach[1].excludes[0] matches a message
         at `{$contains: rejected}]}}`
         | section run shows tool transfer_to_analyst of coach (turn 1): Handoff to analyst rejected: payload: 'km' is a required property
-        -> The run itself said or heard it: correct its tools or handoffs, or the claim.
+        -> It is one of the run's own messages: correct its tools or handoffs, or the claim.
     """)
 
 
@@ -545,13 +545,13 @@ def test_every_agent_and_every_call_is_held_against_a_star() -> None:
         context.*.excludes[0] matches a message
         at `{$contains: coach}]}, "nutrition[*]": {run: []}}`
         | section instructions shows system nutrition: You are a nutrition coach.
-        -> Take it out of section `instructions` of 'nutrition', or correct the claim.
+        -> Remove it from section `instructions` of 'nutrition', or correct the claim.
 
         claim E [turn 1, nutrition, call 1]
         context.*.excludes[0] matches a message
         at `{$contains: coach}]}, "nutrition[*]": {run: []}}`
         | section instructions shows system nutrition: You are a nutrition coach.
-        -> Take it out of section `instructions` of 'nutrition', or correct the claim.
+        -> Remove it from section `instructions` of 'nutrition', or correct the claim.
 
         claim E [turn 1, nutrition, call 1]
         context.nutrition[*].run does not match

@@ -72,7 +72,7 @@ def test_an_error_claimed_for_the_whole_run_must_end_it() -> None:
         claim E [turn 2]
         turn 2 did not run: turn 1 ended with error NoRoute
         at `user: And now?`
-        -> Claim the error in turn 1, `error: NoRoute`: then the conversation goes on. Or remove the turns.
+        -> Claim the error in turn 1, `error: NoRoute`: then the conversation continues. Or remove the turns.
     """)
 
 
@@ -84,9 +84,9 @@ def test_a_missing_reply_is_one_finding_that_says_which_turns_did_not_run() -> N
         agent 'coach' made a model call in turn 1, but the scenario has no reply for it (the turn has replies for router).
         Add one under turns[0].replies.coach, or expect another agent to run.
         at `user: Where am I?`
-        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
+        | RUN-01 script-mismatch: every reply line and every tool result is used, and every model call and tool call has one
         | turn 2 did not run
-        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
+        -> Remove the unused line or result, move it to the turn that needs it, or add the missing one.
     """)
 
 
@@ -113,7 +113,7 @@ def test_turns_that_a_claimed_lint_kept_from_running_are_a_finding() -> None:
         claim E [turn 2]
         turn 2 did not run: turn 1 ended with error LimitExceeded
         at `user: And now?`
-        -> Claim the error in turn 1, `error: LimitExceeded`: then the conversation goes on. Or remove the turns.
+        -> Claim the error in turn 1, `error: LimitExceeded`: then the conversation continues. Or remove the turns.
     """)
 
 

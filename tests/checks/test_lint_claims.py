@@ -52,7 +52,7 @@ def test_of_code_a_lint_says_what_to_do_in_the_code() -> None:
 
     assert found.splitlines()[3:5] == [
         "| CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on",
-        "-> Trim or sum up the history before the model is asked, or raise `limits: "
+        "-> Trim or summarize the history before the model call, or raise `limits: "
         "{context_tokens: N}`.",
     ]
 
@@ -204,8 +204,8 @@ def test_unused_lines_are_not_excused_by_other_lints() -> None:
         RUN-01 E [turn 1, nutrition]
         agent 'nutrition' has 1 unused reply line in turn 1: [1]. It made 1 model call. Remove it, or let the agent be asked again.
         at `[Fine., And more.]}`
-        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
-        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
+        | RUN-01 script-mismatch: every reply line and every tool result is used, and every model call and tool call has one
+        -> Remove the unused line or result, move it to the turn that needs it, or add the missing one.
     """)
 
 
@@ -224,8 +224,8 @@ turns:
         RUN-01 E [turn 1, coach]
         agent 'coach' never ran in turn 1, but has 1 reply line. Remove it, or route the turn to the agent.
         at `Never.}`
-        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
-        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
+        | RUN-01 script-mismatch: every reply line and every tool result is used, and every model call and tool call has one
+        -> Remove the unused line or result, move it to the turn that needs it, or add the missing one.
     """)
 
 

@@ -142,7 +142,7 @@ def test_what_nobody_has_named_stays_unseen(sections: str, claims: str) -> None:
 @pytest.mark.parametrize(
     ("unwanted", "fix"),
     [
-        ("You are the", "Take it out of the instructions of 'triage', or correct the claim."),
+        ("You are the", "Remove it from the instructions of 'triage', or correct the claim."),
         ("money back", "Filter it out of the history of 'triage', or correct the claim."),
     ],
 )

@@ -157,7 +157,7 @@ def test_the_finding_says_what_is_not_seen_and_what_to_do() -> None:
         ),
         (
             "state: {total: 1}",
-            "Tell it in the code, `simkit.state(name=value)`, or remove the claim.",
+            "Report it in the code, `simkit.state(name=value)`, or remove the claim.",
         ),
         ("handoffs: [{to: coach}]", "Remove the claim, or run a driver that sees them."),
     ],

@@ -108,8 +108,8 @@ def test_the_warning_names_claim_and_pattern() -> None:
         RUN-03 W [turn 2]
         context.nutrition.excludes[1]: nothing in the trace matches {$contains: "kcals"}, so its absence proves nothing
         at `{$contains: kcals}`
-        | RUN-03 vacuous-claim: the pattern of an `excludes` or `$not` occurs somewhere in the trace or in what was given
-        -> Correct the pattern: as it stands, nothing could ever match it.
+        | RUN-03 vacuous-claim: the pattern of an `excludes` or `$not` occurs somewhere in the trace or in the given values
+        -> Correct the pattern: nothing in this run could match it.
     """)
 
 

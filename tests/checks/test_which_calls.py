@@ -36,7 +36,7 @@ def test_what_is_excluded_is_in_no_call_of_the_turn() -> None:
         at `{role: tool}]}}`
         | section run shows tool log_meal of nutrition (turn 1): {"kcal":800}
         | it denies or bounds, so it is of all 2 model calls of 'nutrition' in turn 1; it does not hold of `nutrition[1]`
-        -> The run itself said or heard it: correct its tools or handoffs, or the claim.
+        -> It is one of the run's own messages: correct its tools or handoffs, or the claim.
     """)
 
 
@@ -142,7 +142,7 @@ def test_some_call_holds_all_that_is_claimed_of_it() -> None:
     found = whole('context: {"nutrition[any]": {includes: [And now?, {role: tool}]}}')
 
     assert (
-        "no one of 3 model calls of 'nutrition' holds all that is claimed; nearest is `nutrition[1]`"
+        "no one of 3 model calls of 'nutrition' satisfies all claims; nearest is `nutrition[1]`"
         in found
     )
 

@@ -74,7 +74,7 @@ NO_PIPELINE = {
     "Did you mean `shop_desk:Needs`?",
     "shop_desk:Many": "3:11: `shop_desk:Many` is or makes an object of class `Many`, and which "
     "method takes the user's message is not plain: run, ask.\nName it: `app: {call: run}`.",
-    "shop_desk:Needs": "3:11: `shop_desk:Needs` is a class whose objects are not made without "
+    "shop_desk:Needs": "3:11: `shop_desk:Needs` is a class that cannot be instantiated without "
     "`client`.\nName a function without parameters that returns one, or the object itself.",
     "shop_desk:count": "3:11: `shop_desk:count` is an object of class `int`, not a function of the "
     "user's message, nor an object with such a method.",

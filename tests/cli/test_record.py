@@ -275,7 +275,7 @@ def test_what_verify_finds_is_a_finding(simkit: Call, server: Provider) -> None:
         "otherwise than was\n"
         f"  recorded: POST {server.url}/v1/chat/completions\n"
         "  + body.usage: mapping\n"
-        "  if that is how it is now, record again: simkit record "
+        "  if the new answer is right, record again: simkit record "
         "'desk.scenario.yaml::the boss hears it'\n"
         "    --mode all\n"
     ) in done.out

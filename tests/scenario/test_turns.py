@@ -210,7 +210,7 @@ def test_a_finding_says_its_line_and_which_repetition() -> None:
          "t.scenario.yaml:25:11: nothing of a turn is called `rpely`\n  at turns[4].user\n"
          "  did you mean `reply`?   known: reply"),
         ("Bye, ${turns[3].reply", "Bye, ${turns.reply",
-         "t.scenario.yaml:25:11: `${turns.reply}` says not what of which turn\n"
+         "t.scenario.yaml:25:11: `${turns.reply}` does not name a turn and a field\n"
          "  at turns[4].user\n"
          "  Write `${turns[0].reply}`, or `${turns[-1].reply}` for the turn before."),
         ("Bye, ${turns[3].reply", "Bye, ${turn.nmuber",
@@ -228,7 +228,7 @@ def test_a_finding_says_its_line_and_which_repetition() -> None:
          "  at turns[1].replies.clrek, repetition 1 of 3\n"
          "  did you mean `clerk`?   known: clerk"),
         ("turns:\n", "given: {state: {messages: ['${turns[0].reply}']}}\nturns:\n",
-         "t.scenario.yaml:12:28: `${turns[0].reply}` stands where no turn is taken\n"
+         "t.scenario.yaml:12:28: `${turns[0].reply}` is in a place without turns\n"
          "  at given.state.messages[0]\n"
          "  It can stand in a turn, and `turns` in claims on the whole run too."),
     ],

@@ -326,7 +326,7 @@ def test_verify_tells_what_is_answered_in_another_shape(folder: Path, server: Pr
     first = recorded(file, "verify").outcome.judgement.findings[0]
 
     assert first.what == (
-        "cassettes/desk.yaml: agent 'clerk' in turn 1 is answered otherwise than was recorded: "
+        "cassettes/desk.yaml: agent 'clerk' in turn 1 gets another answer than the recorded one: "
         f"POST {server.url}/v1/chat/completions"
     )
     assert first.where == f"{file}:6:11"
@@ -334,7 +334,7 @@ def test_verify_tells_what_is_answered_in_another_shape(folder: Path, server: Pr
         "- body.object: text",
         "~ body.choices[].index: number → text",
         "+ body.thing: text",
-        "if that is how it is now, record again: "
+        "if the new answer is right, record again: "
         f"simkit record '{file.name}::the boss hears it' --mode all",
     )
 

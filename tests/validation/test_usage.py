@@ -33,11 +33,11 @@ tool_results: {find: 1, pay: 2}
 NOTES = """\
 shop.yaml:2:31: warning VAL-25: nothing reads channel `notes`, and no claim mentions it
   at given.state.notes
-  Remove it, or correct the name under which it should be read."""
+  Remove it, or correct its name."""
 PAY = """\
 shop.yaml:3:25: warning VAL-25: no reply line of the scenarios that use this file calls tool `pay`
   at tool_results.pay
-  Remove it, or correct the name under which it should be read."""
+  Remove it, or correct its name."""
 
 
 @pytest.fixture(autouse=True)

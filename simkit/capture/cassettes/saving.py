@@ -78,9 +78,9 @@ def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
     """Raise CassetteInvalid if the bytes contain a secret, or are not read back as written."""
     for where, rule in _secrets(content, cassette, redactor):
         raise CassetteInvalid(
-            f"{cassette.path}: not written: it would hold a secret, known by the rule `{rule}`\n"
-            f"  at {where}\n"
-            "  take it out of what is sent, or declare it volatile under `record`"
+            f"{cassette.path}: not written: it would hold a secret, known by the rule "
+            f"`{rule}`\n  at {where}\n  remove it from the request, or declare it volatile under "
+            "`record`"
         )
     interactions_read = loads(content, cassette.path).interactions
     expected = [

@@ -153,10 +153,10 @@ class Traffic:
             self.differences.append(
                 "\n".join(
                     [
-                        f"{file}: {owner} in turn {exchange.turn} is answered "
-                        f"otherwise than was recorded: {request.method} {url}",
+                        f"{file}: {owner} in turn {exchange.turn} gets another answer than the "
+                        f"recorded one: {request.method} {url}",
                         *(f"  {line}" for line in lines),
-                        f"  if that is how it is now, record again: {self._terms.again}",
+                        f"  if the new answer is right, record again: {self._terms.again}",
                     ]
                 )
             )

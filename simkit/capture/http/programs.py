@@ -105,7 +105,7 @@ class Program:
             waited += _LOOK_S
             if waited >= patience:
                 raise ProgramFailed(
-                    f"`{self._command}` asked nothing for {patience:g} seconds{self._tail()}"
+                    f"`{self._command}` made no request for {patience:g} seconds{self._tail()}"
                 )
 
     def stop(self, *, by_itself: bool) -> None:

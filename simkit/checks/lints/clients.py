@@ -73,7 +73,7 @@ class RetriedInVain(_Again):
             return ()
         problem = (
             f"agent {call.agent!r} sends call {call.id} again in turn {call.turn}, unchanged, "
-            f"after {failed.error} with status {failed.status}: it can only be refused again"
+            f"after {failed.error} with status {failed.status}: the provider will refuse it again"
         )
         data: dict[str, JsonValue] = {"error": failed.error, "status": failed.status}
         return (Hit(self.id, problem, call.turn, call.agent, call.index, data=data),)

@@ -220,7 +220,7 @@ class SeveralHandoffs:
 class Unregistered:
     """HND-11: a handoff's type is in the registry for its pair of agents.
 
-    In a pipeline with contracts every request is held against them; in one without, every handoff
+    In a pipeline with contracts every request is checked; in one without, every handoff
     that was made. From reference system 5, the registry.
     """
 

@@ -80,7 +80,7 @@ def write_first(first: First) -> int:
     if problems:
         report = findings_text(problems, paint_for(False))
         raise SimkitError(
-            f"{file}: not written, since a scripted run is not as this one:\n{report}"
+            f"{file}: not written, since a scripted run differs from this one:\n{report}"
         )
     if redactor.text(text) != text:
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")

@@ -97,7 +97,7 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         if tool not in scenario.app.tools:
             raise document.error(
                 ("record", "tools", number),
-                f"nobody knows which function carries out `{tool}`",
+                f"simkit does not know the function of tool `{tool}`",
                 word=tool,
                 known=tuple(scenario.app.tools),
                 advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",

@@ -35,8 +35,8 @@ __tracebackhide__ = True
 """pytest shows the line of the test, not the frames below it."""
 _ANY_ERROR: Final = Expect.model_validate({"error": {"$any": True}})
 ADVICE: Final = (
-    "A test that looks at `run.findings` or `run.error` answers for what is there; "
-    "a lint is turned off with a reason: lints={'CTX-01': 'why'}."
+    "A test that accesses `run.findings` or `run.error` accepts them; a lint is turned off with "
+    "a reason: lints={'CTX-01': 'why'}."
 )
 
 
@@ -356,9 +356,9 @@ def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
     for left, right in zip(once.events, again.events, strict=False):
         if left != right:
             raise place.error(
-                f"turn {getattr(left, 'turn', 0)} did not come out as before when it was run again"
-                f" ({type(left).__name__} differs): user code keeps something in its module that "
-                "belongs into a channel"
+                f"turn {getattr(left, 'turn', 0)} gave another result when it was run again "
+                f"({type(left).__name__} differs): user code keeps data in its module that "
+                "belongs in a channel"
             )
 
 

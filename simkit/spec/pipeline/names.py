@@ -308,7 +308,7 @@ class _Check:
         if not (options.rounds or options.messages or options.tokens):
             raise self.document.error(
                 at,
-                "`older_than` says no age",
+                "`older_than` has no age",
                 advice="Say how much is newer: `rounds: 2`, `messages: 10` or `tokens: 2000`.",
             )
         if options.filters == ():

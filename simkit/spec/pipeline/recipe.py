@@ -131,7 +131,7 @@ class FilterSpec(Choice):
 
 def _filter(value: Any) -> Any:
     if value in FILTERS_WITH_OPTIONS:
-        raise refuse(f"`{value}` says not of what", advice=_HOW_TO_WRITE[value])
+        raise refuse(f"`{value}` needs a list of agents or messages", advice=_HOW_TO_WRITE[value])
     if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
         raise refuse(
             f"unknown filter `{value}`",

@@ -223,8 +223,8 @@ class ClaimNames:
             if claimed_polarity(name, matcher).affirms:
                 raise self._document.error(
                     (*at, name),
-                    f"`{name}` affirms something, so of the whole run it must name the {noun} of "
-                    f"`{key}`",
+                    f"`{name}` affirms something, so that a claim on the whole run must name the "
+                    f"{noun} of `{key}`",
                     key=True,
                     advice=self._forms(key, at),
                 )

@@ -263,12 +263,12 @@ class Filling:
         head = head_of(reference)
         if head in self._entries and head not in root:
             raise document.error(
-                path, f"`{head}` is made up after this: who refers to it must come later"
+                path, f"`{head}` is made up after this entry: move this entry below it"
             )
         if head in _OF_TURNS and head not in root:
             raise document.error(
                 path,
-                f"`${{{reference}}}` stands where no turn is taken",
+                f"`${{{reference}}}` is in a place without turns",
                 advice="It can stand in a turn, and `turns` in claims on the whole run too.",
             )
         is_known = head in (*ROOTS, *_OF_TURNS) or (head in self._entries and head in root)

@@ -158,7 +158,7 @@ def check_earlier(document: Document, path: SourcePath, reference: str, number: 
     if match is None:
         raise document.error(
             path,
-            f"`${{{reference}}}` says not what of which turn",
+            f"`${{{reference}}}` does not name a turn and a field",
             advice="Write `${turns[0].reply}`, or `${turns[-1].reply}` for the turn before.",
         )
     index, field = int(match[1]), match[2]

@@ -59,7 +59,7 @@ def test_what_is_refused_for_good_is_not_sent_again(status: int) -> None:
         Hit(
             "NET-01",
             "agent 'a' sends call c1 again in turn 1, unchanged, after invalid_request with "
-            f"status {status}: it can only be refused again",
+            f"status {status}: the provider will refuse it again",
             1, "a", 0, data={"error": "invalid_request", "status": status},
         )
     ]  # fmt: skip
