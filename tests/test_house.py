@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
+import itertools
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -334,3 +337,65 @@ def _imported_by(path: Path) -> Iterator[str]:
             modules = [name for name in inner if (ROOT / name.replace(".", "/")).exists()]
             files = [name for name in inner if (ROOT / f"{name.replace('.', '/')}.py").exists()]
             yield from (*modules, *files) if modules or files else (node.module,)
+
+
+# English
+
+RIDDLE = re.compile(r"[`*]*(?:Whose|Whom|Who|What)\b")
+PRIVATE_WORDS = re.compile(
+    r"\b(told|telling|heard|hears?|hearing|whoever|witness(?:es)?|scribe|pilots?|cockpit|ears)\b"
+    r"|\b(flies|flown|gates|in step|at work|passed over|held against|holds? against)\b"
+    r"|\b(carr(?:y|ies|ied|ying) out|anew|what is there|what there is)\b",
+    re.IGNORECASE,
+)
+"""Words that only the authors know, and turns that name no actor: see the glossary."""
+
+
+def texts_of(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each docstring, of each field's text and of each comment."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.lineno, str(node.value.value)
+    comments = {
+        token.start[0]: token.string.lstrip("#").strip()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    for line in comments:
+        if line - 1 not in comments:
+            lines = itertools.takewhile(comments.__contains__, itertools.count(line))
+            yield line, " ".join(comments[number] for number in lines)
+
+
+def riddles_in(text: str) -> list[str]:
+    """Return the sentences that begin with a pronoun and ask nothing, and the private words."""
+    prose = re.sub(r"``.*?``|`[^`]*`", "`…`", text, flags=re.DOTALL)
+    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", prose)]
+    sentences = [part for each in paragraphs for part in re.split(r"(?<=[.?!:]) ", each)]
+    riddles = [part for part in sentences if RIDDLE.match(part) and not part.endswith("?")]
+    return riddles + [hit[0] for hit in PRIVATE_WORDS.finditer(" ".join(paragraphs))]
+
+
+def test_docstrings_and_comments_are_plain_sentences() -> None:
+    riddles = {
+        f"{path.relative_to(ROOT)}:{line}": words
+        for path in sorted((ROOT / "simkit").rglob("*.py"))
+        for line, text in texts_of(path.read_text(encoding="utf-8"))
+        if (words := riddles_in(text))
+    }
+
+    assert riddles == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "riddles"),
+    [
+        ("What a run left.", ["What a run left."]),
+        ("Return the run.\n\n    Whose it is, a rule\n    says.", ["Whose it is, a rule says."]),
+        ("Return what the recorder was told.", ["told"]),
+        ("Who answers? The agent whose call it is.", []),
+        ("Return the ``told`` of a trace; `heard` is a name.", []),
+    ],
+)
+def test_a_riddle_is_noticed(text: str, riddles: list[str]) -> None:
+    assert riddles_in(text) == riddles

@@ -17,7 +17,7 @@ class LintEntry(msgspec.Struct, frozen=True, gc=False):
     rule: str
     fix: str
     fix_in_code: str = ""
-    """What to do if the pipeline is code; empty if ``fix`` fits code too."""
+    """The advice if the pipeline is code; empty if ``fix`` fits code too."""
 
     def advice(self, is_code: bool) -> str:
         """Return what to do, for a pipeline that is code or for a declared one."""

@@ -175,14 +175,14 @@ class Defaults(YamlModel):
     parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] | None = None
     """How replies are parsed."""
     returns: Literal["reply", "tool_output"] | None = None
-    """What a run returns."""
+    """The result of a run."""
 
 
 class Tool(YamlModel):
     """A tool that agents may call."""
 
     description: TextValue | None = None
-    """What the tool does."""
+    """The description for models."""
     args: SchemaValue = None
     """The JSON Schema of the arguments."""
     returns: SchemaValue = None
@@ -243,7 +243,7 @@ class Contract(YamlModel):
     """The part of the conversation that the target sees: `all`, `none`, `filters` (without tool
     traffic and intermediate messages), or a list of filters."""
     on_invalid: Literal["reject", "stop", "retry"] = "reject"
-    """What happens if the handoff breaks the contract."""
+    """The reaction to a handoff that breaks the contract."""
     timeout_ms: Positive | None = None
     """The longest time that the target may take, in virtual milliseconds."""
     depth_max: Positive | None = None

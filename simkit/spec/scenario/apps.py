@@ -258,7 +258,7 @@ CassetteValue = Annotated[
 
 
 class RecordOptions(YamlModel):
-    """What may differ between recorded and current requests, and what must not be recorded."""
+    """Permitted differences of requests from recorded ones, and data that is never recorded."""
 
     noun: ClassVar[str] = "option of recording"
     volatile: tuple[TextValue, ...] = ()

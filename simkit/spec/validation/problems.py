@@ -23,7 +23,7 @@ class Flaw(msgspec.Struct, frozen=True):
     path: SourcePath
     what: str
     advice: str = ""
-    """What to do now; empty if the catalogue's text is enough."""
+    """The advice; empty if the catalogue's text is enough."""
     key: bool = False
     """Whether the key at the path is wrong, not its value."""
 
