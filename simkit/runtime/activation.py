@@ -119,10 +119,10 @@ class Activation:
         return handoff.payload if handoff.payload is not None else handoff.query
 
     def _recorded_input(self) -> m.JsonValue:
-        handoff = self.handoff
+        turn, handoff = self.turn, self.handoff
         if handoff is not None and self.input is handoff.payload:
             return handoff.recorded_payload
-        return canonical(self.input)
+        return turn.recorded_input if self.input is turn.input else canonical(self.input)
 
     @property
     def name(self) -> str:

@@ -95,7 +95,7 @@ class HandoffsFlow:
 
     def steps(self, turn: Turn) -> Steps:
         """Run the starting agent and those it passes control to."""
-        first = self._start.resolve(turn.root())
+        first = self._start.resolve({} if self._start.is_constant else turn.root())
         if not isinstance(first, str) or first not in self._agents:
             target_text = "nobody" if first is None else repr(first)
             raise NoRoute(

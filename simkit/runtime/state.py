@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,10 +26,9 @@ from simkit.trace.reducers import (
     DECLARED_RESET,
     Appended,
     Reducer,
+    channel_reducer,
     empty_value,
     is_reset,
-    problem_of,
-    reducer_of,
 )
 from simkit.trace.store import canonical, copied
 
@@ -55,7 +54,8 @@ class Channel:
         self.name, self.reducer, self.scope, self.last = name, reducer, scope, last
         self.default, self.function, self.schema = default, function, schema
         self.is_shared = scope in ("project", "global")
-        self.reduce: Reducer = reducer_of(reducer if function is None else "replace", last)
+        built_in = reducer if function is None else "replace"
+        self.reduce: Reducer = channel_reducer(name, built_in, last)
 
     def empty(self) -> Any:
         """Return the channel's initial value."""
@@ -180,14 +180,15 @@ class State:
         replaced = _NOTHING
         # Nothing is written unless all can be.
         reduced: dict[str, Any] = {}
-        messages_written: Any = None
+        committed: Sequence[Message] = ()
         for name, delta in update.items():
             channel = self._channel(name)
             if name in self._text_channels:
                 delta = self._messages(delta, logged)
+                is_whole = is_reset(delta)
                 if name == self._conversation:
-                    messages_written = delta
-                if is_reset(delta) or channel.last or channel.reducer != "append":
+                    committed = (delta[DECLARED_RESET] if is_whole else delta) or ()
+                if is_whole or channel.last or channel.reducer != "append":
                     replaced |= {name}
             recorded[name] = canonical(delta)
             if channel.scope == "agent_run":
@@ -196,40 +197,38 @@ class State:
                     self._check_value(channel, alone, delta)
                 continue
             deltas[name] = delta
-            new, fault = self._joined(channel, values[name], delta)
-            if channel.function is not None:
+            if channel.function is None:
+                new = channel.reduce(values[name], delta)
+            else:
+                new, fault = self._joined(channel, values[name], delta)
                 computed = {**(computed or {}), name: canonical(new)}
                 if fault:
                     impure = {**(impure or {}), name: fault}
-            self._check_value(channel, new, delta)
+            if channel.schema is not None:
+                self._check_value(channel, new, delta)
             reduced[name] = new
         values.update(reduced)
         for name, new in reduced.items():
             if self._channels[name].is_shared:
                 self._share(session, self._channels[name], new)
-        self._commit(messages_written)
+        self.committed.update(message.id for message in committed)
         return WriteResult(recorded, computed, impure, deltas, replaced)
 
     def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
         """Return a channel's new value, and its reducer's error."""
-        if channel.function is not None:
-            new, fault = _reduced_by_user(channel.function, current, delta)
-            if channel.name in self._text_channels and not _are_messages(new):
-                raise WriteInvalid(
-                    f"channel `{channel.name}` is read as history, so its reducer must return a "
-                    "list of the messages that it is given"
-                )
-            return new, fault
-        problem = problem_of(channel.reducer, delta, current)
-        if problem:
-            raise WriteInvalid(f"channel `{channel.name}`: {problem}")
-        return channel.reduce(current, delta), ""
+        if channel.function is None:
+            return channel.reduce(current, delta), ""
+        new, fault = _reduced_by_user(channel.function, current, delta)
+        if channel.name in self._text_channels and not _are_messages(new):
+            raise WriteInvalid(
+                f"channel `{channel.name}` is read as history, so its reducer must return a "
+                "list of the messages that it is given"
+            )
+        return new, fault
 
     def _check_value(self, channel: Channel, value: Any, delta: Any) -> None:
         """Check a value with the channel's schema; of a growing list, only the new items."""
         schema = channel.schema
-        if schema is None:
-            return
         before = 0
         if channel.reducer == "append" and not is_reset(delta) and _speaks_of_items(schema):
             new = channel.reduce(None, delta)
@@ -272,10 +271,6 @@ class State:
             if item is not None
         ]
         return messages
-
-    def _commit(self, delta: Any) -> None:
-        value = delta[DECLARED_RESET] if is_reset(delta) else delta
-        self.committed.update(message.id for message in value or ())
 
     def end_turn(self, session: str) -> None:
         """Clear the channels of scope turn."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from simkit.core.errors import LimitExceeded
-from simkit.core.messages import ABSENT, Message
+from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.runtime.branch import Branch
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
@@ -71,6 +71,8 @@ class Turn:
         self.user: Message = Message("user")
         self.input: Any = None
         """The user's message as a value if it has one, else its text."""
+        self.recorded_input: JsonValue = None
+        """The same as plain data, which the events of a turn share; do not change it."""
         self.reply: Any = None
         self.chain: Callable[[Turn, Start], Steps]
         """Runs an agent, and those it passes control to; the kernel supplies it."""
@@ -159,11 +161,12 @@ class Turn:
             branch_values=branch_values,
             handoff=handoff,
         )
-        self.tell_stored(update, agent, run)
+        if self.state.has_shared:
+            self._record_stored(update, agent, run)
 
-    def tell_stored(self, update: Mapping[str, Any], agent: str = "", run: str = "") -> None:
-        """Emit which long-lived channels a write reached."""
-        for name, delta in update.items() if self.state.has_shared else ():
+    def _record_stored(self, update: Mapping[str, Any], agent: str, run: str) -> None:
+        """Record which long-lived channels a write reached."""
+        for name, delta in update.items():
             scope = self.state.scope_if_shared(name, delta)
             if scope:
                 self.recorder.record_store_write(

@@ -14,6 +14,7 @@ from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.sessions import Sessions
 from simkit.runtime.turn import Turn
 from simkit.trace import events as e
+from simkit.trace.store import canonical
 
 
 class Suspended(msgspec.Struct, frozen=True):
@@ -49,6 +50,7 @@ def hear(turn: Turn, user_turn: UserTurn) -> None:
     turn.user = turn.conversation.add("user", user_turn.text, data=user_turn.value)
     turn.input = user_turn.text if user_turn.value is None else user_turn.value
     turn.write({turn.compiled.pipeline.conversation: [turn.user]}, "user")
+    turn.recorded_input = canonical(turn.input)
 
 
 def work(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, overload
 
+from simkit.core.errors import WriteInvalid
 from simkit.core.messages import JsonValue, Message, message_field
 from simkit.language.json_schema import equal, is_number, is_object
 from simkit.language.paths import as_text
@@ -293,3 +294,18 @@ def reducer_of(name: str, last: int = 0) -> Reducer:
         return plain(current, update)
 
     return reduced
+
+
+def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
+    """Return a channel's built-in reducer; it raises WriteInvalid for what it cannot join."""
+    reduce = reducer_of(reducer, last)
+    if reducer not in _PARTICULAR:
+        return reduce
+
+    def checked(current: Any, update: Any) -> Any:
+        problem = problem_of(reducer, update, current)
+        if problem:
+            raise WriteInvalid(f"channel `{channel}`: {problem}")
+        return reduce(current, update)
+
+    return checked
