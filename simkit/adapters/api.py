@@ -1,4 +1,4 @@
-"""What an adapter is written with, for authors of adapters: ``docs/how-to/adapters.md``.
+"""The names from which an adapter is written, for authors of adapters: ``docs/how-to/adapters.md``.
 
 The names here are stable; everything else below ``simkit.adapters`` is internal.
 """

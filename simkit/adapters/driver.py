@@ -367,7 +367,7 @@ class CodeDriver:
 
     def _uncontrolled(self, effect: str, where: str) -> None:
         with self._gate.lock:
-            run = self._driver.run_around()  # Of whoever asks: nobody's, where that is not known.
+            run = self._driver.run_around()  # The run of the calling code; None if it is not known.
             self._recorder.events.record_uncontrolled_effect(
                 self._recorder.at(run), effect=effect, where=where
             )

@@ -213,7 +213,7 @@ def standing_in(name: str, adapter: Any) -> Iterator[None]:
 def _imported(entry: EntryPoint) -> ModuleType:
     try:
         return import_module(entry.value)
-    except Exception as problem:  # Of another version of the framework anything may be missing.
+    except Exception as problem:  # With another version of the framework, anything may be missing.
         kind = "" if isinstance(problem, Unsupported) else f"{type(problem).__name__}: "
         raise Unsupported(
             f"the adapter for {entry.name!r} cannot be used: {kind}{problem}"

@@ -346,7 +346,7 @@ class ModelInterceptor:
         return decision
 
     def _record_unread(self, request: HttpRequest) -> None:
-        """Record a request that goes to a model's provider in an interface that is not read."""
+        """Record a request to a model's provider in an interface that simkit cannot parse."""
         interface = unspoken(request)
         if interface:
             host = urlsplit(request.url).netloc.rpartition("@")[2]
@@ -382,7 +382,7 @@ class ModelInterceptor:
             ) from problem
 
     def ended(self, error: ErrorFacts | None) -> None:
-        """The run is over: tells what was recorded and answered nothing, or another request."""
+        """Report unused and drifted recordings at the end of the run."""
         others = self._others if error is None else None
         self._recorder.events.record_run_end(
             WHOLE_RUN,

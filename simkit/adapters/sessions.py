@@ -63,22 +63,22 @@ class Session:
         """Calls of one message that have not come back, by agent and tools."""
 
     def add(self, message: Message, number: int) -> None:
-        """Add a message to the log, under a number."""
+        """Add a message to the log under a number."""
         mark = print_of(message)
         self.repeats += mark in self.log
         self.log.setdefault(mark, []).append(number)
         self.latest[mark] = message
 
     def numbers_of(self, prints: Sequence[Print], before: int) -> list[int]:
-        """Return the messages' numbers in the log, all below ``before``; 0 for one that is new.
+        """Return the messages' numbers in the log, all below ``before``; 0 for a new message.
 
-        Of several that are the same, the latest that keeps the order is meant.
+        If the log has the same message several times, the latest one that keeps the order counts.
         """
         result = [0] * len(prints)
         for place in range(len(prints) - 1, -1, -1):
             numbers = self.log.get(prints[place])
             if numbers:
-                # Of those below `before` the last; where there is none, the last of all.
+                # The last one below `before`; if there is none, the last of all.
                 last = numbers[-1]
                 before = last if last < before else numbers[bisect_left(numbers, before) - 1]
                 result[place] = before

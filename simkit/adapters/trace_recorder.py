@@ -1,8 +1,8 @@
-"""Writes down what is seen of a running pipeline: the log, contexts, replies, tools, handoffs.
+"""Records the observations of a running pipeline: the log, contexts, replies, tools, handoffs.
 
-Whatever a driver sees, it tells the recorder, which knows each message again, numbers what is new,
-and keeps what native runs and observed ones have in common: one log per session, contexts as
-ranges over it. Events are recorded through `simkit.trace.recorder`, as those of native runs are.
+Drivers pass all observations to the recorder. It recognizes known messages, numbers new ones, and
+keeps one log per session, with contexts as ranges over it, as native runs do. Events are recorded
+through `simkit.trace.recorder`, as those of native runs are.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from simkit.trace.store import References, canonical
 
 
 class TraceRecorder:
-    """Records one scenario's run as drivers see it; sessions take turns."""
+    """Records one scenario's run from a driver's observations; sessions take turns."""
 
     def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
         self.events, self.clock, self.count = EventRecorder(sink, clock), clock, count
         self.limits, self.numbers = limits, Numbers()
         self.lock = threading.RLock()
-        """Held by whoever tells something: pipelines may do so from any thread."""
+        """Held while an event is emitted: pipelines may use any thread."""
         self.session = ""
-        """The conversation that has its turn."""
+        """The session of the current turn."""
         self.turn = 0
         self.runs: list[Run] = []
         """This turn's."""
@@ -73,15 +73,15 @@ class TraceRecorder:
         self.gifts = Gifts({}, lambda name: "session")
         """The scenario's given state for new sessions."""
         self.conversation = ""
-        """The channel that holds what was said."""
+        """The channel that holds the conversation."""
         self._session, self._sessions = Session(), dict[str, Session]()
         self._agent_runs = self._handoffs = 0
         self._checkpoints: dict[str, str] = {}
-        """Session to the last that was saved of it."""
+        """Session to its last checkpoint."""
 
     @property
     def initial_state(self) -> Mapping[str, JsonValue]:
-        """What the session began with."""
+        """Return the session's initial state."""
         return self._session.initial_state
 
     @property
@@ -90,13 +90,13 @@ class TraceRecorder:
         return self._session.project
 
     def at(self, run: Run | None = None, agent: str | None = None) -> Position:
-        """Return where something happens now; the agent is the run's, if none is named."""
+        """Return the current position. The agent is the run's, unless one is named."""
         if agent is None:
             agent = run.agent if run is not None else ""
         return Position(self.session, self.turn, agent, run.id if run is not None else "")
 
     def limit(self, name: str, used: int) -> None:
-        """Raise LimitExceeded, with its event, when a limit is passed."""
+        """Raise LimitExceeded, after its event, when a limit is passed."""
         allowed = getattr(self.limits, name)
         if allowed is not None and used > allowed:
             self.events.record_limit(self.at(), limit=name, allowed=allowed)
@@ -244,7 +244,7 @@ class TraceRecorder:
         return f"g{self.numbers.groups}"
 
     def interrupted(self, run: Run, question: JsonValue) -> None:
-        """An agent asks the user; its run is over until there is an answer."""
+        """Record an agent's question to the user; its run is over until there is an answer."""
         self.events.record_question(self.at(run), question=canonical(question))
         self.waits_for = self.waits_for or run.id
         self.end_run(run, "interrupted")
@@ -437,7 +437,7 @@ class TraceRecorder:
     def _numbered(
         self, messages: Sequence[Message], prints: Sequence[Print], known: list[int], run: Run
     ) -> list[int]:
-        """Return each message's number in the log, where those that are new are added."""
+        """Return each message's number in the log; add new messages."""
         start = len(known)
         numbers = self._session.numbers_of(prints[start:], self.numbers.messages + 1)
         pairs = zip(messages[start:], numbers, strict=True)
@@ -519,7 +519,7 @@ class TraceRecorder:
         retry_after: float | None = None,
         partial: str = "",
     ) -> None:
-        """The model did not answer, or broke off behind ``partial``."""
+        """Emit that the model did not answer, or broke off after ``partial``."""
         self.failures.add(call)
         self.events.record_model_failure(
             self.at(run),
@@ -534,7 +534,7 @@ class TraceRecorder:
     # Tools
 
     def call_id(self, foreign: str) -> str:
-        """Return our id for a tool call's foreign one; a new one at its first sight."""
+        """Return simkit's id for a foreign tool call id; a new one on first use."""
         ids = self._session.ids
         if foreign not in ids:
             ids[foreign] = self.new_call_id()
@@ -546,11 +546,11 @@ class TraceRecorder:
         return self._session.served(f"call{self.numbers.calls}", "")
 
     def served_id(self, ours: str, prefix: str) -> str:
-        """Return the id under which models are served a call, as their provider writes it."""
+        """Return the id of a call in served responses, in the provider's format."""
         return self._session.served(ours, prefix)
 
     def call_request(self, foreign: str) -> ToolRequest | None:
-        """Return the tool call that a model asked for under a foreign id."""
+        """Return the tool call that a model asked for under a foreign id; None if there is none."""
         return self._session.requests.get(self._session.ids.get(foreign, ""))
 
     def was_asked_for(self, tool: str) -> bool:
@@ -559,13 +559,13 @@ class TraceRecorder:
         return any(request.call.name == tool and request.run in self.runs for request in requests)
 
     def pending(self, tool: str) -> Iterator[ToolRequest]:
-        """Yield the calls of a tool that were asked for and not carried out, oldest first."""
+        """Yield the calls of a tool that were requested and not executed, oldest first."""
         for request in self._session.requests.values():
             if request.call.name == tool and not request.is_told:
                 yield request
 
     def tool_called(self, request: ToolRequest, args: JsonValue = None) -> None:
-        """A tool is carried out; with ``args`` where that was seen, else as the model asked."""
+        """Emit that a tool is executed, with ``args`` if known, else the requested ones."""
         request.is_told = True
         call = request.call
         self.events.record_tool_call(
@@ -593,7 +593,7 @@ class TraceRecorder:
             )
 
     def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:
-        """Return a call that no model asked for: the pipeline's own code made it."""
+        """Return a call that the pipeline's own code made, without a model."""
         call = ToolCall(self.new_call_id(), tool, canonical(args))
         return ToolRequest(call, run.agent if run is not None else "", run or Run("", ""))
 
@@ -611,9 +611,9 @@ class TraceRecorder:
         call_id: str = "",
         is_taken: bool = False,
     ) -> None:
-        """Control is to pass to another agent; it has when that agent goes to work.
+        """Emit a handoff request; the handoff is made when the target starts.
 
-        ``is_taken`` says that a function of the application is given the payload.
+        ``is_taken``: a function of the application gets the payload.
         """
         self.numbers.handoffs += 1
         payload = canonical(payload)
@@ -633,7 +633,7 @@ class TraceRecorder:
         self.requested.append(request)
 
     def refused(self, request: e.HandoffRequested, reason: str) -> None:
-        """A handoff that was asked for is not made."""
+        """Emit that a requested handoff is not made."""
         self.requested.remove(request)
         self.events.record_rejection(self._at_request(request), request, reason=reason)
 
@@ -641,7 +641,7 @@ class TraceRecorder:
         return Position(self.session, self.turn, request.agent, request.run)
 
     def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
-        """Report the handoff that a model asks for by a call."""
+        """Emit the handoff that a model asks for by a call."""
         payload = told_by(self.handoff_tools.passed_by(call.name, call.args))
         self.hand_over(
             run.agent,
@@ -654,10 +654,10 @@ class TraceRecorder:
             is_taken=self.handoff_tools.is_taken(call.name),
         )
 
-    # State, and what outlives a turn
+    # State, and values that outlive a turn
 
     def _plain(self, value: Any) -> JsonValue:
-        """Return a value as it stands in events: there, a call has our id wherever it is named."""
+        """Return a value with foreign call ids replaced by simkit's."""
         names = self._session.as_served
         return _renamed(canonical(value), names) if names else canonical(value)
 
@@ -673,7 +673,10 @@ class TraceRecorder:
         branch: str = "",
         state: str = "",
     ) -> None:
-        """Channels are written: ``values`` are the new ones where no reducer of ours makes them."""
+        """Emit a write of channels.
+
+        ``values`` are the new values of channels without a built-in reducer.
+        """
         self.events.record_state_update(
             self.at(run, agent),
             update={name: self._plain(value) for name, value in update.items()},
@@ -687,7 +690,7 @@ class TraceRecorder:
     def state_opened(
         self, channels: Mapping[str, e.ChannelFacts], around: str, shares: tuple[str, ...]
     ) -> str:
-        """A graph inside another begins; returns the name of its state."""
+        """Emit that an inner graph begins; return the name of its state."""
         self.numbers.states += 1
         name = f"x{self.numbers.states}"
         self.events.record_inner_state(
@@ -696,18 +699,18 @@ class TraceRecorder:
         return name
 
     def saved(self, run: Run | None = None) -> None:
-        """A session's state was saved, after ``run`` where it was one agent's work."""
+        """Emit that a session's state was saved, after ``run`` if that caused it."""
         self.numbers.checkpoints += 1
         checkpoint = self._checkpoints[self.session] = f"k{self.numbers.checkpoints}"
         self.events.record_checkpoint(self.at(run), checkpoint=checkpoint)
 
     def restored(self) -> None:
-        """The session's state is read back: the last that was saved of it."""
+        """Emit that the session's last saved state was restored."""
         checkpoint = self._checkpoints.get(self.session, "")
         self.events.record_restore(self.at(), checkpoint=checkpoint)
 
     def read(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
-        """A long-lived channel was read from its store."""
+        """Emit that a long-lived channel was read from its store."""
         self.events.record_store_read(self.at(run, agent), channel=channel, scope=scope)
 
     def stored(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
@@ -716,7 +719,7 @@ class TraceRecorder:
 
 
 def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
-    """Return a value in which texts that are one of the names are what it stands for."""
+    """Return a value with texts that equal one of the names replaced."""
     if isinstance(value, str):
         return names.get(value, value)
     if isinstance(value, dict):

@@ -27,16 +27,16 @@ A finding points to the step's own line in the feature file. A table or text und
 none is an error, because pytest-bdd would silently drop it.
 
 **One table.** Every phrase is a row of ``given_when_steps.GIVEN`` and ``WHEN``, ``claims.THEN`` or
-``conditions.CONDITIONS``, with a template of the value that it stands for: what pytest-bdd is
-given, what ``simkit bdd steps`` lists, and what the tests hold against the registry of claims and
-operators. pytest-bdd gets three steps, one for each keyword: it asks every step that it knows about
-every line, so two hundred would cost more than a run.
+``conditions.CONDITIONS``, with a template of the value that it stands for: pytest-bdd, ``simkit bdd
+steps``, and the tests that compare phrases with the registry of claims and operators all read these
+rows. pytest-bdd gets three steps, one for each keyword: it tries every step on every line, so two
+hundred steps would cost more than a run.
 
-From the ground up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes, and
-templates), ``kinds`` (what stands in a hole), ``conditions`` (the matching language in words),
-``places`` (which line said what), ``assembling`` (claims put together, and the scenario that was
-told), ``names`` (spoken names), ``story``, ``given_when_steps`` and ``claims`` (the phrases),
-``vocabulary`` (which phrase a line says, and the list of them).
+From the bottom up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes, and
+templates), ``kinds`` (values of holes), ``conditions`` (the matching language in words), ``places``
+(the line of each value), ``assembling`` (claims put together, and the scenario), ``names`` (spoken
+names), ``story``, ``given_when_steps`` and ``claims`` (the phrases), ``vocabulary`` (which phrase a
+line says, and the list of them).
 """
 
 from __future__ import annotations

@@ -15,26 +15,26 @@ from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import Turn
 
 WHOLE: Final = -1
-"""The turn of claims that speak of the whole run."""
+"""The turn of claims on the whole run."""
 LISTS: Final = ("includes", "excludes", "findings", "satisfies")
 """Claims that are lists of matchers, all of which must hold."""
 COUNTS: Final = "model_calls"
-"""The claim whose values are plain counts."""
+"""The claim with plain counts as values."""
 
 
 class Claim(NamedTuple):
-    """One thing that must be so."""
+    """One claim."""
 
     turn: int
-    """The turn's place, or WHOLE."""
+    """The index of the turn, or WHOLE."""
     path: tuple[str, ...]
-    """Where it stands below `expect`."""
+    """The path below `expect`."""
     matcher: Any
     lines: Lines
 
 
 class Claims:
-    """The claims of a story, in the order in which they were made."""
+    """The claims of a story, in order."""
 
     def __init__(self) -> None:
         self._by_turn: dict[int, list[Claim]] = {}
@@ -51,13 +51,13 @@ class Claims:
 
     @property
     def speak_of_the_end(self) -> Lines | None:
-        """The lines of the first claim on the whole run."""
+        """Return the lines of the first claim on the whole run; None if there is none."""
         return next((claim.lines for claim in self._by_turn.get(WHOLE, ())), None)
 
     def expect(self, turn: int, places: Places, place: int | None = None) -> dict[str, Any]:
-        """Return what is claimed of a turn or of the whole run, and record who said what.
+        """Return the claims on a turn or on the whole run, and record their lines.
 
-        ``place`` is the turn's among those that ``places`` know, if it is another.
+        ``place`` is the turn's index in ``places``, if it differs.
         """
         place = turn if place is None else place
         above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", place, "expect")
@@ -86,7 +86,7 @@ class Claims:
 
 
 def claims_in(claim_data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the claims that an `expect` mapping holds, each with its path."""
+    """Yield the claims in an `expect` mapping, each with its path."""
     depth = {"context": 3, "runs": 3, COUNTS: 2}.get(path[0] if path else "", 1)
     is_deeper = not path or len(path) < depth
     if is_deeper and isinstance(claim_data, dict):
@@ -219,7 +219,7 @@ class Assembly:
 
 
 class _Root:
-    """The nodes of a story, made when a place is asked for; another process may ask."""
+    """The nodes of a story, made when a place is looked up, possibly in another process."""
 
     def __init__(self, parts: StoryParts) -> None:
         self._parts = parts

@@ -15,7 +15,10 @@ from simkit.checks.judge import Judgement
 
 
 def _then(text: str, claim: str, matcher: Any, example: str = "", turn: int | None = None) -> Step:
-    """Return the step that makes one claim: ``turn`` is the turn of which alone it can speak."""
+    """Return the step that makes one claim.
+
+    ``turn`` is the only turn that the claim can be about, if there is one.
+    """
     path = _path_of(claim)
 
     def tell(story: Story, values: StepValues) -> Judgement:
@@ -26,7 +29,7 @@ def _then(text: str, claim: str, matcher: Any, example: str = "", turn: int | No
 
 
 def _path_of(claim: str) -> list[Any]:
-    """Return the template of where a claim stands below `expect`."""
+    """Return the template of a claim's path below `expect`."""
     family, _, name = claim.partition(".")
     if family == "context":
         return [family, ("{context}", "{agent}"), "{section}" if name == "section" else name]
@@ -118,7 +121,7 @@ NOUNS: Final[Mapping[str, tuple[str, str]]] = {
     "runs.reply": ("the reply of {run}", ""),
     "runs.messages": ("the messages of {run}", "the messages of nutrition have 3 items"),
 }  # fmt: skip
-"""A claim that any condition may follow, what it is called in a feature, and an example."""
+"""Claims that any condition may follow: the claim, its name in a feature, and an example."""
 
 _OF_CHANNELS: Final = ("state", "runs.received", "runs.update")
 SUBJECTS: Final = tuple(
@@ -209,7 +212,7 @@ CONTEXTS: Final = (
           "these items were left out of the context of nutrition:"
           "\n  | channel | by  |\n  | notes   | max |"),
 )  # fmt: skip
-"""What an agent's model was sent, and what it was not."""
+"""The message that an agent's model got, and those that it did not get."""
 
 
 _CHANNELS: Final = "\n  | current phase | responding |\n  | notes         | are empty  |"
@@ -255,7 +258,7 @@ _CONTRACT: Final = {
     "payload": {"required": {"$unordered": "{names}"}},
     "type": "{type:handoff_type}",
 }
-"""What the pipeline says of its contracts stands in the first event, before any turn."""
+"""Claims about contracts are read from the first event, before any turn."""
 
 MOVES: Final = (
     _handoff(f"{_HANDOFF}[ with {{matching}}]", {},
@@ -303,7 +306,7 @@ MOVES: Final = (
 
 
 def _all_of_this(story: Story, _: StepValues) -> Judgement | None:
-    """Make the claims that are written as in a scenario file."""
+    """Make the claims of a text in the format of a scenario file."""
     judgement = None
     for path, matcher in claims_in(FORMS["claims"].read(story.below)):
         judgement = story.claim(path, matcher)
@@ -347,4 +350,4 @@ ENDINGS: Final = (
 )  # fmt: skip
 
 THEN: Final = (*AGENTS, *STATE, *SUBJECTS, *CONTEXTS, *RUNS, *MOVES, *ENDINGS)
-"""What must be so of the turn of the user's last message, or of what a line's first words say."""
+"""Claims on the turn of the user's last message, or on the one that a line names first."""

@@ -1,7 +1,7 @@
 """Conditions: the matching language in words, ``contains "pizza"`` for ``{$contains: pizza}``.
 
-A table of phrases, each with the matcher that it stands for. The same words stand after the
-subject of a step, after `that`, and in the cells of a table.
+The table has one row for each phrase, with its matcher. The same words stand after the subject of a
+step, after `that`, and in the cells of a table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOUNS: Final[Mapping[str, str]] = {
     "channel": "channel",
     "section": "section",
 }
-"""What the words in holes of these names name."""
+"""The kind of name in holes with these names."""
 
 
 class Below(NamedTuple):
@@ -48,7 +48,7 @@ class Below(NamedTuple):
     """Returns the text as YAML; raises SourceError at its line of the feature."""
 
     def value_of(self, hole: str, holes: Mapping[str, Any]) -> Any:
-        """Return what a hole of a template stands for, LEFT_OUT if nothing does.
+        """Return the value of a template's hole; LEFT_OUT if the line leaves it out.
 
         Raises TableInvalid.
         """
@@ -69,7 +69,7 @@ class Below(NamedTuple):
         return self.name(noun, value) if noun else value
 
     def by_channel(self, matcher: Any) -> Any:
-        """Return a matcher of channels under their own names."""
+        """Return a matcher of channels under their real names."""
         if not isinstance(matcher, dict):
             return matcher
         return {
@@ -94,7 +94,7 @@ class Words(NamedTuple):
     matcher: Any
     """The template of the matcher."""
     example: str = ""
-    """The condition as a feature may say it, where that is not plain from the words."""
+    """The condition in a feature, if the words do not show it."""
 
     @property
     def operators(self) -> set[str]:
@@ -113,16 +113,16 @@ def _operators_in(template: Any) -> Iterator[str]:
 
 
 class Form(NamedTuple):
-    """A form of what stands below a step."""
+    """A form of the table or text below a step."""
 
     takes: tuple[str, ...]
-    """What must stand there: `table`, `text`, or one of both."""
+    """The permitted kinds: `table`, `text`, or both."""
     read: Callable[[Below], Any]
-    """Returns its value; raises TableInvalid."""
+    """Reads the value; raises TableInvalid."""
 
 
 def _read_cells(below: Below) -> Callable[[str], Any]:
-    """Return what reads a cell of a claim: a condition, or else a value."""
+    """Return the function that reads a cell of a claim: a condition, or else a value."""
 
     def read(cell: str) -> Any:
         condition = condition_of(cell.strip())
@@ -158,7 +158,7 @@ def _nested(
 
 
 def _calls_below(below: Below) -> list[dict[str, Any]]:
-    """One call a row: the tool, and its arguments in the other columns."""
+    """Return one call a row: the tool, and its arguments in the other columns."""
     records = [with_nested(record, ("tool",), "args") for record in items_of(below.table or ())]
     if not all(isinstance(record.get("tool"), str) for record in records):
         raise TableInvalid("this table needs a headline with `tool`, and a tool in each row")
@@ -179,7 +179,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "text": Form(_TEXT, lambda below: below.text),
     "line": Form(_TEXT, lambda below: _mapping_of(below, "a reply line")),
     "claims": Form(_TEXT, lambda below: _mapping_of(below, "claims")),
-    # What must be so: a cell may hold a condition.
+    # Expected values: a cell may be a condition.
     "pairs": Form(_TABLE, lambda below: pairs_of(below.table or (), _read_cells(below))),
     "records": Form(_TABLE, lambda below: items_of(below.table or (), _read_cells(below))),
     "messages": Form(_TABLE, lambda below: messages_of(below.table or (), _read_cells(below))),
@@ -188,7 +188,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "agents": Form(_TABLE, _agents_below),
     "handoffs": Form(_TABLE, lambda below: _nested(below, HANDOFF_KEYS, "payload", ("from", "to"))),
     "tool_calls": Form(_TABLE, lambda below: _nested(below, TOOL_KEYS, "args", ("agent",))),
-    # What is so: a cell holds a value.
+    # Given values: a cell is a plain value.
     "plain_pairs": Form(_TABLE, lambda below: pairs_of(below.table or ())),
     "plain_records": Form(_TABLE, lambda below: items_of(below.table or ())),
     "calls": Form(_TABLE, _calls_below),
@@ -199,7 +199,7 @@ FORMS: Final[Mapping[str, Form]] = {
 
 
 def forms_taken(template: Any) -> tuple[str, ...]:
-    """Return what must stand below a step with this template: `table`, `text`, or one of both."""
+    """Return the kinds that a step with this template takes below it: `table`, `text`, or both."""
     forms = [hole[1:] for hole in holes_of(template) if hole.startswith(":")]
     return FORMS[forms[0]].takes if forms else ()
 
@@ -274,7 +274,7 @@ CONDITIONS: Final = tuple(Words(*row) for row in (
     ("(has|have) exactly:", {"$exact": "{:pairs}"}, f"has exactly:{_PAIRS}"),
     ("(has|have) the keys {names}", {"$keys": "{names}"}, "has the keys food and kcal"),
 ))  # fmt: skip
-"""Every way to say a condition. Where two fit, the first one is meant."""
+"""All wordings of conditions. If two fit, the first one wins."""
 
 
 @lru_cache(maxsize=4096)
@@ -302,7 +302,7 @@ def _condition(words: Words, holes: Mapping[str, Any]) -> Condition:
 
 
 def forms_taken_in(holes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what must stand below the conditions in the holes of a phrase."""
+    """Return the kinds that the conditions in a phrase's holes take below the step."""
     conditions = (hole for hole in holes.values() if isinstance(hole, Condition))
     return tuple(form for condition in conditions for form in condition.takes)
 
@@ -366,7 +366,7 @@ _NO_SECTIONS: Final = (
     *RESERVED, "shares", "input", "goal", "output", "reply", "context", "run", "every", "last",
     *FIRST_WORDS,
 )  # fmt: skip
-"""First words that lead on to something else than a section."""
+"""First words that begin something else than a section."""
 
 CLAIM_KINDS: Final[Mapping[str, Kind]] = {
     **KINDS,

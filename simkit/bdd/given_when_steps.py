@@ -72,7 +72,7 @@ BACKGROUND: Final = (
           ["lints", "{lint}", "{place}"], "{text}",
           'the lint CTX-11 is off because "coaches chat"'),
 )  # fmt: skip
-"""What is so before the user speaks."""
+"""Steps before the user speaks."""
 
 
 def _says(text: str, user: Any, example: str) -> Step:
@@ -107,10 +107,10 @@ SPEAKING: Final = (
              f"the user answers:{_QUOTES.format('The salami one.')}"),
     Step("a new process takes over", lambda story, _: story.restart()),
 )  # fmt: skip
-"""What the user does; each line but the last begins a turn."""
+"""Actions of the user; each line but the last begins a turn."""
 
 
-# What models and tools answer: to what the user says next, or to the last message
+# Answers of models and tools: to the user's next message, or to the last one
 
 _AROUND: Final[Mapping[str, dict[str, Any]]] = {
     "reply": {
@@ -119,7 +119,7 @@ _AROUND: Final[Mapping[str, dict[str, Any]]] = {
     },
     "result": {"when": "{args}", "latency_ms": "{delay}"},
 }
-"""What may be said around every answer."""
+"""Phrases that may stand around every answer."""
 
 _WHEN: Final = "[ after {delay:count} ms][ if it is shown {shown:text}]"
 _FOR: Final = "[ for {args:values}][ after {delay:count} ms]"
@@ -196,7 +196,7 @@ _ANSWERS: Final[Sequence[tuple[str, str, Any, str]]] = (
 
 
 def _answers(coming: bool) -> Iterator[Step]:
-    """Yield the steps of what is answered: to what the user says next, or to the last message."""
+    """Yield the steps of answers: to the user's next message, or to the last one."""
     for text, method, answer, example in _ANSWERS:
         template = {**answer, **_AROUND.get(method, {})}
         tell = partial(_answer, method, template, coming)

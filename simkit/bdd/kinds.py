@@ -58,7 +58,7 @@ class Chosen(NamedTuple):
     """The index of the agent's run with the contexts; empty for all runs."""
 
     def key(self, agent_name: Callable[[str], str]) -> str:
-        """Return its key as a scenario file writes it: `coach[run 0][1]`."""
+        """Return the reply's key in the syntax of a scenario file: `coach[run 0][1]`."""
         agent = self.agent if self.agent == "*" else agent_name(self.agent)
         run = f"[run {self.run}]" if self.run else ""
         return f"{agent}{run}[{self.place}]" if self.place else f"{agent}{run}"
@@ -103,7 +103,7 @@ def _values(text: str) -> dict[str, Any]:
 
 
 def _texts(text: str) -> Any:
-    """One text, or several as a list."""
+    """Return one text, or a list of several."""
     texts = [typed(item) for item in _list(text, AND)]
     return texts[0] if len(texts) == 1 else texts
 

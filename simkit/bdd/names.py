@@ -37,7 +37,7 @@ class Names:
         }
 
     def find(self, noun: str, text: Any) -> Any:
-        """Return the name of an agent, channel, section or handoff type, or those in a list."""
+        """Return the pipeline's name for a spoken one, or the names for a list."""
         if isinstance(text, list):
             return [self.find(noun, each) for each in text]
         return self._by_noun.get(noun, {}).get(_spelled(text), text)

@@ -1,16 +1,17 @@
-"""Phrases: the words of a step with typed holes in them, and the values that they stand for.
+"""Phrases: the words of a step with typed holes in them, and templates of values.
 
-A phrase is written as it is said: ``{agent} calls {tool:word}[ with {values}]``. A hole's name is
-its kind, unless a kind follows a colon; ``[…]`` may be left out; ``(is|are)`` is one of these. A
-phrase that is said with a colon at its end takes a table or a text below it.
+A phrase is written as in a feature: ``{agent} calls {tool:word}[ with {values}]``. A hole's name is
+its kind, unless a kind follows a colon; ``[…]`` may be left out; ``(is|are)`` is one of the two. A
+phrase with a colon at its end takes a table or a text below it.
 
-Beside it stands a template of its value, in which a text ``"{agent}"`` is what stands in that hole:
+Each phrase has a template of its value, in which a text ``"{agent}"`` is replaced by the value of
+that hole:
 
-- a hole that is left out takes with it the key or the item that would hold it, and the mapping or
-  list around it, if nothing else is in there;
-- ``"{:pairs}"`` is what stands below the step, in one of the forms of ``FORMS``;
-- ``"{names:agent}"`` says what the words name, where the hole's name does not;
-- a tuple holds alternatives, of which the first is meant that has all its holes filled;
+- a hole that is left out removes its key or item, and the mapping or list around it, if that is
+  empty then;
+- ``"{:pairs}"`` is the table or text below the step, in one of the forms of ``FORMS``;
+- ``"{names:agent}"`` is the kind of name, if the hole has another name;
+- a tuple is a list of alternatives: the first one with all holes filled counts;
 - the key ``"**"`` adds the entries of a mapping to those beside it.
 """
 
@@ -24,7 +25,7 @@ from simkit.bdd.cells import TableInvalid
 
 _PART: Final = re.compile(r"\{(\w+)(?::(\w+))?\}|\(([^()]*)\)|(\[)|(\])|([^{}()\[\]]+)")
 LEFT_OUT: Final = object()
-"""What stands in a hole that a line leaves out."""
+"""The value of a hole that a line leaves out."""
 
 
 class Unreadable(ValueError):
@@ -83,9 +84,9 @@ class Phrase:
 
 
 def fill(template: Any, hole_value: Callable[[str], Any]) -> Any:
-    """Return the value that a template stands for.
+    """Return the value of a template.
 
-    ``hole_value`` returns what stands in a hole, ``LEFT_OUT`` if nothing does.
+    ``hole_value`` returns the value of a hole, ``LEFT_OUT`` if it has none.
     """
     if isinstance(template, str):
         return hole_value(template[1:-1]) if template.startswith("{") else template

@@ -24,10 +24,10 @@ from simkit.spec.scenario.items import PIPELINE_SUFFIX
 
 
 class _Answer(NamedTuple):
-    """What a model or a tool answers in a turn."""
+    """An answer of a model or a tool in a turn."""
 
     path: tuple[str, ...]
-    """Where it stands below the turn."""
+    """The answer's path below the turn."""
     value: Any
     lines: Lines
 
@@ -52,9 +52,9 @@ class Story:
         self._names = Names()
         self._claims = Claims()
         self._coming: list[_Answer] = []
-        """What is answered when the user speaks next."""
+        """Answers to the user's next message."""
         self._standing: dict[str, list[_Answer]] = {}
-        """What each tool answers in every turn to come."""
+        """The answers of each tool in every later turn."""
         self._stood: list[set[str]] = []
         """For each turn, the tools with results for every later turn."""
         self._restart: Lines | None = None
@@ -105,7 +105,7 @@ class Story:
                 self._names = Names(self._library.subject(document))
 
     def state(self, channel: str, value: Any) -> None:
-        """A channel holds this value before the first turn."""
+        """Set the value of a channel before the first turn."""
         self.give(("given", "state", self._names.find("channel", channel)), value)
 
     def give(self, path: Sequence[str], value: Any) -> None:
@@ -134,7 +134,7 @@ class Story:
         )
 
     def resume(self, value: Any) -> None:
-        """The user answers what an agent asked: a new turn."""
+        """Add a turn in which the user answers an agent's question."""
         self._begin_turns({"resume": value})
 
     def restart(self) -> None:
@@ -142,12 +142,12 @@ class Story:
         self._restart = self.lines
 
     def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
-        """An agent's model answers with this line: now, or when the user speaks next."""
+        """Add a reply line of an agent's model: now, or for the user's next message."""
         path = ("replies", self._names.find("agent", agent))
         self._answer(_Answer(path, line, self.lines), coming)
 
     def fault(self, agent: str, fault: dict[str, Any], *, coming: bool = False) -> None:
-        """An agent's model fails as planned, whatever it would answer; when, as for a reply."""
+        """Add a planned fault of an agent's model: now, or for the user's next message."""
         planned = {"agent": self._names.find("agent", agent), **fault}
         self._answer(_Answer(("faults",), planned, self.lines), coming)
 
@@ -184,18 +184,18 @@ class Story:
             return conversation.finish().judgement
 
     def filled(self, template: Any, values: StepValues) -> Any:
-        """Return what a template stands for where a line says these values; raise TableInvalid."""
+        """Return a template's value for a line's values; raise TableInvalid."""
         below = self.below
         value = fill(template, lambda hole: below.value_of(hole, values))
         return {} if value is LEFT_OUT else value
 
     @property
     def below(self) -> Below:
-        """What stands below this step, and what its words may name."""
+        """Return the table or text below this step, with the names for its words."""
         return Below(self.text, self.table, self._schema, self._names.find, self._yaml)
 
     def _yaml(self) -> Any:
-        # The text begins a line below its quotes, which stand below the step.
+        # The text begins a line below its quotes, which are below the step.
         lines_above = "\n" * (self.lines[0] + 1)
         (document,) = load_text(f"{lines_above}{self.text or ''}", self.file)
         return document.data
@@ -308,7 +308,7 @@ class Story:
             if stands:
                 stood.add(tool)
             elif tool in stood:
-                # What is said in a turn replaces what stands.
+                # A result in a turn replaces the one for every turn.
                 stood.remove(tool)
                 earlier = None
             if earlier is None:
@@ -321,13 +321,13 @@ class Story:
             self._reopen(path[1])
 
     def _reopen(self, place: int) -> None:
-        """Record that something more is answered in a turn, which may have been taken already."""
+        """Record that an answer was added to a turn, which may have been run already."""
         self._assembly.change(place)
         if self._conversation is not None and self._conversation.turns_taken > place:
             self._begin_anew()
 
     def _last_turns(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-        """Yield the turns of what the user has said last, with their paths."""
+        """Yield the turns of the user's last message, with their paths."""
         turns = self._values.get("turns")
         if not turns:
             raise self.error("the user has said nothing yet that this could answer")
@@ -377,6 +377,6 @@ class Step(NamedTuple):
     takes: tuple[str, ...] = ()
     """The required part below it: `table`, `text`, or one of both."""
     claims: tuple[str, ...] = ()
-    """The claims of the registry that it makes: `reply`, `context.tokens`."""
+    """The claims that it makes: `reply`, `context.tokens`."""
     example: str = ""
-    """The line as a feature may say it, where no filled hole would explain the phrase."""
+    """The line in a feature, if no filled hole shows it."""

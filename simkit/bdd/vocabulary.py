@@ -1,4 +1,6 @@
-"""The vocabulary: all phrases of each keyword, which of them a line says, and the list of them."""
+"""The vocabulary: all phrases of each keyword, the search for a line's phrase, and the list of
+phrases.
+"""
 
 from __future__ import annotations
 
@@ -121,11 +123,11 @@ def condition_phrases() -> list[tuple[Words, Phrase]]:
     return [(words, Phrase(words.text, CLAIM_KINDS)) for words in CONDITIONS]
 
 
-# What a feature may say: as text for the command line, and as tables for the documentation
+# The list of phrases: as text for the command line, and as tables for the documentation
 
 
 def listed_steps(word: str = "") -> Iterator[str]:
-    """Yield the steps and conditions, each with an example; only those that have a word."""
+    """Yield the steps and conditions, each with an example; only those with a word, if given."""
     for title, rows in sections():
         chosen = [row for row in rows if any(word.lower() in text.lower() for text in row)]
         if not chosen:
@@ -149,7 +151,7 @@ def tables() -> Iterator[tuple[str, list[str]]]:
 
 
 def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield every title with its phrases, each with an example and what stands below it."""
+    """Yield every title with its phrases, each with an example and the part below it."""
     given_steps, when, then = VOCABULARIES
     answers = {phrase.text for _, phrase in given_steps.phrases} & {
         phrase.text for _, phrase in when.phrases

@@ -1,8 +1,8 @@
-"""What simkit uses of other libraries beside their documented API, and in which versions.
+"""The lookup of undocumented parts of other libraries, and the tested versions.
 
-A package of simkit that uses some has a module ``compat``: it alone names these things, each with
-the reason, and looks each up when it is imported. So what a new version of a library no longer has
-is one clear message, before anything has run.
+A package of simkit that uses such parts has a module ``compat``. It alone names them, each with the
+reason, and looks each up when it is imported. If a new version of a library lacks one, the user
+gets one clear message before anything has run.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ TRIED: Final[Mapping[str, tuple[str, str]]] = {
     "urllib3": ("1.26.20", "2.8.0"),
     "vcrpy": ("7.0.0", "9.4.2"),
 }
-"""The oldest and the newest version of each library with which its tests have passed."""
+"""The oldest and the newest version of each library with which simkit's tests have passed."""
 
 Slot: TypeAlias = tuple[Any, str]
 """An object and the name of its attribute that is replaced while a scenario runs."""
 
 
 class Library:
-    """One library, of which a module ``compat`` looks things up by their places.
+    """One library, in which a module ``compat`` looks objects up by their places.
 
-    A place is written ``package.module:name.name``, as entry points are. What only the objects of a
-    class have is looked up in the annotations of the class, and in its ``__init__``.
+    A place is written ``package.module:name.name``, as entry points are. Attributes of a class's
+    instances are looked up in its annotations and in its ``__init__``.
     """
 
     def __init__(self, name: str) -> None:
@@ -55,14 +55,15 @@ class Library:
         self.name = name
 
     def find(self, place: str) -> Any:
-        """Return what stands at a place; raise Unsupported where nothing does."""
+        """Return the object at a place; raise Unsupported if there is none."""
         owner, name = self.slot(place)
         return getattr(owner, name)
 
     def slot(self, place: str) -> Slot:
         """Return the object and the name of an attribute.
 
-        Raises Unsupported where it has none, ModuleNotFoundError for a library that is not here.
+        Raises Unsupported if it does not exist, ModuleNotFoundError if the library is not
+        installed.
         """
         module, _, path = place.partition(":")
         *owners, name = path.split(".")
@@ -79,11 +80,11 @@ class Library:
         return owner, name
 
     def attribute(self, place: str) -> str:
-        """Return the name of an attribute of a class's objects; raise Unsupported for none."""
+        """Return the name of an attribute of a class's instances; raise Unsupported without it."""
         return self.slot(place)[1]
 
     def attributes(self, *places: str) -> tuple[str, ...]:
-        """Return the names of those that this version has; raise Unsupported if it has none."""
+        """Return those attributes that this version has; raise Unsupported if it has none."""
         names = []
         for place in places:
             with suppress(Unsupported):
@@ -93,18 +94,18 @@ class Library:
         return tuple(names)
 
     def check_layout(self, place: str, names: str) -> None:
-        """Raise Unsupported unless a class has attributes; ``names`` are separated by spaces."""
+        """Raise Unsupported unless a class has all attributes; spaces separate ``names``."""
         for name in names.split():
             self.slot(f"{place}.{name}")
 
     def slots_if_imported(self, *places: str) -> Iterator[Slot]:
-        """Yield the slots of those modules that somebody has imported; raise Unsupported."""
+        """Yield the slots of modules that are imported already; raise Unsupported."""
         for place in places:
             if place.partition(":")[0] in sys.modules:
                 yield self.slot(place)
 
     def missing(self, place: str) -> Unsupported:
-        """Return the error that says what is missing, in which version, and which would have it."""
+        """Return the error for a missing part, with the installed version and the tested ones."""
         oldest, newest = TRIED[self.name]
         install = f": pip install '{self.name}>={oldest},<={newest}'" * (self.name != PYTHON)
         return Unsupported(
@@ -114,7 +115,7 @@ class Library:
 
 
 def has_attribute(owner: Any, name: str) -> bool:
-    """Return whether an object, or each object of a class, has an attribute."""
+    """Return whether an object, or each instance of a class, has an attribute."""
     kinds = owner.__mro__ if isinstance(owner, type) else ()
     return hasattr(owner, name) or any(
         name in vars(kind).get("__annotations__", ())
@@ -127,7 +128,7 @@ _NO_CODE: Final = (lambda: None).__code__
 
 
 def version_of(library: str) -> str:
-    """Return the version that is installed of a library, or of Python; "none" for none."""
+    """Return the installed version of a library, or of Python; "none" if it is not installed."""
     if library == PYTHON:
         return platform.python_version()
     try:

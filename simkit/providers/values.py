@@ -38,7 +38,7 @@ class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
     choice: str = "auto"
     """``auto``, ``none``, ``required``, or the one tool that must be called."""
     output: JsonValue = None
-    """The JSON Schema that the answer must satisfy, or None."""
+    """The JSON Schema for the answer, or None."""
     settings: Mapping[str, JsonValue] = {}
     """All other keys of the body (temperature, …), under their own names."""
     is_streamed: bool = False

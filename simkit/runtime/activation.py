@@ -130,7 +130,7 @@ class Activation:
         return self.agent.name
 
     def position(self) -> Position:
-        """Return where the run is now: it may go on in a later turn."""
+        """Return the run's current position: a run may go on in a later turn."""
         return Position(self.turn.session, self.turn.number, self.agent.name, self.id)
 
     # Run

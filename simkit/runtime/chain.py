@@ -85,7 +85,7 @@ class Way:
         """``name`` is the ended node or step; ``source`` may be the agent it handed off to."""
         self._turn, self._name, self._source, self._start = turn, name, source, start
         self._request = self._request_made()
-        """The handoff that the way is, if the pair has a contract."""
+        """The handoff for the transition, if the pair has a contract; else None."""
         self._event: HandoffRequested | None = None
         self.reason = reason_against(turn.compiled, self._request) if self._request else ""
         """Why the contract refuses it; empty if it does not."""

@@ -14,7 +14,7 @@ class VirtualClock:
 
     def __init__(self, start: str) -> None:
         self.now = 0
-        """How many have passed."""
+        """The current time in milliseconds."""
         self.start = datetime.fromisoformat(start)
         self._iso = (-1, "")
 

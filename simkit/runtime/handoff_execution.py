@@ -41,7 +41,7 @@ class Source(Protocol):
         """Return the values for references when the run passes control."""
 
     def position(self) -> Position:
-        """Return where the run is now."""
+        """Return the run's current position."""
 
     def say(self, text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
         """Log a message of the run."""
@@ -134,7 +134,7 @@ class Passing:
 
 
 def make(source: Source, request: Request, event: HandoffRequested) -> None:
-    """Record that a handoff is made, and write what its contract says, before its target starts.
+    """Emit that a handoff is made, and apply its contract's writes, before its target starts.
 
     The writes are the source's update: its model asked for the handoff.
     """

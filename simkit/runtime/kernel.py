@@ -135,7 +135,7 @@ class NativeDriver:
             raise LimitExceeded("turns", allowed)
 
     def _uncontrolled(self, effect: str, where: str) -> None:
-        """Record that user code reached what simkit does not control."""
+        """Record an effect of user code that simkit does not control."""
         position = Position(self._session, self._number, self._doors.compiled.functions.caller)
         self._recorder.record_uncontrolled_effect(position, effect=effect, where=where)
 

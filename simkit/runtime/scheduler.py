@@ -213,7 +213,7 @@ def _descends(task: _ScheduledTask, ancestor: _ScheduledTask) -> bool:
 def within(
     steps: Steps, clock: VirtualClock, timeout_ms: int, on_timeout: Callable[[], None]
 ) -> Steps:
-    """Run a task for at most ``timeout_ms`` of virtual time; else closes it, raises TimedOut."""
+    """Run a task for at most ``timeout_ms`` of virtual time; then close it and raise TimedOut."""
     deadline = clock.now + timeout_ms
     resume: Callable[[Any], Any] = steps.send
     value: Any = None
@@ -234,7 +234,7 @@ def within(
         except Exception as problem:
             value, resume, late = problem, steps.throw, False
         if isinstance(request, Waiting):
-            # The user takes as long as it takes.
+            # The time in which the user answers does not count.
             deadline += clock.now - before
         if late:
             on_timeout()

@@ -83,7 +83,10 @@ class Sessions:
         numbers: Numbers,
         given_project: str | None = None,
     ) -> None:
-        """``given_project`` is the project that has what is given to one; else the first one's."""
+        """``given_project`` is the project that gets given project channels.
+
+        None means the first one.
+        """
         self.doors, self.clock, self.numbers = doors, clock, numbers
         self.recorder = EventRecorder(sink, clock)
         compiled = doors.compiled
@@ -168,7 +171,7 @@ class Sessions:
             self.turn(0, conversation).write(unsaid, "given")
 
     def follow(self, clock: VirtualClock) -> None:
-        """Go by another clock, which stands where this one does or later."""
+        """Switch to another clock, which shows the same or a later time."""
         self.clock = self.recorder.clock = clock
 
     def _conversation_of(self, name: str, project: str, values: dict[str, Any]) -> Conversation:

@@ -86,13 +86,13 @@ class Turn:
         self.reply = None
 
     def ask_again(self, question: TurnInterrupted) -> None:
-        """Record in a later turn what is still asked."""
+        """Record again, in a later turn, the questions that are still open."""
         self.recorder.record_question(
             self.position(question.agent, question.run), question=question.question
         )
 
     def move(self, conversation: Conversation, state: State, recorder: EventRecorder) -> None:
-        """Go on in what a store has brought back."""
+        """Continue with a restored conversation and state."""
         self.conversation, self.state, self.recorder = conversation, state, recorder
         self.numbers = conversation.numbers
 
@@ -104,7 +104,7 @@ class Turn:
             raise LimitExceeded(name, allowed)
 
     def position(self, agent: str = "", run: str = "") -> Position:
-        """Return where something happens in this turn."""
+        """Return a position in this turn."""
         return Position(self.session, self.number, agent, run)
 
     def root(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A suite that an author subclasses: an adapter and the rules of ``docs/how-to/adapters.md``."""
+"""The suite that an author subclasses: an adapter and the rules of ``docs/how-to/adapters.md``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The recorder: whatever runs a pipeline records what happens here, and nowhere else.
+"""The recorder: the runtime and all adapters record events here, and nowhere else.
 
 It has one method for each event of `simkit.trace.events`. A method takes the position and, by
-keyword, what the event holds; it reads the time itself:
+keyword, the event's fields; it reads the time itself:
 
     recorder.record_model_call(Position("s1", 1, "triage", "r1"), call="c1")
 
-Values are plain data by then (`simkit.trace.store.canonical`).
+Values must be plain data (`simkit.trace.store.canonical`).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ EventT = TypeVar("EventT", bound=e.Event)
 
 
 class Sink(Protocol):
-    """Takes events in the order in which they happen."""
+    """A receiver of events, in the order in which they happen."""
 
     def emit(self, event: e.AnyEvent) -> None:
         """Take one event."""
 
 
 class Clock(Protocol):
-    """Tells the virtual time."""
+    """A source of the virtual time."""
 
     @property
     def now(self) -> int:
-        """The milliseconds since the scenario's start."""
+        """Return the milliseconds since the scenario's start."""
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """Where something happens; what does not apply is left out."""
+    """The position of an event; fields that do not apply are empty."""
 
     session: str = ""
     turn: int = 0
@@ -46,13 +46,13 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
-    """A clock that stands, for what belongs to another event's time."""
+    """A clock that stands, for an event at another event's time."""
 
     now: int
 
 
 WHOLE_RUN: Final = Position()
-"""The position of what concerns no session."""
+"""The position of events that belong to no session."""
 
 
 def _method_for(
@@ -61,8 +61,8 @@ def _method_for(
 ) -> Callable[Concatenate[EventRecorder, Position, FactsT], EventT]:
     """Return the method that records events of a kind; its keywords are the kind's own fields.
 
-    Its source is put together from the fields, as dataclasses do it: to pass ``**facts`` on would
-    cost more than to make the event.
+    Its source is generated from the fields, as dataclasses do it: passing ``**facts`` on costs more
+    than making the event.
     """
     default = cast(Any, kind)(0)
     own = default.__struct_fields__[len(e.Event.__struct_fields__) :]
@@ -82,7 +82,7 @@ def record(self, at, /, *, {parameters}):
 
 
 class EventRecorder:
-    """Records what happens in one run, each fact as one event, with the time by its clock."""
+    """Records one run, each fact as one event, with the clock's time."""
 
     __slots__ = ("_emit", "clock")
 
@@ -90,7 +90,7 @@ class EventRecorder:
         self._emit: Callable[[Any], None] = sink.emit
         self.clock = clock
 
-    # A pipeline's import may have moved the clock: a run begins at 0 all the same.
+    # Importing a pipeline may have moved the clock, but a run begins at 0.
     record_run_start = _method_for(e.RunStarted, "0")
     record_session_start = _method_for(e.SessionStarted)
     record_turn_start = _method_for(e.TurnStarted)
@@ -129,11 +129,11 @@ class EventRecorder:
     _record_handoff = _method_for(e.HandoffMade)
 
     def record_rejection(self, at: Position, request: e.HandoffRequested, *, reason: str) -> None:
-        """Record that a handoff that was requested is not made."""
+        """Record that a requested handoff is rejected."""
         self._record_rejection(at, **_handoff_facts(request), reason=reason)
 
     def record_handoff(self, at: Position, request: e.HandoffRequested, *, depth: int) -> None:
-        """Record that a handoff that was requested is made."""
+        """Record that a requested handoff is made."""
         self._record_handoff(at, **_handoff_facts(request), depth=depth)
 
 
@@ -141,5 +141,5 @@ _SHARED: Final = e.HandoffEvent.__struct_fields__[len(e.Event.__struct_fields__)
 
 
 def _handoff_facts(request: e.HandoffRequested) -> dict[str, Any]:
-    """Return what all events of one handoff say."""
+    """Return the fields that all events of one handoff share."""
     return {name: getattr(request, name) for name in _SHARED}

@@ -196,7 +196,7 @@ def _summarised(before: Replacement) -> Replacement:
 
 
 def hear_sessions(service: Any) -> None:
-    """Listen to what is appended to a service's sessions."""
+    """Observe events appended to a service's sessions."""
     owner = next(cls for cls in type(service).__mro__ if compat.APPEND_EVENT in vars(cls))
     installation.replace([(owner, compat.APPEND_EVENT, _appended)])
 

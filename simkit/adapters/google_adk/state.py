@@ -17,7 +17,7 @@ from simkit.trace.store import canonical
 SCOPES: Final = {"app:": "global", "user:": "project", "temp:": "turn"}
 """Prefixes of keys, and the scopes that they mean."""
 SHARED: Final = ("global", "project")
-"""Scopes that several conversations have a part in."""
+"""Scopes that several sessions share."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 

@@ -81,7 +81,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Report of a node's code."""
+        """Handle the start of a node's code."""
         if metadata and name and metadata.get(compat.NODE) == name:
             namespace = metadata.get(compat.NAMESPACE, "")
             self._nodes[run_id] = namespace, name, inputs

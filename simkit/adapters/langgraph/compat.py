@@ -1,4 +1,4 @@
-"""What simkit uses of LangGraph and LangChain beside their documented API, and why.
+"""The undocumented parts of LangGraph and LangChain that simkit uses, and why.
 
 `simkit.core.compat` says which versions were tried.
 """
@@ -20,57 +20,60 @@ _CONSTANTS: Final = "langgraph._internal._constants"
 
 STREAM: Final = _LANGGRAPH.slot("langgraph.pregel:Pregel.stream")
 ASTREAM: Final = _LANGGRAPH.slot("langgraph.pregel:Pregel.astream")
-"""Every call of a graph goes through one of these two, whichever method is called."""
+"""Every call of a graph goes through one of these two methods."""
 CONF: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONF")
 CONFIG_KEY_STREAM: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONFIG_KEY_STREAM")
-"""Where a graph that another calls finds the stream to which it sends what happens in it."""
+"""The key under which a nested graph finds the stream for its events."""
 CONFIG_KEY_RUNTIME: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONFIG_KEY_RUNTIME")
 DEFAULT_RUNTIME: Final = _LANGGRAPH.find("langgraph.runtime:DEFAULT_RUNTIME")
-"""Whoever finds a stream there expects a runtime beside it."""
+"""The runtime beside a stream: a graph that finds a stream expects a runtime, too."""
 CONFIG_KEY_CHECKPOINT_NS: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONFIG_KEY_CHECKPOINT_NS")
 var_child_runnable_config: Final = _CORE.find(
     "langchain_core.runnables.config:var_child_runnable_config"
 )
 """The context variable with the configuration of the node in which code runs."""
 ensure_config: Final = _LANGGRAPH.find("langgraph._internal._config:ensure_config")
-"""Puts a graph's own configuration under that of a call: a stream may be in either."""
+"""Merges a graph's own configuration with that of a call: a stream may be in either."""
 StreamProtocol: Final = _LANGGRAPH.find("langgraph.pregel.protocol:StreamProtocol")
 DuplexStream: Final = _LANGGRAPH.find("langgraph.pregel._loop:DuplexStream")
-"""The streams: one that a function hears, and one that goes to two."""
+"""The classes of streams: one that calls a function, and one that writes to two streams."""
 
 # Steps of a graph
 
 _LANGGRAPH.check_layout(_LOOP, "channels checkpoint_ns specs status stream stream_keys tasks")
 LOOP_BEGINS: Final = _LANGGRAPH.slot(f"{_LOOP}._first")
 STEP_ENDS: Final = _LANGGRAPH.slot(f"{_LOOP}.after_tick")
-"""From here on all channels hold what a call, or a step, has left: streams say it of some."""
+"""Called at the end of a call or a step: from here on, all channels have their new values.
+Streams show some of them."""
 read_channels: Final = _LANGGRAPH.find("langgraph.pregel._io:read_channels")
-"""Reads what channels hold, without those that hold nothing."""
+"""Reads the values of channels, without empty channels."""
 LOOP_STOPS: Final = _LANGGRAPH.slot(f"{_LOOP}._suppress_interrupt")
-"""Where a graph stops because `interrupt_before` or `interrupt_after` says so: no stream does."""
+"""Called where a graph stops because of `interrupt_before` or `interrupt_after`: no stream shows
+that."""
 WRITES_ARE_SAVED: Final = _LANGGRAPH.slot(f"{_LOOP}._reapply_writes_to_succeeded_nodes")
-"""Tells of the tasks of a step that were done before the graph stopped, and do not work again."""
+"""Called with the tasks of a step that were complete before the graph stopped, and do not run
+again."""
 WRITES_ARE_KNOWN: Final = _LANGGRAPH.slot(f"{_LOOP}.output_writes")
 map_debug_task_results: Final = _LANGGRAPH.find("langgraph.pregel.debug:map_debug_task_results")
-"""A cached result is put out without its stream; this makes what the stream would say of it."""
+"""Makes the stream's event for a cached result: LangGraph emits none."""
 PANIC: Final = _LANGGRAPH.slot("langgraph.pregel._runner:_panic_or_proceed")
-"""Raises any of the problems of several nodes; in a run it is the one that came first."""
+"""Raises one of the exceptions of several nodes. In a run, simkit raises the earliest."""
 BRANCH_ENDS: Final = _LANGGRAPH.slot("langgraph.graph._branch:BranchSpec._finish")
-"""Hears what a conditional edge has chosen, with its labels: a stream shows nodes alone."""
+"""Called when a conditional edge has chosen, with its labels: a stream shows nodes only."""
 EXECUTORS: Final = (
     _CORE.slot("langchain_core.runnables.base:get_executor_for_config"),
     _LANGGRAPH.slot("langgraph.prebuilt.tool_node:get_executor_for_config"),
 )
-"""The threads of tools and of chains beside each other, which are one by one in a run."""
+"""The thread pools for parallel tools and chains. In a run, simkit executes them one by one."""
 
 
 def client_threads() -> Iterator[Slot]:
-    """Yield where answers of langchain-openai are read in a thread for which its loop waits."""
+    """Yield the functions of langchain-openai that read answers in a thread while a loop waits."""
     place = "langchain_openai.chat_models.base:run_in_executor"
     yield from Library("langchain-openai").slots_if_imported(place)
 
 
-# What a graph consists of
+# The parts of a graph
 
 _LANGGRAPH.check_layout(
     "langgraph.graph.state:StateGraph",
@@ -82,39 +85,40 @@ _LANGGRAPH.check_layout("langgraph.graph._branch:BranchSpec", "ends")
 _LANGGRAPH.check_layout("langgraph.pregel._read:PregelNode", "bound subgraphs")
 _LANGGRAPH.check_layout("langgraph._internal._runnable:RunnableCallable", "afunc func")
 _LANGGRAPH.check_layout("langgraph.prebuilt.tool_node:ToolNode", "tools_by_name")
-"""Names, edges, schemas and tools of a graph are read where it keeps them: nothing says them."""
+"""Names, edges, schemas and tools are read from these attributes: no API returns them."""
 _LANGGRAPH.check_layout("langgraph.channels.binop:BinaryOperatorAggregate", "operator typ")
-"""A channel's reducer, which decides how claims read its updates."""
+"""A channel's reducer. It decides how claims read the channel's updates."""
 AGENT_NAME: Final = "lc_agent_name"
-"""Where `create_agent` puts the agent's name, among a graph's metadata."""
+"""The key of the agent's name in a graph's metadata, written by `create_agent`."""
 DESTINATION: Final = "__handoff_destination"
-"""Where langgraph-supervisor and langgraph-swarm write to which agent a tool passes control."""
+"""The key under which langgraph-supervisor and langgraph-swarm store the target of a tool."""
 NODE: Final = "langgraph_node"
 NAMESPACE: Final = "langgraph_checkpoint_ns"
-"""Metadata of all that a node's code calls: the node, and the tasks in which it runs."""
+"""The key in the metadata of all calls of a node's code: the node, and the tasks in which it
+runs."""
 OVERWRITE: Final = _LANGGRAPH.find(f"{_CONSTANTS}:OVERWRITE")
 PUSH: Final = _LANGGRAPH.find(f"{_CONSTANTS}:PUSH")
 RETURN: Final = _LANGGRAPH.find(f"{_CONSTANTS}:RETURN")
-"""In what streams say: a write that takes the place of what was there, the trigger of a `Send`, and
+"""Special names in streams: a write that overwrites the old value, the trigger of a `Send`, and
 a function's result."""
 
 # Tools, stores and filters
 
 RUN: Final = _CORE.attribute("langchain_core.tools:BaseTool._run")
 ARUN: Final = _CORE.attribute("langchain_core.tools:BaseTool._arun")
-"""What carries out a tool of any class, inside of LangChain's callbacks and its error handling."""
+"""Executes a tool of any class, inside LangChain's callbacks and its error handling."""
 base_arun: Final = _CORE.find("langchain_core.tools:BaseTool._arun")
-"""What calls `_run` in a thread, which is seen there."""
+"""Calls `_run` in a thread, which simkit observes here."""
 BATCH: Final = _LANGGRAPH.attribute("langgraph.store.base:BaseStore.batch")
 ABATCH: Final = _LANGGRAPH.attribute("langgraph.store.base:BaseStore.abatch")
-"""Everything that is read from a store, or written to it, is one of these."""
+"""Every read or write of a store is one of these operations."""
 _WORKER: Final = "func"
 
 
 def worker_cell(messages_filter: Any) -> CellType:
     """Return the cell with the function that does the work of `trim_messages` or `filter_messages`.
 
-    Whoever has imported the filter by name has the function around it.
+    A module that imported the filter by name has the function around it.
     """
     free = messages_filter.__code__.co_freevars
     if _WORKER not in free:
@@ -125,6 +129,6 @@ def worker_cell(messages_filter: Any) -> CellType:
 
 
 def middleware_requests() -> Iterator[Slot]:
-    """Yield where middleware changes what a model is sent, if prebuilt agents are used."""
+    """Yield the methods in which middleware of prebuilt agents changes the messages to a model."""
     place = "langchain.agents.middleware.types:ModelRequest.override"
     yield from Library("langchain").slots_if_imported(place)

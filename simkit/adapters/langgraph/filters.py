@@ -170,7 +170,7 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
 
 
 def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
-    """Return what to replace so that middleware and LangChain's own filters are heard."""
+    """Return replacements that observe middleware and LangChain's own filters."""
     rows: list[Row] = [(inner, _FUNCTION, _function(hears)) for inner in _INNER]
     return [*rows, *((*slot, _overridden(hears)) for slot in compat.middleware_requests())]
 

@@ -1,4 +1,4 @@
-"""What happens in a graph's loop and no stream says: stops, results nobody works for, channels."""
+"""Events in a graph's loop that no stream shows: stops, cached results, channels."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from simkit.adapters.langgraph.channels import is_state
 from simkit.capture.http.installing import Replacement, Row
 
 WHOLE: Final = "simkit"
-"""A stream's mode that nobody else asks for: it says what channels hold (`ChannelValues`)."""
+"""simkit's own stream mode: it sends the values of channels (`ChannelValues`)."""
 _STOPS: Final = {"interrupt_before": "before", "interrupt_after": "after"}
 
 
 class ChannelValues(msgspec.Struct, frozen=True):
-    """What the channels of one call of a graph hold."""
+    """The channel values in one call of a graph."""
 
     channels: Mapping[str, Any]
-    """As the graph declares them."""
+    """The channels as the graph declares them."""
     values: Mapping[str, Any]
     is_first: bool
     """The call begins."""
 
 
 class LoopListener(Protocol):
-    """Hears of graphs that stop between two steps, and of tasks that do not work."""
+    """An object that is called when a graph stops between two steps, or a task is skipped."""
 
     def stopped(self, where: str, nodes: Sequence[str], namespace: str) -> None:
-        """A graph stopped ``before`` or ``after`` a step; those nodes are next."""
+        """Handle a stop ``before`` or ``after`` a step; these nodes are next."""
 
     def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
-        """Of tasks that are about to begin, these were done before the graph stopped."""
+        """Handle tasks about to begin; ``saved`` were done before the graph stopped."""
 
     def known(self, result: Mapping[str, Any]) -> None:
-        """The result of a task was there already, and is what its stream would say of it."""
+        """Handle a task's known result, in the form of the stream's."""
 
 
 Wrapper: TypeAlias = Callable[[Replacement], Replacement]
 
 
 def rows_for(hears: Callable[[], LoopListener | None]) -> list[Row]:
-    """Return what to replace so that all of it is heard; channels are told to streams."""
+    """Return the replacements that call the listener. Values of channels go to streams."""
     return [
         (*compat.LOOP_STOPS, _stopped(hears)),
         (*compat.WRITES_ARE_SAVED, _saved(hears)),

@@ -29,7 +29,7 @@ PREBUILT: Final = frozenset(
 )
 """The nodes of `create_agent` and `create_react_agent`."""
 NAMELESS: Final = "LangGraph"
-"""What a graph is called to which nobody gave a name."""
+"""Default names of graphs."""
 HOOKS: Final = (".before_agent", ".before_model", ".after_model", ".after_agent")
 
 

@@ -105,7 +105,7 @@ class Routes:
                 self._recorder.events.record_route(
                     self._recorder.at(run),
                     targets=agents,
-                    # Several at once are several ways, and no label is in doubt.
+                    # Several labels mean several targets, so that none is ambiguous.
                     labels=tuple(labels) if len(labels) < 2 else (),
                     parallel=len(agents) > 1,
                 )

@@ -18,7 +18,7 @@ from simkit.capture.http.installing import Replacement, Row
 
 
 def rows_for(hears: Callable[[], object]) -> list[Row]:
-    """Return what to replace so that threads are in step while somebody listens."""
+    """Return replacements that serialize threads while somebody observes."""
     rows: list[Row] = [(*slot, _in_step(hears)) for slot in compat.EXECUTORS]
     return [*rows, *((*slot, _at_once(hears)) for slot in compat.client_threads())]
 

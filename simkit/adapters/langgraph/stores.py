@@ -35,7 +35,7 @@ Namespace = tuple[str, ...]
 
 
 def rows_for(store: Any) -> list[Row]:
-    """Return what to replace so that a store is listened to: all it does is a batch."""
+    """Return replacements that observe a store, in which every operation is a batch."""
     return [(type(store), compat.BATCH, _wrap_batch), (type(store), compat.ABATCH, _heard_async)]
 
 

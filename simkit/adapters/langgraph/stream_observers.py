@@ -36,7 +36,7 @@ End: TypeAlias = Callable[[BaseException | None], None]
 
 
 class GraphListener(LoopListener, Protocol):
-    """Hears what happens in graphs; may be called from any thread."""
+    """A listener for graphs; any thread may call it."""
 
     callbacks: BaseCallbackHandler
 
@@ -74,7 +74,7 @@ def heard_by(listener: GraphListener) -> Iterator[None]:
 
 
 def namespace_now() -> str:
-    """Return the namespace of the node in which the caller's code runs; empty outside of nodes."""
+    """Return the namespace of the caller's node; empty outside nodes."""
     config = compat.var_child_runnable_config.get()
     if not config:
         return ""
@@ -95,7 +95,7 @@ def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple
         ears = configured.get(_EARS)
         if ears is None or WHOLE in stream.modes:  # It reaches simkit's observer.
             return config, None
-        # `astream` with `subgraphs` gives graphs below its own stream alone.
+        # `astream` with `subgraphs` gives inner graphs only its own stream.
         return merge_configs(
             config, {compat.CONF: {compat.CONFIG_KEY_STREAM: compat.DuplexStream(stream, ears)}}
         ), None
@@ -104,7 +104,7 @@ def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple
     hear, end = listener.run_began(graph, within)
     ears = compat.StreamProtocol(hear, set(MODES))
     more = {
-        # Whoever finds a stream there expects the runtime beside it, with the store in it.
+        # Code that finds a stream there also expects the runtime, with the store in it.
         compat.CONF: {
             compat.CONFIG_KEY_STREAM: ears,
             _EARS: ears,

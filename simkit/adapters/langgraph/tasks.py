@@ -77,9 +77,9 @@ class NodeTask:
         self.is_own = True
         """Whether the task is an agent run of its own; else it is a part of one."""
         self.is_saved = False
-        """Whether it was done before the graph stopped, and does not work again."""
+        """Whether it was done before the graph stopped, and does not run again."""
         self.is_sent = compat.PUSH in payload["triggers"]
-        """A `Send`, or code, started it."""
+        """Whether a `Send`, or code, started it."""
         self.sent_input = payload["input"] if self.is_sent or path else None
         """Its input, if that is not the pipeline's state."""
         self.run: Run | None = None

@@ -124,7 +124,7 @@ def used(
 
 
 def _returns(tool: Any) -> Any:
-    """Return the annotation of what a tool tells the model, where its function has one."""
+    """Return the annotation of a tool's result for the model, if its function has one."""
     function = getattr(type(tool), compat.RUN)
     if isinstance(tool, (StructuredTool, Tool)):
         function = tool.coroutine or tool.func

@@ -22,7 +22,7 @@ from simkit.core.messages import Message
 from simkit.providers.openai.items import messages_of
 
 NESTED: Final = "nest_handoff_history"
-"""What puts the history before a handoff into one message, if it is asked to."""
+"""The SDK's function that puts the history before a handoff into one message."""
 
 
 def hear_filters(run_config: Any) -> None:
@@ -73,7 +73,7 @@ def _of_a_handoff(before: Replacement) -> Replacement:
 
 
 def hear_nesting(before: Replacement) -> Replacement:
-    """Listen to the SDK where it nests histories itself."""
+    """Observe the SDK's own filter, which nests histories."""
 
     def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, nested: Any) -> None:
         log.passed_on(agent_run, history_in(data), history_in(nested[0]), NESTED)

@@ -170,7 +170,7 @@ def _kept_here(before: Replacement) -> Replacement:
 silence: Final = Installation(
     lambda: ((*compat.TRACE_STARTS, _kept_here), (*compat.SPAN_ENDS, _kept_here))
 )
-"""Keeps traces here, also of tasks that outlive a turn: those end with the scenario."""
+"""Keeps traces from being exported, also those of tasks that outlive a turn."""
 
 
 def _counted(before: Replacement) -> Replacement:

@@ -1,4 +1,4 @@
-"""What simkit uses of OpenTelemetry beside its documented API, and why.
+"""The undocumented parts of OpenTelemetry that simkit uses, and why.
 
 `simkit.core.compat` says which versions were tried.
 """
@@ -16,25 +16,28 @@ _SDK: Final = Library("opentelemetry-sdk")
 OTLP: Final = "opentelemetry.exporter.otlp.proto"
 
 START_UNRECORDED_SPAN: Final = _API.slot("opentelemetry.trace:NoOpTracer.start_span")
-"""Spans where no provider is configured, which keep nothing by themselves."""
+"""Starts spans where no provider is configured. Such spans keep nothing by themselves."""
 START_CURRENT_UNRECORDED_SPAN: Final = _API.slot(
     "opentelemetry.trace:NoOpTracer.start_as_current_span"
 )
-"""Before 1.41 it does not start a span by the other one: it has one for all."""
+"""Starts a span as a context manager. Before 1.41 it does not call the other method: it has one
+span for all."""
 agnosticcontextmanager: Final = _API.find("opentelemetry.util._decorator:_agnosticcontextmanager")
-"""Makes what both a ``with`` and a decorator of any function take, as that method does."""
+"""Makes the kind of object that this method returns: usable in ``with`` and as a decorator of
+any function."""
 _EXPORTERS: Final = (
     ("trace_exporter", "OTLPSpanExporter", ("SpanExportResult",)),
     ("metric_exporter", "OTLPMetricExporter", ("MetricExportResult",)),
     ("_log_exporter", "OTLPLogExporter", ("LogRecordExportResult", "LogExportResult")),
 )
-"""Module, class, and what its ``export`` returns, by the names that the module has had for it."""
+"""Exporters: module, classes by all the names that the module has used, and the return value of
+``export``."""
 
 
 def spans() -> tuple[Slot, Slot] | None:
-    """Return where the SDK starts and ends spans; None where it is not installed.
+    """Return the methods with which the SDK starts and ends spans; None if it is not installed.
 
-    It is imported for that: the application may configure it in the middle of a turn.
+    It imports the SDK: the application may configure it in the middle of a turn.
     """
     try:
         import_module("opentelemetry.sdk.trace")
@@ -45,9 +48,9 @@ def spans() -> tuple[Slot, Slot] | None:
 
 
 def exporters() -> Iterator[tuple[Slot, Any]]:
-    """Yield where those exporters that are imported send something, and what says that they failed.
+    """Yield the ``export`` methods of imported exporters, each with its value for a failure.
 
-    They use the network from threads, at some time.
+    These exporters use the network from threads, at times of their own.
     """
     for way in ("http", "grpc"):
         library = Library(f"opentelemetry-exporter-otlp-proto-{way}")

@@ -2,8 +2,8 @@
 
 Most frameworks depend on OpenTelemetry's API alone. Without a provider its tracers make spans that
 keep nothing, and so does a sampler that drops a span. While a turn runs, such a span keeps its
-attributes. It goes by the same ids as without simkit, so what an application exports is the same.
-What it exports over the network is not sent (`nothing_exported`).
+attributes. It has the same ids as without simkit, so an application exports the same spans. Nothing
+is sent over the network (`nothing_exported`).
 """
 
 from __future__ import annotations
@@ -186,14 +186,14 @@ _exports: Final = Installation()
 
 @contextmanager
 def nothing_exported() -> Iterator[None]:
-    """Let exporters fail that would use the network, also with what waits when it is left.
+    """Let exporters fail that use the network, also with spans that wait at the end.
 
-    What an application exports would else be a request that the scenario refuses, sent from a
-    thread at some time: it would end one run and not the next. Exporters that stay in the process,
-    to a console or a list, get every span.
+    Otherwise an export is a request that the scenario refuses. A thread sends it at a random time,
+    so it would end one run and not the next. Exporters that stay in the process, to a console or a
+    list, get every span.
     """
     with _exports:
-        _exports.replace(_exporter_rows())  # Another scenario may be inside since before an import.
+        _exports.replace(_exporter_rows())  # Another scenario may have entered before an import.
         try:
             yield
         finally:

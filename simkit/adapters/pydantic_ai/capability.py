@@ -25,7 +25,7 @@ from simkit.adapters.serial_executor import keep_in_step
 
 
 class ObservingCapability(compat.SafeCapability):
-    """Tells a log what one run does; changes nothing of it.
+    """A capability that reports one run to a log and changes nothing.
 
     It is the innermost capability, so that it sees the results of the application's own ones.
     """

@@ -96,7 +96,7 @@ def _kind_of(agent: Any) -> Kind:
 
 
 def instructions_of(agent: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return an agent's own instructions: the texts, and the names of functions that make some."""
+    """Return an agent's own instructions: texts, and the names of functions that make some."""
     names = (compat.SYSTEM_PROMPTS, compat.INSTRUCTIONS, compat.PROMPT_FUNCTIONS)
     instructions = [item for name in names for item in getattr(agent, name, ())]
     texts, functions = [], []

@@ -1,8 +1,8 @@
-"""vcrpy's own layout, whichever version is installed.
+"""vcrpy's own layout, in every version of vcrpy.
 
-It is imported where a file is written, or where one is older than its layout of today: importing
-it imports every HTTP client that is installed, which takes longer than reading most cassettes.
-What is used of it is no documented API: `simkit.core.compat` says which versions were tried.
+It is imported where a file is written, or where one is older than its layout of today: importing it
+imports every HTTP client that is installed, which takes longer than reading most cassettes. The
+parts that simkit uses are undocumented: `simkit.core.compat` says which versions were tried.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def layout(
 
 
 def played(content: str, is_json: bool) -> list[Parts]:
-    """Return what vcrpy plays of a file that simkit wrote."""
+    """Return the interactions that vcrpy replays from a file that simkit wrote."""
     serializer = _VCR.find(f"vcr.serializers:{'json' if is_json else 'yaml'}serializer")
     requests, responses, *_ = _VCR.find("vcr.serialize:deserialize")(content, serializer)
     return [
@@ -86,8 +86,8 @@ def is_old(tree: Any) -> bool:
 
 
 def migrated(tree: Sequence[Any]) -> Any:
-    """Return what vcrpy's migration makes of such a list; raise ValueError where it cannot."""
-    # Of its two ways this is the one that builds nothing but data in every version.
+    """Return the result of vcrpy's migration of such a list; raise ValueError if it fails."""
+    # Of vcrpy's two ways, this one builds nothing but plain data in every version.
     before, after = io.StringIO(json.dumps([_without_sets(item) for item in tree])), io.StringIO()
     _VCR.find("vcr.migration:migrate_json")(before, after)
     return json.loads(after.getvalue())

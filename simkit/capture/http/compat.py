@@ -1,7 +1,7 @@
-"""What simkit replaces of HTTP clients, and uses of their inside, and why.
+"""The functions of HTTP clients that simkit replaces or uses, and why.
 
-No client library is imported here: it is looked into once somebody else has imported it.
-`simkit.core.compat` says which versions were tried.
+No client library is imported here: simkit uses a library only after the application has imported
+it. `simkit.core.compat` says which versions were tried.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from simkit.core.compat import PYTHON, Library, Slot
 
 _PYTHON: Final = Library(PYTHON)
 pool_worker: Final = _PYTHON.find("concurrent.futures.thread:_worker")
-"""What the threads of a thread pool do, which serve whoever comes next."""
+"""The function that each thread of a thread pool runs. Such a thread works for many callers."""
 
 
 def target_of_thread(thread: Thread) -> Any:
-    """Return what a thread was made to do; None for one that overrides ``run``."""
+    """Return a thread's target; None for one that overrides ``run``."""
     return getattr(thread, "_target", None)
 
 
@@ -26,7 +26,7 @@ def target_of_thread(thread: Thread) -> Any:
 
 
 def transports(module: ModuleType) -> tuple[Slot, Slot]:
-    """Return where `httpx`, or what has its shape, sends a request, whoever built the client."""
+    """Return the methods with which `httpx`, or a copy of it, sends requests of all clients."""
     name = module.__name__
     return (
         Library(name).slot(f"{name}:HTTPTransport.handle_request"),
@@ -35,7 +35,7 @@ def transports(module: ModuleType) -> tuple[Slot, Slot]:
 
 
 def pooled_connections(transport: Any, module: ModuleType) -> list[Any]:
-    """Return the connections that a transport keeps: there is no other way to let go of them."""
+    """Return the connections that a transport keeps. No API closes them."""
     connections = getattr(getattr(transport, "_pool", None), "_connections", None)
     if not isinstance(connections, list):
         name = module.__name__
@@ -44,7 +44,7 @@ def pooled_connections(transport: Any, module: ModuleType) -> list[Any]:
 
 
 def transport_of(client: Any) -> Any:
-    """Return what a client of `httpx` sends through: `simkit doctor` shows one that is not seen."""
+    """Return the transport of a client of `httpx`, for `simkit doctor`."""
     return getattr(client, "_transport", None)
 
 
@@ -52,9 +52,9 @@ def transport_of(client: Any) -> Any:
 
 
 def connector() -> Slot:
-    """Return where every request of `aiohttp` gets its connection.
+    """Return the method that gives each request of `aiohttp` its connection.
 
-    simkit gives it one of its own, so it needs what the connection is made of.
+    simkit returns a connection of its own, so it needs the classes of its parts.
     """
     library = Library("aiohttp")
     for name in ("ClientConnectorError", "Connection"):
@@ -67,12 +67,12 @@ def connector() -> Slot:
 
 
 def time_out(protocol: Any) -> None:
-    """Do what `aiohttp` does when `sock_read` runs out: wake who reads the head or the body."""
+    """Wake the reader of the head or the body, as `aiohttp` does after `sock_read` seconds."""
     protocol._on_read_timeout()
 
 
 class StandInConnector:
-    """Takes a connection of `aiohttp` back in place of the connector, whose pool never held it."""
+    """Takes a connection of `aiohttp` back instead of the connector, which has not made it."""
 
     def __init__(self, force_close: bool) -> None:
         self.force_close = force_close
@@ -83,7 +83,7 @@ class StandInConnector:
         protocol.close()
 
 
-# http.client, and what extends its connections
+# http.client, and subclasses of its connections
 
 CONNECTIONS: Final = {
     "http.client": (_PYTHON, "HTTPConnection", "HTTPSConnection"),
@@ -94,18 +94,18 @@ CONNECTIONS: Final = {
 
 
 def connects(module: ModuleType) -> list[Slot]:
-    """Return where connections of a module are opened."""
+    """Return the methods that open a module's connections."""
     library, *names = CONNECTIONS[module.__name__]
     return [library.slot(f"{module.__name__}:{name}.connect") for name in names]
 
 
 def putrequest() -> Slot:
-    """Return where a request begins, also on a connection that is open."""
+    """Return the method that begins a request, also on an open connection."""
     _PYTHON.check_layout("http.client:HTTPConnection", "_tunnel_host _tunnel_port default_port")
     return _PYTHON.slot("http.client:HTTPConnection.putrequest")
 
 
 def target_of(connection: Any) -> tuple[str, int | None]:
-    """Return the host and the port that a connection leads to, which may be behind a proxy."""
+    """Return a connection's host and port, also behind a proxy."""
     tunnel = getattr(connection, "_tunnel_host", None)
     return (tunnel, connection._tunnel_port) if tunnel else (connection.host, connection.port)

@@ -268,7 +268,7 @@ def _unreported(effect: str, where: str) -> None:
 
 
 def serves_many(thread: threading.Thread) -> bool:
-    """Return whether a thread is a pool's worker, which serves whoever comes next, of any run."""
+    """Return whether a thread is a pool's worker, which serves any run."""
     target = compat.target_of_thread(thread)
     return target is compat.pool_worker or bool(getattr(target, "serves_many", False))
 

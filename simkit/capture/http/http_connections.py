@@ -24,7 +24,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 
 
 def rows(library: ModuleType) -> list[Row]:
-    """Return what is replaced of `http.client`, or of a module whose connections extend its."""
+    """Return the replacements for `http.client`, or for a module that extends it."""
     connects: list[Row] = [(*slot, _connect) for slot in compat.connects(library)]
     if library.__name__ == "http.client":
         return [(*compat.putrequest(), _putrequest), *connects]

@@ -1,4 +1,4 @@
-"""Interception: takes the requests of HTTP clients in this process, of any origin.
+"""Interception: takes all requests of HTTP clients in this process.
 
 It covers `httpx` and `httpx2`, `aiohttp`, and all that uses `http.client`: urllib, `urllib3`,
 `requests`, `botocore`. It imports no library itself; a library that is imported later is patched

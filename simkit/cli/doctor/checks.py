@@ -157,13 +157,13 @@ def frameworks() -> Rows:
 
 
 def tested_versions() -> Rows:
-    """Return the libraries here of which simkit uses the inside, with the versions tried."""
+    """Return the tested versions of installed libraries for which simkit has a `compat` module."""
     rows: Rows = []
     for name, (oldest, newest) in TRIED.items():
         at = version_of(name)
         if at != "none":
             is_older, is_newer = Version(at) < Version(oldest), Version(at) > Version(newest)
-            # Of Python, any patch of a version that was tried is that version.
+            # Any patch of a tested version of Python counts as that version.
             is_newer = is_newer and not at.startswith(f"{newest}.")
             rows.append((name, at, oldest, newest, "older" * is_older + "newer" * is_newer))
     return rows

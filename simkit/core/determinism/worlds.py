@@ -74,7 +74,7 @@ class Clock(Protocol):
 
     @property
     def now(self) -> int:
-        """The milliseconds that have passed."""
+        """Return the current time in milliseconds."""
 
     def advance_to(self, at: int) -> None:
         """Jump to a later time."""
@@ -262,7 +262,7 @@ class Still:
     def __init__(self, start: datetime) -> None:
         self.start = start
         self.now = 0
-        """The milliseconds that have passed: 0, unless somebody waited."""
+        """The current time in milliseconds: 0, unless code waited."""
 
     def advance_to(self, at: int) -> None:
         """Jump to a later time."""

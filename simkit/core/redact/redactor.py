@@ -79,8 +79,9 @@ _BY_PREFIX_BACK: Final = {
     prefix[::-1]: [(len(short), pattern) for short, pattern in _BACKWARD if prefix.endswith(short)]
     for prefix, _ in _BACKWARD
 }
-"""For each reversed prefix: the patterns to try; base64 of pictures contains each prefix by
-chance. A pattern is compiled when its prefix is met: few runs meet one, and there are a hundred."""
+"""For each reversed prefix: the patterns to try. Base64 of pictures contains each prefix by
+chance. A pattern is compiled when its prefix is found: few runs contain one, and there are a
+hundred."""
 _ANY_OF: Final = tuple(
     re.compile(pattern.encode()).search
     for pattern in (
@@ -146,7 +147,10 @@ class Redactor:
 
     @cached_property
     def _rules(self) -> re.Pattern[str]:
-        """Every rule in one pattern; it is compiled for the first text that may hold a secret."""
+        """Return every rule in one pattern.
+
+        It is compiled for the first text that may contain a secret.
+        """
         return re.compile(self._pattern, re.ASCII)
 
     def text(self, text: str) -> str:

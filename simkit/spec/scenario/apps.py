@@ -84,9 +84,9 @@ class AppOptions(YamlModel):
 
     noun: ClassVar[str] = "option of an app"
     path: tuple[str, ...] = ()
-    """Folders, beside this file, from which its modules are imported. Without it they are looked
-    for in the folders of the project, upwards from this file's, and in `src`, `lib` and `app` of
-    each."""
+    """Folders, beside this file, from which its modules are imported. Without it, simkit looks
+    for them in the folders of the project, from this file's upwards, and in `src`, `lib` and
+    `app` of each."""
     env: dict[str, TextValue] = Field(default_factory=dict)
     """Environment variables while it runs; API keys get a dummy value unless they are set here."""
     setup: FunctionName | None = None
@@ -258,7 +258,7 @@ CassetteValue = Annotated[
 
 
 class RecordOptions(YamlModel):
-    """Permitted differences of requests from recorded ones, and data that is never recorded."""
+    """Differences from recorded requests that are permitted, and data that is never recorded."""
 
     noun: ClassVar[str] = "option of recording"
     volatile: tuple[TextValue, ...] = ()
@@ -355,8 +355,10 @@ class App(msgspec.Struct, frozen=True):
     """Whether it runs beside another run: its modules are imported again, with that run's time."""
 
     def folders(self) -> list[str]:
-        """Return the folders from which its modules are imported: those that it names, else those
-        of the project that hold the modules of its functions."""
+        """Return the folders from which its modules are imported.
+
+        They are the named folders, or those of the project that contain its functions' modules.
+        """
         home = Path(self.folder)
         if self.options.path or not self.entry:
             return [str((home / path).resolve()) for path in self.options.path]
@@ -364,7 +366,7 @@ class App(msgspec.Struct, frozen=True):
         return list(dict.fromkeys(str(folder) for folder in found_folders if folder is not None))
 
     def _modules(self) -> Iterator[str]:
-        """Yield the modules of all functions that it names."""
+        """Yield the modules of all named functions."""
         options = self.options
         single = (options.setup, options.given, options.run_options, options.input, options.output)
         names = (self.entry, *single, *options.tools.values(), *options.errors.values())

@@ -56,16 +56,16 @@ def file_of(module: str, folders: Iterable[str]) -> Path | None:
 
 
 _ROOT_FILES: Final = ("pyproject.toml", "setup.py", "setup.cfg", "langgraph.json", ".git")
-"""What only the top folder of a project holds."""
+"""Files that only the top folder of a project has."""
 _BELOW: Final = ("", "src", "lib", "app")
-"""Where projects keep their packages."""
+"""Folders in which projects keep their packages."""
 _UP_MAX: Final = 4
 _UP_WITHOUT_ROOT: Final = 2
-"""How far a folder may be above, where nothing says where the project begins."""
+"""How many folders upwards are searched, if nothing marks the project's top folder."""
 
 
 def project_folders(start: Path) -> Iterator[Path]:
-    """Yield a folder and those above it that belong to its project, the nearest first."""
+    """Yield a folder and those above it in the same project, the nearest first."""
     folders = [start, *start.parents[:_UP_MAX]]
     tops = (place for place, folder in enumerate(folders) if holds_root_file(folder))
     yield from folders[: next(tops, _UP_WITHOUT_ROOT) + 1]
@@ -79,8 +79,8 @@ def holds_root_file(folder: Path) -> bool:
 def folder_with(module: str, start: Path) -> Path | None:
     """Return the folder of a project from which a module is imported; None if there is none.
 
-    The project is that of ``start``: its folders are looked at upwards, and in each the places
-    where projects keep their packages.
+    The search starts at ``start`` and goes upwards to the project's top folder. In each folder it
+    tries the usual places for packages.
     """
     for above in project_folders(start.resolve()):
         for below in _BELOW:
