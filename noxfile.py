@@ -142,6 +142,15 @@ def golden(session: nox.Session) -> None:
 
 
 @nox.session(python="3.11")
+def docs(session: nox.Session) -> None:
+    """Build the site into build/site; a broken link or a request to another host fails."""
+    project = nox.project.load_toml("pyproject.toml")["project"]
+    # What builds the site needs nothing of simkit: it reads pages.
+    session.install(*project["optional-dependencies"]["docs"])
+    session.run("python", "-m", "website")
+
+
+@nox.session(python="3.11")
 def release(session: nox.Session) -> None:
     """Build sdist and wheel into dist/, and use the wheel where nothing else is installed."""
     root = Path.cwd()

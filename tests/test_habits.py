@@ -58,7 +58,7 @@ def test_every_file_and_link_that_a_page_names_is_there(page: str) -> None:
         word
         for span in spans(text)
         for word in span.split()
-        if FILE.fullmatch(word) and word not in ("dist/", ".simkit/")
+        if FILE.fullmatch(word) and word not in ("build/site/", "dist/", ".simkit/")
     ]
 
     assert [link for link in links if not (folder / link).exists()] == []

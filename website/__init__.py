@@ -1,0 +1,1 @@
+"""The documentation as a site: `python -m website` builds it from the pages of docs/."""
