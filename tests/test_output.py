@@ -289,6 +289,7 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
           for what in ("context", "state", "events")),
         ["replay", f"scenarios/a.scenario.yaml::{LINE}"], ["replay", LINE], ["replay", "--failed"],
     ],
+    "explain": [["explain", "HND-12"], ["explain", LINE]],
     "schema": [["schema", "scenario"], ["schema", LINE]],
     "serve": [["serve", "scenarios/a.scenario.yaml", "--", "true"], ["serve", LINE]],
     "validate": [["validate"], ["validate", "--format", "json"], ["validate", "--format", "github"],

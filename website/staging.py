@@ -84,6 +84,7 @@ NAVIGATION: Final[Nav] = (
             ("Commands", "reference/commands.md"),
             ("Pipelines", "reference/pipelines.md"),
             ("Keys of files", "reference/scenario-files.md"),
+            ("Troubleshooting", "reference/troubleshooting.md"),
             ("Lints", "reference/lints.md"),
             ("Validation", "reference/validate.md"),
             ("Events", "reference/events.md"),

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "bdd": "List what the lines of a feature file may say.",
     "diff": "Compare traces, or a scenario on two pipelines: what each agent was sent.",
     "expect": "Write a first full set of claims for turns that have none.",
+    "explain": "Explain a finding or an error by its id: cause and fix.",
     "init": "Write a first project, or a pipeline from an agent engine's files.",
     "judge": "Hold stored traces against today's claims and lints; nothing runs.",
     "cassettes": "List recorded traffic that no scenario uses, is old, or holds a secret.",

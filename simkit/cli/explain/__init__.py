@@ -1,0 +1,57 @@
+"""``simkit explain``: what a finding or an error means, why it comes, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simkit.spec.explanations import Explanation
+
+
+@click.command(name="explain")
+@click.argument("words", nargs=-1, metavar="[ID|MESSAGE]")
+def command(words: tuple[str, ...]) -> None:
+    """Explain a finding or an error: what should hold, the usual cause, the fix.
+
+    Takes an id (`HND-12`), a name (`context-ignored`), the type of an error (`ReplyMissing`), or a
+    message as it was printed, in quotes. Without one it lists every id.
+    """
+    # Imported here because `simkit explain --help` must not load the catalogues.
+    from simkit.core.output import echo
+    from simkit.spec.explanations import explanation_of, explanations
+
+    if not words:
+        for found in explanations().values():
+            echo(f"{found.title:<34} {found.severity or found.kind}")
+        return
+    echo("\n".join(lines_of(explanation_of(" ".join(words)))))
+
+
+def lines_of(found: Explanation) -> Iterator[str]:
+    """Yield an explanation as the terminal shows it."""
+    from simkit.cli.console import fit_terminal, paint_for, wants_color
+    from simkit.report.wording import wrapped
+
+    fit_terminal()
+    paint = paint_for(wants_color())
+    about = found.severity or {"claim": "a claim does not hold", "error": "an error"}[found.kind]
+    yield f"{paint(found.title, 'warning' if about == 'warning' else 'bad')} ({about})"
+    for head, text in (
+        ("message", found.message),
+        ("rule", found.rule),
+        ("cause", found.cause),
+        ("fix", found.fix),
+        ("in code", found.fix_in_code),
+    ):
+        if text:
+            first, *rest = wrapped(text, f"  {head:<9}")
+            yield first.replace(head, paint(head, "quiet"), 1)
+            yield from rest
+    if found.can_be_turned_off:
+        yield from wrapped(
+            f"to keep it as it is, give a reason: `lints: {{{found.id}: the reason}}`", " " * 11
+        )
