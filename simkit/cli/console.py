@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import time
+from types import FrameType
 from typing import Final
 
 from simkit.core.output import echo, mark, styled
@@ -15,10 +17,12 @@ from simkit.report.wording import WIDTH, Paint, plain, set_columns
 
 COLUMNS_LEAST: Final = 40
 """A narrower terminal wraps lines."""
+WIDEST: Final = 156
+"""A wider terminal does not make tables wider: eyes lose the line."""
 INDENT: Final = 4
 """Columns before a table."""
 PROGRESS_AFTER_S: Final = 0.5
-PROGRESS_EVERY_S: Final = 0.1
+PROGRESS_EVERY_S: Final = 0.2
 
 
 def paint_for(color: bool) -> Paint:
@@ -40,7 +44,7 @@ def table_width() -> int:
     """Return the width of a table: the terminal's, within limits, if stdout is one."""
     if not sys.stdout.isatty():
         return TABLE_WIDTH
-    return min(TABLE_WIDTH, max(COLUMNS_LEAST, shutil.get_terminal_size().columns) - INDENT)
+    return min(WIDEST, max(COLUMNS_LEAST, shutil.get_terminal_size().columns)) - INDENT
 
 
 def fit_terminal() -> None:
@@ -49,27 +53,86 @@ def fit_terminal() -> None:
 
 
 class Progress:
-    """One line on stderr with the progress of a long run, if stderr is a terminal."""
+    """One line on stderr with the progress of a long run, if stderr is a terminal.
 
-    def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
-        self._started = self._drawn = time.monotonic()
-        self._is_shown = sys.stderr.isatty() and total > 1
-        self._is_drawn = False
+    A thread draws it, so that it changes while one long scenario runs. Call `clear` before other
+    output, and `begin` for the next step.
+    """
 
-    def step(self, name: str) -> None:
-        """Count one more, and draw if it is time."""
-        self._done += 1
-        now = time.monotonic()
-        is_early = now - self._started < PROGRESS_AFTER_S or now - self._drawn < PROGRESS_EVERY_S
-        if not self._is_shown or is_early:
+    def __init__(self, total: int = 1) -> None:
+        self._total, self._place = total, 0
+        self._label = ""
+        self._started = self._begun = time.monotonic()
+        self._drawn = ""
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._worker = threading.get_ident()
+        self._thread: threading.Thread | None = None
+        self._is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def begin(self, label: str, *, is_counted: bool = True) -> None:
+        """Show ``label`` from now on; the next of the total if it is counted."""
+        if not self._is_shown:
             return
-        self._drawn, self._is_drawn = now, True
-        line = short(f"{self._done} of {self._total}: {name}", WIDTH - 21)
-        echo(mark("clear") + line, err=True, end="")
+        with self._lock:
+            self._place += is_counted
+            counts = f"{self._place} of {self._total}: " if is_counted and self._total > 1 else ""
+            self._label, self._begun = f"{counts}{label}", time.monotonic()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._draw_until_end, daemon=True)
+            self._thread.start()
 
     def clear(self) -> None:
         """Remove the line, before other output."""
-        if self._is_drawn:
-            echo(mark("clear"), err=True, end="")
-            self._is_drawn = False
+        with self._lock:
+            self._label = ""
+            if self._drawn:
+                echo(mark("clear"), err=True, end="")
+                self._drawn = ""
+
+    def end(self) -> None:
+        """Remove the line for good."""
+        self.clear()
+        self._over.set()
+
+    def draw(self) -> None:
+        """Draw the line, if the run is long and no debugger uses the terminal."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._label or now - self._started < PROGRESS_AFTER_S or is_debugging():
+                return
+            parts = [f"{now - self._begun:.0f} s" if now - self._begun >= 1 else ""]
+            if module := module_in_import(self._worker):
+                parts.append(f"importing {module}")
+            rest = "".join(f", {part}" for part in parts if part)
+            width = min(shutil.get_terminal_size().columns - 1, WIDTH - 21)
+            line = short(self._label, max(width - len(rest), 10)) + rest
+            line = short(line, width)
+            if line != self._drawn:
+                echo(mark("clear") + line, err=True, end="")
+                self._drawn = line
+
+    def _draw_until_end(self) -> None:
+        while not self._over.wait(PROGRESS_EVERY_S):
+            self.draw()
+
+
+def module_in_import(thread: int) -> str:
+    """Return the module that a thread is importing; empty for none, and for simkit's own."""
+    name, frame = "", sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load":
+            name = str(frame.f_locals.get("name", ""))
+        frame = frame.f_back
+    return "" if name.partition(".")[0] == "simkit" else name
+
+
+def is_debugging() -> bool:
+    """Return whether a debugger stopped some thread: it needs the terminal for itself."""
+    for frame in sys._current_frames().values():
+        step: FrameType | None = frame
+        while step is not None:
+            if step.f_globals.get("__name__") in ("bdb", "pdb"):
+                return True
+            step = step.f_back
+    return False

@@ -325,7 +325,9 @@ class Runner:
             rows = rows_of(view)
             chosen = selected(rows, job.turn, job.agent)
             noun = "node" if view.pipeline.flow == "graph" else "agent"
-            yield _indented(table(chosen, job.width, noun) or [_nothing_chosen(rows, job)])
+            yield _indented(table(chosen, job.width, noun, paint) or [_nothing_chosen(rows, job)])
+        # What is shown from here on is indented after it was wrapped.
+        set_columns(job.width)
         if job.show == "context":
             unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)
             yield _indented(context_lines(view, job.turn, job.agent, paint, unheld))
@@ -333,6 +335,7 @@ class Runner:
             yield _indented(state_lines(view, job.turn, paint))
         elif job.show == "events":
             yield _indented(event_lines(outcome.trace.events, job.turn, job.agent, paint))
+        set_columns(job.width + INDENT)
 
 
 def judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:

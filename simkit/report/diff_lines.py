@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from simkit.core.messages import ABSENT, Message
 from simkit.core.text import counted, cut_both, short
 from simkit.report.events import event_line
-from simkit.report.wording import WIDTH, Paint, call_text, plain, value_text, wrapped
+from simkit.report.wording import Paint, Tone, call_text, columns, plain, value_text, wrapped
 from simkit.trace import events as e
 from simkit.trace.diff import (
     Added,
@@ -49,7 +49,7 @@ class Sides(msgspec.Struct, frozen=True):
 def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator[list[str]]:
     """Yield the differences, a block at a time: events, contexts, turns, handoffs, state."""
     if diff.declared:
-        yield wrapped(declared_text(diff), "", "  ", WIDTH - 2)
+        yield wrapped(declared_text(diff), "", "  ", columns() - 2)
     if diff.is_equal:
         return
     if diff.first is not None:
@@ -91,13 +91,13 @@ def _first_lines(diff: TraceDiff, sides: Sides, paint: Paint) -> Iterator[str]:
         yield f"    {_event(number, event)}"
     for sign, side_event, side in (("-", first.left, sides.left), ("+", first.right, sides.right)):
         end_text = f"({side} has ended)" if side_event is None else _event(first.number, side_event)
-        yield f"  {signed(sign, paint)} {end_text}"
+        yield f"  {signed(sign, end_text, paint)}"
     for edit in first.edits[:FIELDS_MAX]:
         yield from indented(_edit_lines(edit, paint), 4)
 
 
 def _event(number: int, event: e.AnyEvent) -> str:
-    return short_end(event_line(number, event), WIDTH - 6)
+    return short_end(event_line(number, event), columns() - 6)
 
 
 def short_end(text: str, most: int) -> str:
@@ -156,7 +156,7 @@ def _call_lines(
             yield from _message_lines(edit, paint)
     yield from _edits_lines(call.edits, paint)
     if call.again:
-        yield from wrapped(again_text(call), "  ", width=WIDTH - 2)
+        yield from wrapped(again_text(call), "  ", width=columns() - 2)
 
 
 def _essence(edit: Added | Removed | Changed) -> tuple[Any, ...]:
@@ -175,8 +175,9 @@ def _message_lines(edit: MessageEdit, paint: Paint) -> Iterator[str]:
     else:
         sign, verb = ("-", "now") if isinstance(edit, Removed) else ("+", "was")
         why = f" · {verb} dropped by {edit.dropped_by}" if edit.dropped_by else ""
-        yield f"  {signed(sign, paint)} [{edit.at}] {_origin(edit.message)}{why}"
-        yield from indented(_clipped(_said_lines(edit.message)), 6)
+        yield f"  {signed(sign, f'[{edit.at}] {_origin(edit.message)}{why}', paint)}"
+        lines = (paint(line, TONES[sign]) for line in _clipped(_said_lines(edit.message)))
+        yield from indented(lines, 6)
 
 
 def _origin(message: Message) -> str:
@@ -206,13 +207,13 @@ def _changed_lines(left: Message, right: Message, paint: Paint) -> Iterator[str]
         went = [*(pair[0] for pair in pairs), *went[len(pairs) :]]
         added = [*(pair[1] for pair in pairs), *added[len(pairs) :]]
         for sign, lines in (("-", went), ("+", added)):
-            for line in _clipped(lines, WIDTH - 10):
-                changes.append(f"{signed(sign, paint)} {line}".rstrip())
+            changes += (signed(sign, line, paint) for line in _clipped(lines, columns() - 10))
     yield from changes
 
 
-def _clipped(lines: Sequence[str], width: int = WIDTH - 8) -> Iterator[str]:
+def _clipped(lines: Sequence[str], width: int = 0) -> Iterator[str]:
     """Yield lines, long ones in several; of many the first."""
+    width = width or columns() - 8
     folded = [part for line in lines for part in wrapped(short_end(line, VALUE_MAX), width=width)]
     yield from folded[:LINES_MAX]
     more = len(folded) - LINES_MAX
@@ -264,7 +265,7 @@ def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
     left, right = (text and short_end(text, VALUE_MAX) for text in (left, right))
     if left is not None and right is not None:
         line = f"{edit.at}: {left} → {right}"
-        if len(line) <= WIDTH - 6:
+        if len(line) <= columns() - 6:
             yield f"{edit.at}: {paint(left, 'bad')} → {paint(right, 'good')}"
             return
     yield edit.at
@@ -288,13 +289,17 @@ def _answer_text(answer: dict[str, Any]) -> str:
 
 
 def _value_lines(sign: str, text: str, paint: Paint) -> Iterator[str]:
-    first, *rest = wrapped(text, f"  {sign} ", "    ", WIDTH - 6)
-    yield first.replace(sign, signed(sign, paint), 1)
-    yield from rest
+    first, *rest = wrapped(text, width=columns() - 10)
+    yield f"  {signed(sign, first, paint)}"
+    yield from (f"    {paint(line, TONES[sign])}" for line in rest)
 
 
-def signed(sign: str, paint: Paint) -> str:
-    return paint(sign, "good" if sign == "+" else "bad")
+TONES: Final[Mapping[str, Tone]] = {"-": "bad", "+": "good"}
+
+
+def signed(sign: str, text: str, paint: Paint) -> str:
+    """Return a line that went or came, in the colour of its sign."""
+    return paint(f"{sign} {text}".rstrip(), TONES[sign])
 
 
 def indented(lines: Iterable[str], columns: int = 2) -> Iterator[str]:

@@ -128,7 +128,7 @@ def pair_lines(pair: Compared, sides: Sides, paint: Paint = plain) -> Iterator[s
         yield from indented(pair.error.splitlines())
         return
     for sign, source in zip("-+", pair.sources, strict=True):
-        yield f"  {signed(sign, paint)} {source}"
+        yield f"  {signed(sign, source, paint)}"
     for block in diff_blocks(pair.diff, sides, paint):
         yield ""
         yield from indented(block)

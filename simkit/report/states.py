@@ -7,7 +7,8 @@ from typing import Any
 
 from simkit.core.text import counted
 from simkit.language.json_schema import is_array
-from simkit.report.wording import Paint, plain, value_text, wrapped
+from simkit.report.diff_lines import TONES, signed
+from simkit.report.wording import Paint, columns, plain, value_text, wrapped
 from simkit.trace import events as e
 from simkit.trace.views import TurnView, View
 
@@ -64,9 +65,9 @@ def _change_lines(name: str, old: Any, new: Any, paint: Paint) -> Iterator[str]:
 
 
 def _signed(sign: str, text: str, paint: Paint) -> Iterator[str]:
-    first, *rest = wrapped(text, f"    {sign} ", "      ")
-    yield first.replace(sign, paint(sign, "good" if sign == "+" else "bad"), 1)
-    yield from rest
+    first, *rest = wrapped(text, width=columns() - 6)
+    yield f"    {signed(sign, first, paint)}"
+    yield from (f"      {paint(line, TONES[sign])}" for line in rest)
 
 
 def _has_grown(old: Any, new: Any) -> bool:

@@ -10,18 +10,22 @@ from tabulate import tabulate
 
 from simkit.core.text import short
 from simkit.report.timeline import Row
-from simkit.report.wording import moment
+from simkit.report.wording import Paint, moment, plain
 
 TABLE_WIDTH: Final = 120
 SAID_LEAST: Final = 20
 """The width that the first wrapped column gets, if it needs it, before others get more than
 their longest word."""
 CELL_LINES_MAX: Final = 3
-STACKED_BELOW: Final = 96
-"""The width below which a table would cut answers, or break words."""
+ANSWER_LEAST: Final = 32
+"""On a narrow terminal, rows are stacked if answers would get fewer columns than this."""
+NAME_MAX: Final = 20
+"""The most characters of an agent's name beside a stacked row."""
 
 
-def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -> list[str]:
+def table(
+    rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent", paint: Paint = plain
+) -> list[str]:
     """Return the rows as lines of a table; handoffs and inputs only if there are any.
 
     ``actor`` is the header of the column of agents. If lines are too narrow for a table, the cells
@@ -29,8 +33,6 @@ def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -
     """
     if not rows:
         return []
-    if width < STACKED_BELOW:
-        return [line for place in range(len(rows)) for line in _stacked(rows, place, width)]
     columns = _columns(rows)
     heads = ["turn", "time", actor, "sent", "tokens", "dropped"]
     fixed = [_fixed_cells(rows, place) for place in range(len(rows))]
@@ -38,11 +40,18 @@ def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -
         _widest([head, *cells]) + 2 for head, *cells in zip(heads, *fixed, strict=True)
     )
     widths = _shared_out(free, list(columns.values()), list(columns))
+    if width < TABLE_WIDTH and _is_squeezed(list(columns.values()), widths):
+        return list(_stacked(rows, width, paint))
     flexible = zip(*columns.values(), strict=True)
-    cells = [
-        [*fixed[place], *map(_wrapped_cell, texts, widths)] for place, texts in enumerate(flexible)
-    ]
+    cells = [[*fixed[place], *map(_cell, texts, widths)] for place, texts in enumerate(flexible)]
     return _laid_out([*heads, *columns], cells)
+
+
+def _is_squeezed(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> bool:
+    """Return whether these widths would break words, or squeeze the answers."""
+    words = [max(map(len, " ".join(cells).split()), default=0) for cells in columns]
+    said = min(max(map(len, columns[0])), ANSWER_LEAST)
+    return widths[0] < said or any(map(int.__gt__, words, widths))
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -55,32 +64,34 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
     return {**columns, "state written": wrote}
 
 
-def _stacked(rows: Sequence[Row], place: int, width: int) -> Iterator[str]:
-    """Yield a row as a line with agent and turn, and its cells below."""
-    row = rows[place]
-    is_first = place == 0 or rows[place - 1].turn != row.turn
-    turn = f"turn {row.turn}, " if row.turn and is_first else ""
-    numbers = [
-        f"{name} {count}"
-        for name, count in (
-            ("sent", row.messages),
-            ("tokens", row.tokens),
-            ("dropped", row.dropped),
-        )
-        if count is not None
-    ]
-    head = f"{turn}{row.agent} at {moment(row.at)}"
-    yield short(f"{head}: {', '.join(numbers)}" if numbers else head, width)
-    cells = {
-        "": row.answered,
-        "input: ": row.input,
-        "handoff: ": row.handoff,
-        "wrote: ": ", ".join(row.wrote),
-    }
-    for name, text in cells.items():
-        if text:
-            cell = _wrapped_cell(f"{name}{text}", width - 4)
-            yield from (f"    {line}" for line in cell.split("\n"))
+def _stacked(rows: Sequence[Row], width: int, paint: Paint) -> Iterator[str]:
+    """Yield each turn, and in it each row: the text beside its agent, the numbers below."""
+    lead = max(min(max(len(row.agent) for row in rows), NAME_MAX), 4) + 4
+    turn = 0
+    for row in rows:
+        if row.turn != turn:
+            turn = row.turn
+            yield paint(f"turn {turn}", "strong")
+        texts = [row.answered, row.handoff]
+        if row.input:
+            texts = [f"input: {row.input}", *texts]
+        lines = [
+            line for text in texts if text for line in _cell(text, width - lead).split("\n")
+        ]  # fmt: skip
+        first, *rest = lines or [""]
+        yield f"  {short(row.agent, lead - 4):<{lead - 2}}{first}".rstrip()
+        yield from (" " * lead + line for line in rest)
+        for line in textwrap.wrap(_counts(row), width - lead):
+            yield " " * lead + paint(line, "quiet")
+
+
+def _counts(row: Row) -> str:
+    """Return ``sent 4, tokens 35, dropped 1, wrote messages, at 1500 ms``, as far as known."""
+    counts = {"sent": row.messages, "tokens": row.tokens, "dropped": row.dropped}
+    parts = [f"{name} {count}" for name, count in counts.items() if count is not None]
+    parts += [f"wrote {', '.join(row.wrote)}"] if row.wrote else []
+    parts += [f"at {moment(row.at)}"] if row.at else []
+    return ", ".join(parts)
 
 
 _ALIGNED: Final = ("right", "right", "left", "right", "right", "right")
@@ -132,7 +143,7 @@ def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str])
     return widths
 
 
-def _wrapped_cell(text: str, width: int) -> str:
+def _cell(text: str, width: int) -> str:
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     if len(lines) > CELL_LINES_MAX:
         last = lines[CELL_LINES_MAX - 1]

@@ -72,7 +72,7 @@ def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
     for line in finding.context:
         yield from wrapped(line, "  ", "  " + " " * (len(line) - len(line.lstrip()) + 2))
     if finding.fix:
-        yield from wrapped(finding.fix, "  → ")
+        yield from (paint(line, "strong") for line in wrapped(finding.fix, "  → "))
 
 
 def headline(finding: Finding) -> str:

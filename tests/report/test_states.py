@@ -98,4 +98,4 @@ def test_signs_carry_the_tone(view_of_run: Callable[..., View]) -> None:
     lines = list(state_lines(view_of_run(), turn=1, paint=paint))
 
     assert lines[0] == "<strong>turn 1</>: 2 of 3 channels changed"
-    assert lines[5:7] == ["    <bad>-</> null", '    <good>+</> {"agent": "coach"}']
+    assert lines[5:7] == ["    <bad>- null</>", '    <good>+ {"agent": "coach"}</>']

@@ -94,21 +94,21 @@ turn  time  agent   sent  tokens  dropped  input           output  state written
 def test_long_inputs_and_outputs_share_the_width() -> None:
     row = Row(1, 0, "search", 3, 40, 0, "many words " * 40, input="a long input " * 40)
 
-    lines = table([row], width=100)
+    lines = table([row])
 
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 120
     assert (
         "\n".join(lines)
         == """\
-turn  time  agent   sent  tokens  dropped  input              output                  state written
-----  ----  ------  ----  ------  -------  -----------------  ----------------------  -------------
-   1  0 ms  search     3      40        0  a long input a     many words many words
-                                           long input a long  many words many words
-                                           input a long…      many words many words…"""
+turn  time  agent   sent  tokens  dropped  input                 output                                  state written
+----  ----  ------  ----  ------  -------  --------------------  --------------------------------------  -------------
+   1  0 ms  search     3      40        0  a long input a long   many words many words many words many
+                                           input a long input a  words many words many words many words
+                                           long input a long…    many words many words many words many…"""
     )
 
 
-@pytest.mark.parametrize("width", [56, 76, 95])
+@pytest.mark.parametrize("width", [36, 56, 76, 95])
 def test_on_narrow_lines_the_cells_of_a_row_stand_below_each_other(
     view_of_run: Ran, width: int
 ) -> None:
@@ -117,7 +117,52 @@ def test_on_narrow_lines_the_cells_of_a_row_stand_below_each_other(
     lines = table(rows, width)
 
     assert max(map(len, lines)) <= width
-    assert "turn 1, user at 0 ms" in lines
     assert not any(line.startswith("----") for line in lines)
     words = {word for row in rows for word in row.agent.split()}
-    assert words <= set(" ".join(lines).replace(",", " ").replace(":", " ").split())
+    assert words <= set(" ".join(lines).replace(",", " ").split())
+
+
+def test_stacked_rows_say_turn_by_turn_who_did_what(view_of_run: Ran) -> None:
+    lines = table(rows_of(view_of_run()), 76)
+
+    assert (
+        lines
+        == """\
+  given
+           wrote notes
+turn 1
+  user     I ran 8 km
+           wrote messages
+  router   {"agent": "coach"}
+           sent 2, tokens 5, dropped 0, wrote decision
+  coach    log_run(km: 8) → {"ok": true}
+           sent 3, tokens 10, dropped 0
+  coach    Well done.
+           sent 5, tokens 17, dropped 0, wrote messages, at 1500 ms
+turn 2
+  user     How was it?
+           wrote messages, at 1500 ms
+  router   {"agent": "coach"}
+           sent 2, tokens 5, dropped 0, wrote decision, at 1500 ms
+  coach    payload: 'km' is a required property
+           rejected → analyst
+           sent 6, tokens 21, dropped 3, at 1500 ms
+  coach    transfer → analyst
+           sent 8, tokens 51, dropped 3, at 1500 ms
+  analyst  Faster than last week.
+           sent 7, tokens 23, dropped 9, wrote messages, at 1500 ms
+""".splitlines()
+    )
+
+
+def test_a_table_that_fits_is_one_on_narrow_lines_too(view_of_run: Ran) -> None:
+    lines = table(rows_of(view_of_run("", SUPERVISED)), 96)
+
+    assert lines == table(rows_of(view_of_run("", SUPERVISED)))
+
+
+def test_words_are_not_broken_on_narrow_lines() -> None:
+    row = Row(1, 0, "search", 3, 40, 0, f"find({'x' * 40})")
+
+    assert any(line.startswith("----") for line in table([row], 110))
+    assert not any(line.startswith("----") for line in table([row], 90))

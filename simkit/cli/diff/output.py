@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from simkit import __version__
-from simkit.cli.console import paint_for, wants_color
+from simkit.cli.console import Progress, fit_terminal, paint_for, wants_color
 from simkit.cli.other_pipelines import named_for, other_pipeline
 from simkit.cli.selection import parted, select
 from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
@@ -41,12 +41,18 @@ from simkit.trace.diff import TraceDiff, trace_diff, without
 def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
     """Print the differences in the requested format; return the exit code."""
     rows = []
+    fit_terminal()
+    progress = Progress()
+    progress.begin("comparing")
     paint = paint_for(wants_color() and form == "text")
     for pair in pairs:
         rows.append(pair)
         lines = list(pair_lines(pair, sides, paint)) if form == "text" else []
+        progress.clear()
         if lines:
             echo("\n".join(lines) + "\n")
+        progress.begin(f"comparing, {len(rows)} done")
+    progress.end()
     if form == "json":
         echo_json(diff_json(rows, sides, __version__))
     elif form == "markdown":

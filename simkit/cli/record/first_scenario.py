@@ -14,7 +14,7 @@ import msgspec
 
 from simkit.capture.cassettes import Keying, load
 from simkit.checks.findings import CLAIM, Finding
-from simkit.cli.console import paint_for
+from simkit.cli.console import Progress, paint_for
 from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo
@@ -56,7 +56,12 @@ def write_first(first: First) -> int:
     file = Path(first.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
     _refuse_what_is_there(file)
     redactor = Redactor(os.environ)
-    first_run = _first_run_of(first, file, redactor)
+    progress = Progress()
+    progress.begin(f"running {first.pipeline}")
+    try:
+        first_run = _first_run_of(first, file, redactor)
+    finally:
+        progress.end()
     if not first_run.calls:
         raise SimkitError(
             f"`{first.pipeline}` called no model that simkit knows: there is nothing to write\n"

@@ -16,6 +16,7 @@ from simkit.cli.replay.verify_runs import DAYS_LATER, other_hash_seed, verified
 from simkit.cli.running import Job, Ran, run_all
 from simkit.cli.selection import (
     DEFAULT_PATH,
+    SelectedEntry,
     Selection,
     only,
     paths_of,
@@ -88,9 +89,11 @@ def replay(call: ReplayOptions) -> int:
     printer = _Printer(call, len(selection.entries))
     rans = []
     try:
+        printer.begin(selection.entries, 0)
         for ran in run_all(selection.entries, job, call.processes):
             rans.append(ran)
             printer.show(ran)
+            printer.begin(selection.entries, len(rans))
     except KeyboardInterrupt:
         past_results = [ran.result for ran in rans]
         printer.note(problem or record(past_results, ledger))
@@ -194,6 +197,7 @@ def _verify(
         for entry, ran in zip(selection.entries, rans, strict=True)
         if isinstance(entry, ScenarioCase) and ran.result.digest
     ]
+    printer.begin_verifying(len(pairs))
     differences = verified(pairs, call.seed) if pairs else []
     differing = {
         ran.result.id: finding
@@ -232,9 +236,19 @@ class _Printer:
         self._file = ""
         self._is_open = False
 
+    def begin(self, entries: Sequence[SelectedEntry], place: int) -> None:
+        """Show on the progress line which scenario runs now."""
+        if place < len(entries):
+            doing = "recording " if self._call.recording is not None else ""
+            self._progress.begin(f"{doing}{entries[place].name or entries[place].file}")
+
+    def begin_verifying(self, count: int) -> None:
+        """Show on the progress line that a second process runs everything again."""
+        what = f"{counted(count, 'scenario')} again, in another process"
+        self._progress.begin(f"running {what}", is_counted=False)
+
     def show(self, ran: Ran) -> None:
         """Print the report of a scenario, if it has one."""
-        self._progress.step(ran.result.name or ran.result.file)
         if self._call.form == "json" or (self._call.quiet and not ran.result.failed):
             return
         self._progress.clear()
@@ -265,7 +279,6 @@ class _Printer:
 
     def stopped(self, results: Sequence[Result], total: int, seconds: float) -> None:
         """Print the results of those that ran before the user stopped."""
-        self._progress.clear()
         if self._call.form != "json":
             has_failed = any(result.failed for result in results)
             until = "what failed until then:" if has_failed else "nothing failed until then"
@@ -276,8 +289,8 @@ class _Printer:
                     echo(f"  {result.id}")
 
     def note(self, text: str) -> None:
-        """Print on stderr what went wrong beside the run."""
-        self._progress.clear()
+        """Print on stderr what went wrong beside the run, which is over."""
+        self._progress.end()
         if text:
             echo(f"note: {text}", err=True)
 
