@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(
     name="cassettes",
     epilog="Exit codes: 0 listed, 1 a secret was found (or, with --strict, an orphan or one over "
     "age), 2 a file cannot be read.",
 )
-@click.argument("words", nargs=-1, metavar="[scan] [PATH]...")
+@click.argument("words", nargs=-1, metavar="[scan] [PATH]...", shell_complete=complete_file)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("--strict", is_flag=True, help="Orphans and cassettes over age end with 1.")
 def command(words: tuple[str, ...], form: str, strict: bool) -> int:

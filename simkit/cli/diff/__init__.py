@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(name="diff", epilog="Exit codes: 0 equal, 1 different, 2 something was broken.")
-@click.argument("paths", nargs=-1, metavar="[A] [B]")
+@click.argument("paths", nargs=-1, metavar="[A] [B]", shell_complete=complete_file)
 @click.option(
     "--base",
     default="",

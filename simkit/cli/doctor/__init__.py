@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(
     name="doctor",
     epilog="Exit codes: 0 all is well, 2 the scenario's pipeline cannot be run, or nothing of it "
     "was seen.",
 )
-@click.argument("scenario", metavar="[PATH[::NAME]]", default="")
+@click.argument("scenario", metavar="[PATH[::NAME]]", default="", shell_complete=complete_file)
 def command(scenario: str) -> int:
     """Show the installed client libraries, how simkit observes them, and possible problems.
 

@@ -6,12 +6,16 @@ import os
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(
     name="expect",
     epilog="Exit codes: 0 written, or nothing to write; 1 not written; 2 a file was broken.",
 )
-@click.argument("paths", nargs=-1, required=True, metavar="PATH[::NAME]...")
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
+)
 @click.option("--yes", "accepts_all", is_flag=True, help="Write without asking.")
 def command(paths: tuple[str, ...], accepts_all: bool) -> int:
     """Write claims for every turn that has no `expect:`, from a run of it.

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simkit.cli.completion import complete_id
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="explain")
-@click.argument("words", nargs=-1, metavar="[ID|MESSAGE]")
+@click.argument("words", nargs=-1, metavar="[ID|MESSAGE]", shell_complete=complete_id)
 def command(words: tuple[str, ...]) -> None:
     """Explain a finding or an error: what should hold, the usual cause, the fix.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(
     name="judge",
     epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
 )
-@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
 @click.option(
     "--scenario",
     "question",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
+from simkit.cli.completion import complete_file
 from simkit.core.errors import SimkitError
 
 MODES = ("once", "new_episodes", "all", "verify", "none")
@@ -16,7 +17,7 @@ MODES = ("once", "new_episodes", "all", "verify", "none")
     name="record",
     epilog="Exit codes: 0 all held, 1 findings or differences, 2 broken (2 beats 1).",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH[::NAME]]...")
+@click.argument("paths", nargs=-1, metavar="[PATH[::NAME]]...", shell_complete=complete_file)
 @click.option(
     "--mode",
     type=click.Choice(MODES),

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(
     name="replay",
     epilog="Exit codes: 0 all held, 1 findings, 2 a file or script was broken (2 beats 1).",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH[::NAME]]...")
+@click.argument("paths", nargs=-1, metavar="[PATH[::NAME]]...", shell_complete=complete_file)
 @click.option(
     "--show",
     type=click.Choice(["context", "state", "events"]),

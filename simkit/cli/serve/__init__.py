@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(
     name="serve",
     epilog="Exit codes: 0 all held, 1 findings, 2 broken; 2 also where the command given with "
     "--then fails. Ctrl-C ends it, and judges.",
 )
-@click.argument("scenario", metavar="PATH[::NAME]")
+@click.argument("scenario", metavar="PATH[::NAME]", shell_complete=complete_file)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes any free one.")
 @click.option(
     "--then",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
+from simkit.cli.completion import complete_file
+
 
 @click.command(
     name="validate",
     epilog="Exit codes: 0 nothing that keeps a file from running or contradicts it, 1 warnings "
     "and --strict, 2 errors.",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_file)
 @click.option("--strict", is_flag=True, help="Warnings end with 1.")
 @click.option(
     "--format",
