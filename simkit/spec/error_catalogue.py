@@ -150,7 +150,7 @@ ERRORS: Final[Mapping[str, ErrorEntry]] = {
         cause="Two agents pass control to each other without an end. FLW-01 reports the same.",
     ),
     "ProgramFailed": ErrorEntry(
-        "… asked nothing for … seconds…",
+        "… made no request for … seconds…",
         "a program under `program:` runs until the conversation ends",
         "Start the command by hand, and read what it prints.",
         cause="The program ended with an error, or waits for something other than a model.",
