@@ -21,8 +21,12 @@ REQUESTS = {
         b"POST /a HTTP/1.1\r\n" + CHUNKED + b"3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n",
         b"hello",
     ),
+    "lines that end with a line feed": (
+        b"POST /a HTTP/1.1\nHost: x\ncontent-length: 5\n\nhello", b"hello",
+    ),
+    "blank lines before it": (b"\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n", b""),
     "trailers": (b"POST /a HTTP/1.1\r\n" + CHUNKED + b"5\r\nhello\r\n0\r\na: b\r\n\r\n", b"hello"),
-}
+}  # fmt: skip
 
 
 def fed(message: Message, data: bytes, cuts: list[int]) -> bytes:
@@ -109,6 +113,7 @@ def test_status_that_has_no_name_is_written_without_one() -> None:
             b"HTTP/1.1 200 OK\r\n" + LENGTH + b"hel",
             [200, b"hel", "ended: the connection was closed before the response was whole"],
         ),
+        ("POST", b"HTTP/1.1 200 OK\ncontent-length: 5\n\nhello", [200, b"hello", "ended: "]),
         ("GET", b"", ["ended: the connection was closed before the response was whole"]),
         ("GET", b"HTTP/1.1 200 OK\r\n" + CHUNKED + b"zz\r\nabc", [200, b"abc", "ended: "]),
     ],

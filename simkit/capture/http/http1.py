@@ -1,11 +1,13 @@
 """HTTP/1.1 as bytes: parse requests and responses, and write responses.
 
 For clients that are intercepted below their own parser, so that they treat the bytes as always. RFC
-9112; trailers are read and dropped.
+9112; trailers are read and dropped. It accepts what clients and servers accept, so it is no parser
+for a server: docs/decisions/033.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Final
@@ -13,6 +15,7 @@ from typing import Final
 from simkit.capture.http.request_router import StreamObserver
 from simkit.providers.http import Headers, HttpResponse, header
 
+_HEAD_ENDS: Final = re.compile(rb"(?<=[^\r\n])\r?\n\r?\n")
 _BODILESS: Final = frozenset({204, 304})
 
 
@@ -70,11 +73,11 @@ class Message:
         return bytes(line).rstrip(b"\r")
 
     def _read_head(self) -> bool:
-        head, end, rest = self.rest.partition(b"\r\n\r\n")
-        if not end:
+        end = _HEAD_ENDS.search(self.rest)
+        if end is None:
             return False
-        self.rest = rest
-        self.start, *lines = head.decode("latin-1").lstrip("\r\n").split("\r\n")
+        head, self.rest = self.rest[: end.start()], self.rest[end.end() :]
+        self.start, *lines = head.decode("latin-1").lstrip("\r\n").replace("\r\n", "\n").split("\n")
         fields = (line.partition(":") for line in lines)
         self.headers = tuple((name.strip(), value.strip()) for name, _, value in fields)
         if self.answers is not None and 100 <= self.status < 200 and self.status != 101:
