@@ -220,8 +220,8 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "what filters showed": (AgentRunLog, "model_input", _nothing, "desk: filters of a run's"),
     "nested histories": (
         openai_agents_runner,
-        "rows_for_nesting",
-        lambda: (),
+        "hear_nesting",
+        lambda before: before,
         "desk: what stands in a nested",
     ),
     "the runner": (openai_agents_runner, "_Runner", lambda before: before, "desk: a conversation"),

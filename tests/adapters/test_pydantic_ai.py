@@ -23,7 +23,7 @@ from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
 from pydantic_graph import Step  # noqa: E402
 
 from simkit.adapters import scoping  # noqa: E402
-from simkit.adapters.pydantic_ai import capability, filters, graphs, runner  # noqa: E402
+from simkit.adapters.pydantic_ai import capability, compat, graphs, runner  # noqa: E402
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog  # noqa: E402
 from simkit.adapters.pydantic_ai.capability import ObservingCapability  # noqa: E402
 from simkit.adapters.pydantic_ai.tools import HeardToolset  # noqa: E402
@@ -202,7 +202,9 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "output that is taken": (AgentRunLog, "settled", _nothing, "desk: an output function"),
     "calls that are denied": (AgentRunLog, "_tell_unmade", _nothing, "desk: a tool call waits"),
     "history processors": (capability, "rows_for", _nothing, "desk: a history processor drops"),
-    "hooks on requests": (filters, "WAYS", ("before_model_request",), "desk: a hook hides"),
+    "hooks on requests": (
+        compat, "FILTER_METHODS", ("before_model_request",), "desk: a hook hides",
+    ),
     "dependencies": (AgentRunLog, "look", _nothing, "desk: an agent asks"),
     "parallel runs": (TraceRecorder, "begin_group", lambda self: "", "desk: three agents"),
     "time to begin": (scoping, "TICKS", 0, "desk: two tools"),

@@ -35,7 +35,7 @@ from simkit.capture.http.request_router import is_gated
 def listening(log: AgentRunLog) -> Iterator[None]:
     """Report the SDK's actions in this context, and in what it starts, to a log."""
     with installation, told_to(log):
-        installation.replace(_ROWS)
+        installation.replace(_rows())
         yield
 
 
@@ -183,12 +183,11 @@ def _counted(before: Replacement) -> Replacement:
     return uuid4
 
 
-def _wrap_runner(before: Any) -> Any:
+def _wrap_run(before: Any) -> Any:
     return _Runner(before)
 
 
-_ROWS: Final[tuple[Row, ...]] = (
-    (*compat.DEFAULT_RUNNER, _wrap_runner),
-    (*compat.RUN_KEYS, _counted),
-    (*compat.NESTING, hear_nesting),
-)
+def _rows() -> Iterator[Row]:
+    yield *compat.DEFAULT_RUNNER, _wrap_run
+    yield *compat.RUN_KEYS, _counted
+    yield *compat.NESTING, hear_nesting

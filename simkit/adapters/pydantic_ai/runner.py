@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import Any
 
 from pydantic_ai import Agent
 
@@ -32,7 +32,7 @@ from simkit.capture.http.installing import Replacement, Row
 def listening(log: AgentRunLog) -> Iterator[None]:
     """Report agents and graphs in this context, and in what it starts, to a log."""
     with installation, told_to(log), Agent.using_thread_executor(log.threads):
-        installation.replace(_ROWS)
+        installation.replace(_rows())
         yield
 
 
@@ -117,10 +117,9 @@ def _allowed(before: Any) -> Any:
     return True
 
 
-_ROWS: Final[tuple[Row, ...]] = (
-    (*compat.ITER, _wrap_run),
-    (*compat.RUN, _named),
-    (*compat.STEP_CALL, graphs.wrap_run),
-    (*compat.MODEL_REQUESTS, _allowed),
-    *((*slot, _lent) for slot in compat.EVENT_LOOPS),
-)
+def _rows() -> Iterator[Row]:
+    yield *compat.ITER, _wrap_run
+    yield *compat.RUN, _named
+    yield *compat.STEP_CALL, graphs.wrap_run
+    yield *compat.MODEL_REQUESTS, _allowed
+    yield from ((*slot, _lent) for slot in compat.EVENT_LOOPS)
