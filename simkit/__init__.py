@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simkit.adapters.annotations import agent, handoff, state
+    from simkit.checks.judge import Outcome
     from simkit.core.errors import SimkitError, SourceError
     from simkit.core.messages import Handoff, Message
     from simkit.runtime.functions import same
-    from simkit.session.simulate import Outcome, simulate
+    from simkit.session.simulate import simulate
     from simkit.session.simulation import Simulation, fakes
     from simkit.spec.scenario.files import Prepared
     from simkit.trace.store import Trace, read_trace
@@ -53,7 +54,7 @@ __all__ = [
 _HOMES: Final = {
     "Handoff": "simkit.core.messages",
     "Message": "simkit.core.messages",
-    "Outcome": "simkit.session.simulate",
+    "Outcome": "simkit.checks.judge",
     "SimkitError": "simkit.core.errors",
     "Simulation": "simkit.session.simulation",
     "SourceError": "simkit.core.errors",
@@ -79,7 +80,8 @@ def load(path: str | Path) -> list[Prepared]:
     from simkit.spec.scenario.items import items_in, scenario_files
 
     library = Library()
-    return [library.prepared(item) for file in scenario_files(path) for item in items_in(file)]
+    items = (item for file in scenario_files(path) for item in items_in(file, library.cache))
+    return [library.prepared(item) for item in items]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,10 +21,10 @@ import pytest
 # Every pytest run with simkit installed loads this module, so that the parts of simkit are imported
 # where the first scenario needs them.
 if TYPE_CHECKING:
-    from simkit.core.redact import Redactor
+    from simkit.checks.findings import Finding
+    from simkit.checks.judge import Outcome
     from simkit.language.yaml import DocumentCache
     from simkit.report.results import Result
-    from simkit.session.simulate import Outcome
     from simkit.session.simulation.fixture import Simulations
     from simkit.spec.scenario.files import Library, Prepared
     from simkit.spec.scenario.items import ScenarioCase
@@ -45,7 +45,7 @@ OWN_MARKS: Final = frozenset(
 )
 """Marks with a meaning in pytest, which cannot be tags."""
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
-_SHELF: Final[pytest.StashKey[DocumentCache]] = pytest.StashKey()
+_CACHE: Final[pytest.StashKey[DocumentCache]] = pytest.StashKey()
 _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
 
 
@@ -294,8 +294,9 @@ def _update(terminalreporter: Any) -> None:
     from simkit.update import accepted_lines, decoded
 
     terminalreporter.section("simkit update")
+    proposals, cache = map(decoded, _proposals(terminalreporter)), _cache(terminalreporter.config)
     try:
-        for line in accepted_lines(map(decoded, _proposals(terminalreporter))):
+        for line in accepted_lines(proposals, cache):
             terminalreporter.write_line(clean(line))
     except SimkitError as problem:
         terminalreporter.write_line(clean(str(problem)), red=True)
@@ -310,7 +311,7 @@ class ScenarioFile(pytest.File):
         from simkit.spec.scenario.items import items_in
 
         try:
-            for scenario in items_in(_relative(self.path), _shelf(self.config)):
+            for scenario in items_in(_relative(self.path), _cache(self.config)):
                 # pytest prints names as they are, and writes them into reports.
                 name = clean(scenario.name)
                 yield ScenarioItem.from_parent(self, name=name, scenario=scenario)
@@ -381,22 +382,19 @@ class ScenarioItem(pytest.Item):
             self.result = not_run(self.scenario, "broken", error=str(problem))
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
         self.redactor = prepared.redactor(os.environ)
-        original, outcome = outcome, _without_secrets(outcome, self.redactor)
-        self.result = without_secrets(
-            result_of(prepared, outcome.trace, outcome.judgement, seed), self.redactor
-        )
+        # What stays in reports, JUnit's for one, holds no secret.
+        self.result = without_secrets(result_of(prepared, outcome, seed), self.redactor)
         expected = prepared.scenario.xfail
         if expected is not None and outcome.judgement.exit_code < 2:
             # Added only now: an invalid scenario is not the expected failure.
             reason = clean(expected.reason, self.redactor)
             self.add_marker(pytest.mark.xfail(reason=reason, strict=expected.strict))
-        self._propose(prepared, original)
+        self._propose(prepared, outcome)
         self._identify(self.result, outcome)
-        self._report(outcome)
+        self._report(self.result)
         if not outcome.passed:
-            used = prepared.scenario.seed if seed is None else seed
-            strict = self.config.getoption("--simkit-strict")
-            text = _failure_text(self.scenario, outcome, used, strict)
+            judgement = without_secrets(outcome.judgement, self.redactor)
+            text = self._failure_text(self.result, judgement.findings)
             pytest.fail(clean(text, self.redactor), pytrace=False)
 
     def _propose(self, prepared: Prepared, outcome: Outcome) -> None:
@@ -408,11 +406,10 @@ class ScenarioItem(pytest.Item):
             return
         from simkit.update import additions, encoded, fixes
 
-        trace = outcome.trace
         proposal = (
-            additions(prepared, trace, self.redactor)
+            additions(prepared, outcome.view, self.redactor)
             if mode == "create"
-            else fixes(prepared, trace, outcome.judgement)
+            else fixes(prepared, outcome.view, outcome.judgement)
         )
         self.user_properties.append((UPDATES, encoded(proposal)))
 
@@ -423,66 +420,44 @@ class ScenarioItem(pytest.Item):
         if self.config.getoption("--simkit-base"):
             from simkit.testing.pytest_workflow import with_trace
 
-            self.result = with_trace(result, outcome.trace, self.config)
+            self.result = with_trace(result, outcome.redacted(self.redactor).trace, self.config)
 
-    def _report(self, outcome: Outcome) -> None:
+    def _report(self, result: Result) -> None:
         """Add findings that fail nothing to the report."""
         from simkit.core.output import clean
 
-        judgement = outcome.judgement
-        if judgement.warnings:
+        if result.warnings:
             from simkit.report.text import findings_text
 
-            text = clean(findings_text(judgement.warnings), self.redactor)
+            text = clean(findings_text(result.warnings), self.redactor)
             self.add_report_section("call", WARNINGS, text)
-            self.user_properties.append((WARNINGS, len(judgement.warnings)))
-        if judgement.passed_over:
+            self.user_properties.append((WARNINGS, len(result.warnings)))
+        if result.passed_over:
             from simkit.report.text import findings_text, passed_over_words
 
-            words = passed_over_words(judgement.passed_over)
-            text = clean(f"{words}\n{findings_text(judgement.passed_over)}", self.redactor)
+            words = passed_over_words(result.passed_over)
+            text = clean(f"{words}\n{findings_text(result.passed_over)}", self.redactor)
             self.add_report_section("call", PASSED_OVER, text)
-            self.user_properties.append((PASSED_OVER, len(judgement.passed_over)))
+            self.user_properties.append((PASSED_OVER, len(result.passed_over)))
             self.user_properties.append((PASSED_OVER_WHY, clean(words, self.redactor)))
-        if judgement.lints_off:
-            lines = [f"{lint}: {reason}" for lint, reason in judgement.lints_off]
+        if result.lints_off:
+            lines = [f"{lint}: {reason}" for lint, reason in result.lints_off]
             text = clean("\n".join(lines), self.redactor)
             self.add_report_section("call", "simkit lints turned off", text)
 
+    def _failure_text(self, result: Result, findings: Sequence[Finding]) -> str:
+        """Return what fails the scenario, whether that is expected or not."""
+        from simkit.report.outcomes import not_run
+        from simkit.report.text import result_text
+
+        strict = self.config.getoption("--simkit-strict")
+        failed = not_run(
+            self.scenario, "failed", seed=result.seed, findings=findings, strict=strict
+        )
+        return result_text(failed)
+
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.scenario.line - 1, self.name
-
-
-def _failure_text(scenario: ScenarioCase, outcome: Outcome, seed: int, strict: bool) -> str:
-    from simkit.report.results import Result
-    from simkit.report.text import result_text
-
-    return result_text(
-        Result(
-            scenario.id,
-            scenario.file,
-            scenario.line,
-            scenario.name,
-            "failed",
-            seed,
-            findings=outcome.judgement.findings,
-            strict=strict,
-        )
-    )
-
-
-def _without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
-    """Return the outcome without secrets, for reports such as JUnit's."""
-    import msgspec
-
-    from simkit.core.output import without_secrets
-    from simkit.trace.store import redacted
-
-    return msgspec.structs.replace(
-        outcome,
-        trace=redacted(outcome.trace, redactor.line),
-        judgement=without_secrets(outcome.judgement, redactor),
-    )
 
 
 def _clean(text: str) -> str:
@@ -497,18 +472,18 @@ def _library(config: pytest.Config) -> Library:
 
     library = config.stash.get(_LIBRARY, None)
     if library is None:
-        library = config.stash[_LIBRARY] = Library(_shelf(config))
+        library = config.stash[_LIBRARY] = Library(_cache(config))
     return library
 
 
-def _shelf(config: pytest.Config) -> DocumentCache:
+def _cache(config: pytest.Config) -> DocumentCache:
     """Return the documents that collection has read, which items need again."""
     from simkit.language.yaml import DocumentCache
 
-    shelf = config.stash.get(_SHELF, None)
-    if shelf is None:
-        shelf = config.stash[_SHELF] = DocumentCache()
-    return shelf
+    cache = config.stash.get(_CACHE, None)
+    if cache is None:
+        cache = config.stash[_CACHE] = DocumentCache()
+    return cache
 
 
 def _relative(path: Path) -> str:

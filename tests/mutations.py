@@ -17,9 +17,10 @@ from typing import Any, Final
 import yaml
 
 from simkit.checks.findings import Finding
+from simkit.checks.judge import Outcome
 from simkit.language.paths import parse
 from simkit.language.yaml import Document, load
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, ScenarioCase, items_in
 from simkit.trace.events import TurnFinished
 

@@ -41,11 +41,12 @@ def test_annotations_point_into_the_repository(
     assert command == f"::error file={file},line=3,title=a.scenario.yaml::no key hunter22-xx"
 
 
-def test_secrets_are_in_neither() -> None:
-    environment = {"GITHUB_STEP_SUMMARY": "summary.md", "SHOP_PASSWORD": "hunter22-xx"}
+def test_secrets_are_in_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "hunter22-xx")
+    environment = {"GITHUB_STEP_SUMMARY": "summary.md"}
 
     told = "".join(workflow_commands([BROKEN], environment))
-    note = add_summary([BROKEN], environment, "")
+    note = add_summary([BROKEN], environment)
 
     assert note == ""
     assert "no key [redacted:env]" in told
@@ -55,7 +56,7 @@ def test_secrets_are_in_neither() -> None:
 def test_a_summary_is_added_to_what_is_there() -> None:
     Path("summary.md").write_text("before\n", encoding="utf-8")
 
-    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"}, "")
+    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"})
 
     lines = Path("summary.md").read_text(encoding="utf-8").splitlines()
     assert lines[:2] == ["before", "## simkit: 1 scenario, 1 broken"]
@@ -65,9 +66,9 @@ def test_a_summary_never_grows_beyond_what_github_takes() -> None:
     summary = Path("summary.md")
     summary.write_text("x" * (BYTES_MAX - 100), encoding="utf-8")
 
-    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"}, "")
+    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"})
     full = summary.stat().st_size
-    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"}, "")
+    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"})
 
     assert BYTES_MAX - 100 < full <= BYTES_MAX + 70
     assert summary.read_text(encoding="utf-8").endswith("than the summary of a step can hold\n")
@@ -75,12 +76,12 @@ def test_a_summary_never_grows_beyond_what_github_takes() -> None:
 
 
 def test_without_a_summary_nothing_is_written(tmp_path: Path) -> None:
-    assert add_summary([BROKEN], {}, "") == ""
+    assert add_summary([BROKEN], {}) == ""
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_summary_that_cannot_be_written_is_said() -> None:
-    assert add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "no/summary.md"}, "") == (
+    assert add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "no/summary.md"}) == (
         "the summary is not written: no/summary.md: No such file or directory"
     )
 

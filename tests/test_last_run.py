@@ -3,24 +3,26 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from simkit.report.last_run import Ledger, RunEntry, slug
 
 
 def ledger(folder: Path) -> Ledger:
-    return Ledger({"SERVICE_API_KEY": "s3cr3t-value"}, folder / ".simkit")
+    return Ledger(folder / ".simkit")
 
 
 def files(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
-def test_a_trace_is_kept_redacted_and_out_of_version_control(tmp_path: Path) -> None:
+def test_a_trace_is_kept_out_of_version_control(tmp_path: Path) -> None:
     own = ledger(tmp_path)
-    kept = own.keep("s/x.scenario.yaml::Late", [b'{"a":1}', b'{"k":"s3cr3t-value"}'])
+    kept = own.keep("s/x.scenario.yaml::Late", b'{"a":1}\n{"b":2}\n')
     own.close([RunEntry("s/x.scenario.yaml::Late", "held", "", kept)], [])
     own.end()
 
-    assert Path(kept).read_bytes() == b'{"a":1}\n{"k":"[redacted:env]"}\n'
+    assert Path(kept).read_bytes() == b'{"a":1}\n{"b":2}\n'
     assert files(tmp_path) == [
         ".simkit/.gitignore", ".simkit/last.json", f".simkit/traces/{Path(kept).name}"
     ]  # fmt: skip
@@ -29,9 +31,9 @@ def test_a_trace_is_kept_redacted_and_out_of_version_control(tmp_path: Path) -> 
 
 def test_closing_records_the_run_and_forgets_older_traces(tmp_path: Path) -> None:
     before, after = ledger(tmp_path), ledger(tmp_path)
-    old = before.keep("f::old", [b"{}"])
+    old = before.keep("f::old", b"{}\n")
     before.close([RunEntry("f::old", "held", "d0", old)], [])
-    new = after.keep("f::new", [b"{}"])
+    new = after.keep("f::new", b"{}\n")
 
     after.close([RunEntry("f::new", "failed", "d1", new)], ["f::new"])
 
@@ -63,3 +65,17 @@ def test_slugs_are_readable_and_differ_where_ids_do() -> None:
     assert slug("s/x.scenario.yaml::It's late!")[:-8] == "s-x-it-s-late-"
     assert slug("a b") != slug("a-b")
     assert len(slug("x" * 500)) == 89
+
+
+def test_a_secret_in_a_name_is_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "s3cr3t-value")
+    own = ledger(tmp_path)
+
+    kept = own.keep("a::s3cr3t-value", b"{}\n")
+    own.close([RunEntry("a::s3cr3t-value", "failed", "", kept)], ["a::s3cr3t-value"])
+
+    assert "s3cr3t" not in kept
+    assert b"s3cr3t" not in (tmp_path / ".simkit/last.json").read_bytes()
+    assert own.failed() == ("a::[redacted:env]",)

@@ -91,9 +91,9 @@ def test_runs_at_once_in_one_folder_leave_one_whole_run(folder: Path) -> None:
 
 def test_threads_that_keep_and_close_never_lose_or_mix_a_run(tmp_path: Path) -> None:
     def run(number: int) -> None:
-        ledger = Ledger({}, tmp_path / ".simkit")
+        ledger = Ledger(tmp_path / ".simkit")
         names = [f"f::{number}-{n}" for n in range(4)]
-        kept = [ledger.keep(name, [b'{"run":%d}' % number]) for name in names]
+        kept = [ledger.keep(name, b'{"run":%d}\n' % number) for name in names]
         entries = [
             RunEntry(name, "held", "", trace) for name, trace in zip(names, kept, strict=True)
         ]
@@ -114,12 +114,12 @@ def test_threads_that_keep_and_close_never_lose_or_mix_a_run(tmp_path: Path) -> 
 
 def test_what_a_killed_run_left_is_removed_and_a_live_one_stays(tmp_path: Path) -> None:
     folder = tmp_path / ".simkit"
-    live = Ledger({}, folder)
-    kept = live.keep("f::live", [b"{}"])
+    live = Ledger(folder)
+    kept = live.keep("f::live", b"{}\n")
     (folder / "runs/run-killed").mkdir()
     (folder / "runs/run-killed/x.jsonl").write_text("{}")
 
-    other = Ledger({}, folder)
+    other = Ledger(folder)
     other.close([], [])
     other.end()
 
@@ -167,7 +167,7 @@ def test_a_file_system_without_locks_is_written_without(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    ledger = Ledger({}, tmp_path / ".simkit")
+    ledger = Ledger(tmp_path / ".simkit")
 
     saved(str(tmp_path / "a.yaml"), 1)
     ledger.close([RunEntry("s", "held")], [])

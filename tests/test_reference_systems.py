@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from simkit.checks.judge import Outcome
 from simkit.language.paths import parse
 from simkit.language.yaml import load
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.trace.events import ContextBuilt
 from tests.mutations import (
     Mutation,

@@ -16,10 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from simkit.checks.judge import Outcome
 from simkit.cli.other_pipelines import named_for, on_pipeline, other_pipeline, pipeline_in
 from simkit.core.errors import SimkitError
 from simkit.language.yaml import load
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.implementing import check_left_out, scenarios_of

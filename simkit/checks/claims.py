@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from simkit.checks.findings import CLAIM, Difference, Finding
 from simkit.checks.scope import Path
 from simkit.checks.searching import Search
 from simkit.core.messages import or_nothing
 from simkit.core.text import counted
-from simkit.language.matching import Matcher, Mismatch, compile_matcher
+from simkit.language.matching import Mismatch, compile_matcher
 from simkit.language.yaml import Document, path_text
 
 T = TypeVar("T")
@@ -23,39 +21,15 @@ _CUT: Final = "\n…"
 """The end of a shortened excerpt."""
 
 
-class Matchers:
-    """A cache of compiled matchers: many turns claim the same."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, Matcher] = {}
-
-    def of(self, matcher: Any) -> tuple[bytes, Matcher]:
-        """Return a compiled matcher, with its cache key."""
-        key = msgspec.json.encode(matcher, enc_hook=_plain_number)
-        compiled = self._known.get(key)
-        if compiled is None:
-            compiled = self._known[key] = compile_matcher(matcher)
-        return key, compiled
-
-
-def _plain_number(value: Any) -> Any:
-    """Encode numbers that keep their source text.
-
-    Two texts of one number may claim different values.
-    """
-    return {"source": getattr(value, "source", str(value))}
-
-
 class Writer:
     """The writer of findings: it knows the scenario's document, for file and line.
 
-    It also keeps state that claims share: compiled matchers, and results of searches.
+    It keeps what was looked for already.
     """
 
     def __init__(self, document: Document, is_code: bool = False) -> None:
         """``is_code``: the findings concern code, so that their advice does, too."""
         self._document, self.is_code = document, is_code
-        self.matchers = Matchers()
         self.search = Search()
         self.passed_over: list[Finding] = []
         """Claims that were skipped, because a file declares what they need as unseen."""
@@ -99,12 +73,11 @@ class Writer:
 
     def holds(self, matcher: Any, value: Any) -> bool:
         """Return whether a whole claim holds for a value."""
-        return self.matchers.of(matcher)[1].holds(or_nothing(value))
+        return compile_matcher(matcher).holds(or_nothing(value))
 
     def misses(self, matcher: Any, value: Any) -> Sequence[Mismatch]:
         """Return the mismatches of a value; if there are none, nothing is rendered."""
-        _, compiled = self.matchers.of(matcher)
-        value = or_nothing(value)
+        compiled, value = compile_matcher(matcher), or_nothing(value)
         return () if compiled.holds(value) else compiled.mismatches(value)
 
     def finding(

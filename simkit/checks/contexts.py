@@ -38,6 +38,7 @@ from simkit.checks.provenance import (
 from simkit.checks.scope import Scope, scope_of_turn
 from simkit.core.messages import UNMADE, NoShare
 from simkit.core.text import counted
+from simkit.language.matching import compile_matcher
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.agents import RUN_SECTION
 from simkit.spec.pipeline.root_names import keys_in
@@ -169,8 +170,8 @@ def _holds(claim: Claim[CallView], writer: Writer) -> bool:
     """Return whether a claim holds."""
     if claim.name in ("includes", "excludes"):
         affirms = claim.name == "includes"
-        pairs = (writer.matchers.of(matcher) for matcher in claim.matcher)
-        return all(writer.search.occurs(claim.item.context, *pair) is affirms for pair in pairs)
+        context, search = claim.item.context, writer.search
+        return all(search.occurs(context, compile_matcher(m)) is affirms for m in claim.matcher)
     return writer.holds(claim.matcher, _value(claim))
 
 
@@ -178,18 +179,13 @@ def _distance(claim: Claim[CallView], writer: Writer) -> float:
     """Return the distance of a context from a claim; 0 if it holds."""
     if claim.name in ("includes", "excludes"):
         affirms = claim.name == "includes"
-        pairs = [writer.matchers.of(candidate) for candidate in claim.matcher]
-        wrong = [
-            matcher
-            for key, matcher in pairs
-            if writer.search.occurs(claim.item.context, key, matcher) is not affirms
-        ]
+        context, search = claim.item.context, writer.search
+        matchers = map(compile_matcher, claim.matcher)
+        wrong = [matcher for matcher in matchers if search.occurs(context, matcher) is not affirms]
         if not affirms:
             return len(wrong)
-        return sum(
-            distance_of_nearest(candidate, claim.item.context.messages) for candidate in wrong
-        )
-    return writer.matchers.of(claim.matcher)[1].distance(_value(claim))
+        return sum(distance_of_nearest(matcher, context.messages) for matcher in wrong)
+    return compile_matcher(claim.matcher).distance(_value(claim))
 
 
 def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
@@ -321,8 +317,8 @@ def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[s
 
 def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     for place, expected in enumerate(claim.matcher):
-        key, matcher = writer.matchers.of(expected)
-        if writer.search.occurs(claim.item.context, key, matcher):
+        matcher = compile_matcher(expected)
+        if writer.search.occurs(claim.item.context, matcher):
             continue
         messages = claim.item.context.messages
         drops = [drop for drop in claim.item.context.dropped() if matcher.holds(drop.message)]
@@ -351,8 +347,7 @@ def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
 
 def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     for place, unwanted in enumerate(claim.matcher):
-        key, matcher = writer.matchers.of(unwanted)
-        match = writer.search.first(claim.item.context, key, matcher)
+        match = writer.search.first(claim.item.context, compile_matcher(unwanted))
         if match is None:
             continue
         yield writer.finding(

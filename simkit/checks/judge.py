@@ -20,7 +20,7 @@ from simkit.checks.handoff_state_event_claims import (
     check_state,
 )
 from simkit.checks.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
-from simkit.checks.lints import all_lints, run_lints
+from simkit.checks.lints import Watch, all_lints, run_lints
 from simkit.checks.observing import not_observable, unobservable
 from simkit.checks.predicates import Find, check_satisfies
 from simkit.checks.runs import (
@@ -36,11 +36,12 @@ from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
 from simkit.checks.vacuous import vacuous_claims
 from simkit.checks.waiving import check_waivers
 from simkit.core.errors import PatternTooSlow, SourceError
+from simkit.core.redact import Redactor
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.waivers import reasons
 from simkit.spec.scenario.model import Scenario
-from simkit.trace.store import Trace
-from simkit.trace.views import View
+from simkit.trace.store import Trace, redacted
+from simkit.trace.views import View, view_of
 
 _VACUOUS: Final = "RUN-03"
 CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
@@ -91,16 +92,43 @@ class Judgement(msgspec.Struct, frozen=True):
         return 1 if self.findings else 0
 
 
-def judge(
-    scenario: Scenario, document: Document, trace: Trace, find: Find, twins: Sequence[Hit] = ()
-) -> Judgement:
-    """Return the findings; read only the trace.
+class Outcome(msgspec.Struct, frozen=True):
+    """The result of a scenario: its trace, its judgement and its view.
 
-    ``twins`` are the hits of lints that compare runs.
+    See `simulate`.
+    """
+
+    trace: Trace
+    judgement: Judgement
+    view: View
+    """The trace as claims and reports read it: turns, runs, calls, contexts, handoffs, state."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every claim and lint held."""
+        return self.judgement.passed
+
+    def redacted(self, redactor: Redactor) -> Outcome:
+        """Return the outcome with a trace that may leave the process, and the view of that."""
+        trace = redacted(self.trace, redactor.line)
+        return (
+            self if trace is self.trace else replace(self, trace=trace, view=view_of(trace.events))
+        )
+
+
+def judge(
+    scenario: Scenario, document: Document, trace: Trace, find: Find, watch: Watch | None = None
+) -> Outcome:
+    """Return the outcome of a trace; read nothing else.
+
+    ``watch`` has read the trace already.
     """
     try:
-        view, hits = run_lints(trace.events, all_lints())
-        return judge_seen(scenario, document, view, [*hits, *twins], find)
+        if watch is None:
+            view, hits = run_lints(trace.events, all_lints())
+        else:
+            view, hits = watch.view, watch.hits
+        return Outcome(trace, judge_seen(scenario, document, view, hits, find), view)
     except PatternTooSlow as problem:
         path = document.path_of(problem.pattern)
         if path is None:

@@ -9,6 +9,7 @@ from simkit.checks.claims import LINES_MAX, Writer, listed
 from simkit.checks.findings import Finding, Hit
 from simkit.checks.scope import Path, Scope
 from simkit.checks.waiving import is_waived
+from simkit.language.matching import holds
 from simkit.spec.lint_catalogue import LINTS
 
 ERRORS: Final[Mapping[str, str]] = {
@@ -89,7 +90,7 @@ def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: 
         if is_waived(hit, off, writer):
             continue
         scopes = hits.scopes_of(hit)
-        claimed = any(_claims(scope, hit, writer) for scope in scopes)
+        claimed = any(_claims(scope, hit) for scope in scopes)
         allowed = not _is_about_the_script(hit) and any(scope.expect.findings for scope in scopes)
         fails = severity_of(hit) == "E" and not allowed
         if claimed or _is_claimed_error(hit, scopes) or (allowed and not fails):
@@ -103,10 +104,8 @@ def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: 
     return sorted
 
 
-def _claims(scope: Scope, hit: Hit, writer: Writer) -> bool:
-    return any(
-        writer.matchers.of(claim)[1].holds(hit.fields()) for claim in scope.expect.findings or ()
-    )
+def _claims(scope: Scope, hit: Hit) -> bool:
+    return any(holds(claim, hit.fields()) for claim in scope.expect.findings or ())
 
 
 def _is_about_the_script(hit: Hit) -> bool:

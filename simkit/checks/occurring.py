@@ -16,6 +16,7 @@ from simkit.checks.feasible import COLLECTED
 from simkit.checks.provenance import shares
 from simkit.checks.scope import Path, event_fields, log_fields
 from simkit.checks.searching import NAMES
+from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.patterns import patterns_of
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS
@@ -60,7 +61,7 @@ class Occurring:
     def __init__(self, view: View, writer: Writer) -> None:
         self._view, self._writer = view, writer
         self._values: dict[int, list[Any]] = {}
-        self._holds_by_key: dict[tuple[int, bytes], bool] = {}
+        self._holds: dict[tuple[int, Matcher], bool] = {}
 
     def occurs(self, matcher: Any, path: Path) -> bool:
         """Return whether a value of its kind matches a pattern.
@@ -107,20 +108,20 @@ class Occurring:
             steps = steps[1:]
         for step in reversed(steps):
             matcher = {step: [matcher] if step == "$has" else matcher}
-        key, compiled = self._writer.matchers.of(matcher)
-        memo = id(kind), key
-        if memo not in self._holds_by_key:
-            self._holds_by_key[memo] = (
-                self._is_message(key, compiled)
+        compiled = compile_matcher(matcher)
+        memo = id(kind), compiled
+        if memo not in self._holds:
+            self._holds[memo] = (
+                self._is_message(compiled)
                 if kind.values is None
                 else any(compiled.holds(value) for value in self._all(kind))
             )
-        return self._holds_by_key[memo]
+        return self._holds[memo]
 
-    def _is_message(self, key: bytes, compiled: Any) -> bool:
+    def _is_message(self, compiled: Matcher) -> bool:
         view = self._view
         return any(compiled.holds(message) for message in view.messages.values()) or any(
-            self._writer.search.first(call.context, key, compiled) is not None
+            self._writer.search.first(call.context, compiled) is not None
             for call in view.calls.values()
         )
 

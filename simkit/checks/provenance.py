@@ -11,7 +11,7 @@ from simkit.checks.findings import Difference
 from simkit.checks.scope import Scope
 from simkit.core.messages import Dropped, Message, ToolCall
 from simkit.core.text import counted, short
-from simkit.language.matching import FAR, Matcher, patterns_of
+from simkit.language.matching import FAR, Matcher, compile_matcher, patterns_of
 from simkit.language.paths import as_text, follow
 from simkit.trace.views import CallView, ContextView, ShownPart
 
@@ -218,7 +218,7 @@ def wanted_but_left_out(
         matcher_there = follow(matcher, at)
         if not isinstance(matcher_there, (Mapping, str)):
             continue
-        _, compiled = writer.matchers.of(matcher_there)
+        compiled = compile_matcher(matcher_there)
         drop = next((drop_ for drop_ in drops if compiled.holds(drop_.message)), None)
         if drop is not None:
             yield f"what [{at[-1]}] wants is not shown: {message_text(drop)}"

@@ -23,6 +23,7 @@ from simkit.checks.observing import claims_of, not_observable, unobservable_in_r
 from simkit.checks.scope import Scope
 from simkit.core.messages import value_said
 from simkit.core.text import counted, short
+from simkit.language.matching import compile_matcher
 from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.values import Content
 from simkit.spec.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
@@ -266,9 +267,9 @@ def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
     return writer.holds(claim.source_matcher, _value(run, claim.name))
 
 
-def _distance(claim: Claim[RunView], writer: Writer) -> float:
+def _distance(claim: Claim[RunView], _: Writer) -> float:
     """Return the distance of a run from a claim; 0 if it holds."""
-    return writer.matchers.of(claim.source_matcher)[1].distance(_value(claim.item, claim.name))
+    return compile_matcher(claim.source_matcher).distance(_value(claim.item, claim.name))
 
 
 def _value(run: RunView, name: str) -> Any:

@@ -30,7 +30,7 @@ class Search:
     def __init__(self) -> None:
         self._streams: dict[StreamView, _Stream] = {}
 
-    def first(self, context: ContextView, key: bytes, matcher: Matcher) -> Message | None:
+    def first(self, context: ContextView, matcher: Matcher) -> Message | None:
         """Return the first message of a context that matches, with its section.
 
         Of a shared message, each piece is a message too.
@@ -44,7 +44,7 @@ class Search:
             if isinstance(part, MadePart):
                 match = _in_made(part, matcher)
             else:
-                match = self._in_shown(part, key, matcher)
+                match = self._in_shown(part, matcher)
             if match is not None:
                 return match
         for message in context.own_messages:
@@ -53,7 +53,7 @@ class Search:
                 return placed
         return None
 
-    def occurs(self, context: ContextView, key: bytes, matcher: Matcher) -> bool:
+    def occurs(self, context: ContextView, matcher: Matcher) -> bool:
         """Return whether some message of a context matches.
 
         New messages are searched before settled ones: most claims concern their own turn, and a
@@ -70,7 +70,7 @@ class Search:
                 return True
         if any(self._is_new(part, matcher) for part in shown_parts):
             return True
-        return any(self._in_shown(part, key, matcher) is not None for part in shown_parts)
+        return any(self._in_shown(part, matcher) is not None for part in shown_parts)
 
     def _is_new(self, part: ShownPart, matcher: Matcher) -> bool:
         if part.rendered is not None:
@@ -82,7 +82,7 @@ class Search:
             for place in range(max(part.lo, part.hi - NEW), end)
         )
 
-    def _in_shown(self, part: ShownPart, key: bytes, matcher: Matcher) -> Message | None:
+    def _in_shown(self, part: ShownPart, matcher: Matcher) -> Message | None:
         if part.rendered is not None:
             return part.rendered if matcher.holds(part.rendered) else None
         if part.summary is not None and matcher.holds(part.summary):
@@ -90,7 +90,7 @@ class Search:
         stream = self._streams.get(part.stream)
         if stream is None:
             stream = self._streams[part.stream] = _Stream(part.stream)
-        places = stream.places(part, key, matcher)
+        places = stream.places(part, matcher)
         index = bisect_left(places, part.lo)
         if index < len(places) and places[index] < part.hi:
             return part.settled(places[index])
@@ -124,14 +124,14 @@ class _Stream:
 
     def __init__(self, stream: StreamView) -> None:
         self._entries = stream.entries
-        self._places_found: dict[tuple[str, bytes], tuple[int, list[int]]] = {}
+        self._places_found: dict[tuple[str, Matcher], tuple[int, list[int]]] = {}
         """Section and pattern to the index up to which it was searched, and the matches."""
         self._texts: list[str] = []
         self._blocks: list[str] = []
 
-    def places(self, part: ShownPart, key: bytes, matcher: Matcher) -> list[int]:
+    def places(self, part: ShownPart, matcher: Matcher) -> list[int]:
         """Return the matching indices in order, at least as far as a part shows them."""
-        memo = part.section, key
+        memo = part.section, matcher
         searched, places = self._places_found.get(memo, (0, []))
         if searched < part.hi:
             texts = required_texts(matcher.source)

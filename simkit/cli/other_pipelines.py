@@ -9,7 +9,7 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
 from simkit.core.errors import SourceError
-from simkit.language.yaml import Document, heads, near, text_of
+from simkit.language.yaml import Document, DocumentCache, near, text_of
 from simkit.report.results import Result
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
@@ -90,7 +90,7 @@ def on_pipeline(item: ScenarioCase, named: str, library: Library) -> Prepared:
     return library.assembled(item, document.with_data({**document.data, "pipeline": named}))
 
 
-def named_for(file: str, pipeline: str) -> str:
+def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> str:
     """Return the name of a pipeline in a scenario of the file: a file, or a name.
 
     A name is searched in the scenario's file, then in the pipeline files beside it.
@@ -102,13 +102,14 @@ def named_for(file: str, pipeline: str) -> str:
         if not Path(pipeline).is_file():
             raise SourceError(pipeline, "there is no such file")
         return os.path.relpath(pipeline, folder)
-    names_here = _pipelines_in(file)
+    cache = DocumentCache() if cache is None else cache
+    names_here = _pipelines_in(file, cache)
     if pipeline in names_here:
         return pipeline
     names_beside = {
         name: file_.name
         for file_ in sorted(folder.glob(f"*{PIPELINE_SUFFIX}"))
-        for name in _pipelines_in(str(file_))
+        for name in _pipelines_in(str(file_), cache)
     }
     if pipeline not in names_beside:
         known = (*names_here, *names_beside)
@@ -121,6 +122,6 @@ def named_for(file: str, pipeline: str) -> str:
     return names_beside[pipeline]
 
 
-def _pipelines_in(file: str) -> list[str]:
-    values = (head.values for head in heads(file) if "scenario" not in head.values)
+def _pipelines_in(file: str, cache: DocumentCache) -> list[str]:
+    values = (head.values for head in cache.heads(file) if "scenario" not in head.values)
     return [str(text_of(value["pipeline"])) for value in values if "pipeline" in value]

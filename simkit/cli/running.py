@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from simkit.checks.contexts import claims_unheld_elsewhere
-from simkit.checks.judge import strictly
+from simkit.checks.judge import Outcome, strictly
 from simkit.cli import bug_text
 from simkit.cli.console import INDENT, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
@@ -28,6 +28,7 @@ from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, marks, share_marks, without_secrets
 from simkit.core.output import redacted as redacted_text
 from simkit.core.text import counted
+from simkit.language.yaml import DocumentCache
 from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
 from simkit.report.last_run import Ledger, failure_text
@@ -46,12 +47,10 @@ from simkit.report.timeline import Row, rows_of, selected
 from simkit.report.wording import set_columns, wrapped
 from simkit.session.execution.recorded import Recording
 from simkit.session.execution.subprocess_worker import noting_starts
-from simkit.session.simulate import Outcome, record, simulate
+from simkit.session.simulate import record, simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import HOLDS, Standing
 from simkit.spec.scenario.items import ScenarioCase
-from simkit.trace.store import redacted
-from simkit.trace.views import view_of
 from simkit.update import Proposal, fixes
 
 T = TypeVar("T")
@@ -101,10 +100,12 @@ class Ran(msgspec.Struct, frozen=True):
     """The changes that would make its failing claims hold, if requested; else None."""
 
 
-def run_all(entries: Sequence[SelectedEntry], job: Job, processes: int) -> Iterator[Ran]:
+def run_all(
+    entries: Sequence[SelectedEntry], job: Job, processes: int, cache: DocumentCache
+) -> Iterator[Ran]:
     """Yield the result of each entry, in order; the same with one process or several."""
     if processes == 1:
-        runner = Runner(job)
+        runner = Runner(job, cache)
         for entry in entries:
             yield runner.ran(entry)
         return
@@ -189,10 +190,11 @@ def _run_batch(batch: Sequence[SelectedEntry], job: Job) -> list[Ran]:
 class Runner:
     """Runs scenarios in this process; reads each file once."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, cache: DocumentCache | None = None) -> None:
+        """``cache`` has the files that were read to select what is run."""
         self._job = job
-        self._library = Library()
-        self._ledger = Ledger(os.environ, run=job.run)
+        self._library = Library(cache)
+        self._ledger = Ledger(run=job.run)
         self._paint = paint_for(job.color)
         self._redactor = current_redactor()
 
@@ -218,11 +220,11 @@ class Runner:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._lines(not_run(entry, "broken", error=bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
-        result = judged(prepared, outcome, self._job.seed)
+        result = result_of(prepared, outcome, self._job.seed)
         result = msgspec.structs.replace(result, strict=self._job.strict)
         ran = self.finish_run(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
-            proposal = fixes(prepared, outcome.trace, outcome.judgement)
+            proposal = fixes(prepared, outcome.view, outcome.judgement)
             ran = msgspec.structs.replace(ran, proposal=proposal)
         if note:
             ran = msgspec.structs.replace(ran, text=f"{ran.text}\n    {note}")
@@ -235,18 +237,16 @@ class Runner:
         return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
 
     def _prepared(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
-        prepared, standing = self._loaded(item)
+        self._redactor = current_redactor()
+        if self._job.pipeline:
+            named = named_for(item.file, self._job.pipeline, self._library.cache)
+            other = other_pipeline(item, named, self._library)
+            prepared, standing = other.prepared, other.standing
+        else:
+            prepared, standing = self._library.prepared(item), HOLDS
         if prepared is not None:
             self._redactor = prepared.redactor(os.environ)
         return prepared, standing
-
-    def _loaded(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
-        self._redactor = current_redactor()
-        if self._job.pipeline:
-            named = named_for(item.file, self._job.pipeline)
-            other = other_pipeline(item, named, self._library)
-            return other.prepared, other.standing
-        return self._library.prepared(item), HOLDS
 
     def _turned(self, result: Result, standing: Standing) -> Result:
         return turned(result, standing, self._job.pipeline)
@@ -268,27 +268,22 @@ class Runner:
             return not_run(item, "skipped", reason=reason)
         return not_run(item, "broken", error=str(prepared.refusal()))
 
-    def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result | None = None) -> Ran:
-        """Keep the trace of a run, and return its result as text.
-
-        ``result`` is the judgement, if the caller has made it.
-        """
-        result = judged(prepared, outcome, self._job.seed) if result is None else result
+    def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result) -> Ran:
+        """Keep the trace of a run that came out so, and words what came of it."""
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
+        # A run may have read secrets into the environment.
         self._redactor = prepared.redactor(os.environ)
         # Before the layout: a shortened secret would not be recognized.
-        redacted_outcome = msgspec.structs.replace(
-            outcome, trace=redacted(outcome.trace, self._redactor.line)
-        )
+        outcome = outcome.redacted(self._redactor)
         note = ""
         try:
             if self._job.run:
                 identity = self._redactor.text(result.id)
-                trace = self._ledger.keep(identity, redacted_outcome.trace.lines())
+                trace = self._ledger.keep(identity, outcome.trace.encoded())
                 result = msgspec.structs.replace(result, trace=trace)
         except OSError as problem:
             note = f"the traces of this run are not kept: {failure_text(problem)}"
-        ran = self._lines(result, redacted_outcome, prepared)
+        ran = self._lines(result, outcome, prepared)
         return msgspec.structs.replace(ran, lines=lines, note=note)
 
     def _lines(
@@ -317,7 +312,7 @@ class Runner:
         self, result: Result, prepared: Prepared, outcome: Outcome, is_long: bool
     ) -> Iterator[str]:
         job, paint = self._job, self._paint
-        view = view_of(outcome.trace.events)
+        view = outcome.view
         if is_long:
             line = facts(result)
             lines = wrapped(line, width=job.width) if job.width < TABLE_WIDTH else [line]
@@ -334,13 +329,8 @@ class Runner:
         elif job.show == "state":
             yield _indented(state_lines(view, job.turn, paint))
         elif job.show == "events":
-            yield _indented(event_lines(outcome.trace.events, job.turn, job.agent, paint))
+            yield _indented(event_lines(view.events, job.turn, job.agent, paint))
         set_columns(job.width + INDENT)
-
-
-def judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
-    """Return the judgement as a result; an expected failure inverts it."""
-    return result_of(prepared, outcome.trace, outcome.judgement, seed)
 
 
 def facts(result: Result) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from simkit.cli.configured_paths import configured_paths
 from simkit.cli.keywords import keyword
 from simkit.core.errors import SourceError
-from simkit.language.yaml import near
+from simkit.language.yaml import DocumentCache, near
 from simkit.report.results import Result
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, scenario_files
 
@@ -60,12 +60,16 @@ def _holds_scenarios(path: str) -> bool:
     return path.endswith(SCENARIO_SUFFIX) or any(Path(path).rglob(f"*{SCENARIO_SUFFIX}"))
 
 
-def select(paths: Sequence[str], expression: str = "") -> Selection:
+def select(
+    paths: Sequence[str], cache: DocumentCache | None = None, *, expression: str = ""
+) -> Selection:
     """Return the scenarios in the paths that fit ``-k``; an invalid file gives its own result.
 
+    Whoever goes on to run it gives the cache from which documents will be taken.
     Raise SourceError for a path or name that does not exist.
     """
-    entries = list(_unique(entry for path in paths for entry in _at(path)))
+    cache = DocumentCache() if cache is None else cache
+    entries = list(_unique(entry for path in paths for entry in _at(path, cache)))
     fits = keyword(expression) if expression else None
     kept_entries = tuple(
         entry
@@ -104,12 +108,12 @@ def _unique(entries: Iterable[SelectedEntry]) -> Iterator[SelectedEntry]:
             yield entry
 
 
-def _at(path: str) -> Iterator[SelectedEntry]:
+def _at(path: str, cache: DocumentCache) -> Iterator[SelectedEntry]:
     place, name = parted(path)
     items: list[ScenarioCase] = []
     for file in scenario_files(place):
         try:
-            entries_there = items_in(file)
+            entries_there = items_in(file, cache)
         except SourceError as problem:
             yield Result(file, file, 1, "", "broken", error=str(problem))
             continue

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from simkit.checks.lints import Lint, Watch
 from simkit.cli.selection import DEFAULT_PATH, parted, select
 from simkit.core.errors import SourceError, TraceError
 from simkit.core.output import current_redactor
-from simkit.language.yaml import near
+from simkit.language.yaml import DocumentCache, near
 from simkit.report.last_run import FOLDER, Last, Ledger, failure_text, slug
 from simkit.report.results import Result
 from simkit.spec.scenario.items import ScenarioCase, items_in
@@ -30,7 +31,13 @@ class Stored(msgspec.Struct, frozen=True):
 
     file: str
     trace: Trace
-    view: View
+    watch: Watch
+    """Its view, and what lints saw."""
+
+    @property
+    def view(self) -> View:
+        """The views on it."""
+        return self.watch.view
 
     @property
     def started(self) -> e.RunStarted:
@@ -66,7 +73,7 @@ def trace_files(path: str) -> list[str]:
 def _listed(folder: Path) -> list[str]:
     """Return the traces of the last run, by its own list: one may be gone."""
     try:
-        last = Ledger({}, folder).last()
+        last = Ledger(folder).last()
     except OSError as problem:
         raise TraceError(f"{folder}: {failure_text(problem)}") from None
     names = [Path(entry.trace).name for entry in last.scenarios if entry.trace] if last else []
@@ -82,42 +89,54 @@ def unchanged(paths: Sequence[str]) -> Iterator[None]:
                 if (folder / "last.json").is_file():
                     # Without a lock, as in another user's folder, nobody writes.
                     with suppress(OSError):
-                        stack.enter_context(Ledger({}, folder).locked())
+                        stack.enter_context(Ledger(folder).locked())
         yield
 
 
-def stored(file: str) -> Stored:
+def stored(file: str, lints: Iterable[Lint] = ()) -> Stored:
     """Read a trace; raise TraceError if it is damaged, cut off, or of another format."""
-    return as_stored(file, read_trace(file))
+    return as_stored(file, read_trace(file), lints)
 
 
-def as_stored(name: str, trace: Trace) -> Stored:
+def as_stored(name: str, trace: Trace, lints: Iterable[Lint] = ()) -> Stored:
     """Return a trace with its view, and without secrets; raise TraceError if it is damaged."""
     trace = redacted(trace, current_redactor().line)
     events = trace.events
     if not events or not isinstance(events[0], e.RunStarted):
         raise TraceError(f"{name}: the trace is damaged: its first event must be RunStarted")
-    view = View()
-    for number, event in enumerate(events, 2):
-        try:
-            view.apply(event)
-        # A view trusts its trace. A changed trace may raise anywhere in it.
-        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
-            kind = e.kind_of(event)
-            raise TraceError(
-                f"{name}:{number}: the trace is damaged: this {kind} does not fit what came before"
-            ) from None
+    watch = Watch(lints, _ViewOfFile(name))
+    watch.see(events)
     if not isinstance(events[-1], e.RunFinished):
         raise TraceError(
             f"{name}: the trace is cut off: it ends with {e.kind_of(events[-1])}, not RunFinished"
         )
-    return Stored(name, trace, view)
+    return Stored(name, trace, watch)
+
+
+class _ViewOfFile(View):
+    """A view that names the line of an event that does not fit what came before."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def apply(self, event: e.AnyEvent) -> None:
+        """Take the next event into account; raise TraceError if it does not fit."""
+        try:
+            super().apply(event)
+        # A view trusts its trace. What is not as it was written may go wrong anywhere in it.
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+            where, kind = f"{self._name}:{len(self.events) + 1}", e.kind_of(event)
+            raise TraceError(
+                f"{where}: the trace is damaged: this {kind} does not fit what came before"
+            ) from None
 
 
 class Identities:
     """The scenarios of traces, by the `.simkit/last.json` beside them."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: DocumentCache | None = None) -> None:
+        self._cache = DocumentCache() if cache is None else cache
         self._recorded: dict[Path, dict[str, str]] = {}
         self._lines: dict[str, dict[str, int]] = {}
 
@@ -134,7 +153,7 @@ class Identities:
         file, name = parted(identity)
         if file not in self._lines:
             try:
-                self._lines[file] = {item.name: item.line for item in items_in(file)}
+                self._lines[file] = {item.name: item.line for item in items_in(file, self._cache)}
             except SourceError:
                 self._lines[file] = {}
         return self._lines[file].get(name, 0)
@@ -151,9 +170,9 @@ def _recorded(last_json: Path) -> dict[str, str]:
 class Scenarios:
     """Finds the scenarios of traces; reads each file once."""
 
-    def __init__(self, question: str = "") -> None:
+    def __init__(self, cache: DocumentCache, question: str = "") -> None:
         """``question`` is the user's ``PATH[::NAME]``, which applies to all traces."""
-        self._question, self._identities = question, Identities()
+        self._cache, self._question, self._identities = cache, question, Identities(cache)
         self._items_by_file: dict[str, list[ScenarioCase]] = {}
 
     def item_of(self, trace: Stored) -> ScenarioCase:
@@ -191,7 +210,7 @@ class Scenarios:
 
     def _items(self, path: str) -> list[ScenarioCase]:
         if path not in self._items_by_file:
-            entries: Sequence[ScenarioCase | Result] = select([path]).entries
+            entries: Sequence[ScenarioCase | Result] = select([path], self._cache).entries
             items = [entry for entry in entries if isinstance(entry, ScenarioCase)]
             if not items and entries:
                 raise SourceError(path, "no scenario of it can be read; try `simkit validate`")

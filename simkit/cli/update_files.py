@@ -13,6 +13,7 @@ from simkit.cli.running import Job, run_all
 from simkit.cli.selection import SelectedEntry
 from simkit.core.output import clean, echo
 from simkit.core.text import counted
+from simkit.language.yaml import DocumentCache
 from simkit.report.results import summary_of
 from simkit.report.wording import Paint, Tone
 from simkit.update import FileChange, Note, file_changes, note_lines, write
@@ -20,14 +21,17 @@ from simkit.update import FileChange, Note, file_changes, note_lines, write
 _TONES: Final[dict[str, Tone]] = {"+": "good", "-": "bad", "@": "quiet"}
 
 
-def update(entries: Sequence[SelectedEntry], processes: int, accepts_all: bool) -> int:
+def update(
+    entries: Sequence[SelectedEntry], processes: int, accepts_all: bool, cache: DocumentCache
+) -> int:
     """Run scenarios and offer to change their failing claims.
 
     Return 0 if there is nothing to change, or if it is changed; else the exit code of the unchanged
     run.
     """
-    rans = list(run_all(entries, Job(details="none", proposes=True), processes))
-    changes, notes = file_changes(ran.proposal for ran in rans if ran.proposal is not None)
+    rans = list(run_all(entries, Job(details="none", proposes=True), processes, cache))
+    proposals = (ran.proposal for ran in rans if ran.proposal is not None)
+    changes, notes = file_changes(proposals, cache)
     files_written = offer(changes, notes, accepts_all)
     is_left = bool(changes) and not files_written
     return summary_of([ran.result for ran in rans]).exit_code if is_left else 0

@@ -20,13 +20,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from simkit.core.errors import OutputFailed, OutputUnread
-from simkit.core.redact import Redactor, secrets_written_in
+from simkit.core.redact import Redactor, redactor_of
 from simkit.core.redact.names import secrets_of
 
 T = TypeVar("T")
@@ -121,19 +120,14 @@ _read: Final[set[str]] = set()
 """Secrets of the files that this process has read."""
 
 
-def note_secrets(data: Any) -> None:
+def note_secrets(secrets: Iterable[str]) -> None:
     """Register the secrets of a user's document, so that no output contains them."""
-    _read.update(secrets_written_in(data))
+    _read.update(secrets)
 
 
 def current_redactor() -> Redactor:
     """Return the redactor for the secrets of the environment and of the files read so far."""
-    return _redactor(tuple(sorted(_read.union(secrets_of(os.environ)))))
-
-
-@lru_cache(maxsize=4)
-def _redactor(secrets: tuple[str, ...]) -> Redactor:
-    return Redactor({}, literals=secrets)
+    return redactor_of(frozenset(_read.union(secrets_of(os.environ))))
 
 
 def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:

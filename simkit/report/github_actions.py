@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from simkit.core.errors import TraceError
-from simkit.core.output import clean, command
-from simkit.core.redact import Redactor
+from simkit.core.output import clean, current_redactor
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import Compared, diff_markdown
 from simkit.report.github import result_annotations
@@ -35,23 +34,25 @@ def is_workflow(environment: Mapping[str, str]) -> bool:
 def workflow_commands(results: Sequence[Result], environment: Mapping[str, str]) -> list[str]:
     """Return the lines that GitHub reads as annotations."""
     folder = _folder(environment.get("GITHUB_WORKSPACE", ""))
-    redactor = Redactor(environment)
-    return [command(line, redactor) for line in result_annotations(results, folder, redactor.text)]
+    return list(result_annotations(results, folder, current_redactor().text))
 
 
-def add_summary(results: Sequence[Result], environment: Mapping[str, str], base: str) -> str:
+def add_summary(
+    results: Sequence[Result],
+    environment: Mapping[str, str],
+    pairs: Sequence[Compared] | None = None,
+) -> str:
     """Add the results to the summary of the step, if there is one; return the error, if any.
 
-    With ``base``, a folder of traces, it also shows the contexts that changed since; raise
-    TraceError if the folder has none.
+    ``pairs`` are their traces beside those of a base, where one is given.
     """
     file = environment.get("GITHUB_STEP_SUMMARY", "")
     if not file:
         return ""
     text = results_markdown(results)
-    if base:
-        text += "\n" + diff_markdown(list(compared(results, base)), Sides("base", "now")) + "\n"
-    content = _cut_to_fit(clean(text, Redactor(environment)), file)
+    if pairs is not None:
+        text += "\n" + diff_markdown(pairs, Sides("base", "now")) + "\n"
+    content = _cut_to_fit(clean(text), file)
     try:
         with open(file, "ab") as summary:
             summary.write(content)

@@ -1,4 +1,4 @@
-"""``.simkit/``: the traces and results of the last run, redacted, written atomically.
+"""``.simkit/``: the traces of the last run and what came of it, written atomically.
 
 ::
 
@@ -22,7 +22,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
@@ -32,7 +32,6 @@ import msgspec
 
 from simkit.core.locks import Lock, exclusive
 from simkit.core.output import current_redactor
-from simkit.core.redact import Redactor
 
 FOLDER: Final = ".simkit"
 SLUG_MAX: Final = 80
@@ -59,12 +58,9 @@ class Last(msgspec.Struct, frozen=True):
 class Ledger:
     """Writer and reader of ``.simkit/``; every method may raise OSError."""
 
-    def __init__(
-        self, environment: Mapping[str, str], folder: str | Path = FOLDER, run: str = ""
-    ) -> None:
+    def __init__(self, folder: str | Path = FOLDER, run: str = "") -> None:
         """``run`` is the result of `begin` in another process, for which this one writes."""
         self._folder = Path(folder)
-        self._redactor = Redactor(environment)
         self._run = run
         self._lock: Lock | None = None
 
@@ -81,17 +77,15 @@ class Ledger:
                 self._lock.acquire(waits=True)
         return self._run
 
-    def keep(self, identity: str, lines: Iterable[bytes]) -> str:
-        """Store a trace, redacted, and return its file name after the end of the run."""
+    def keep(self, identity: str, trace: bytes) -> str:
+        """Store a trace that holds no secrets; return the file that it is once the run is over."""
         name = f"{slug(self.safe(identity))}.jsonl"
-        file = self._folder / "runs" / self.begin() / name
-        redacted = self._redactor.line
-        _write(file, b"".join(redacted(line) + b"\n" for line in lines))
+        _write(self._folder / "runs" / self.begin() / name, trace)
         return str(self._folder / "traces" / name)
 
     def safe(self, identity: str) -> str:
         """Return a scenario's id without secrets, which a name may contain."""
-        return current_redactor().text(self._redactor.text(identity))
+        return current_redactor().text(identity)
 
     def close(self, entries: Sequence[RunEntry], failing: Sequence[str]) -> None:
         """Record a run as the last one; it may continue, and be recorded again."""

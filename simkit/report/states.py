@@ -9,7 +9,6 @@ from simkit.core.text import counted
 from simkit.language.json_schema import is_array
 from simkit.report.diff_lines import TONES, signed
 from simkit.report.wording import Paint, columns, plain, value_text, wrapped
-from simkit.trace import events as e
 from simkit.trace.views import TurnView, View
 
 
@@ -19,22 +18,14 @@ def state_lines(view: View, turn: int | None = None, paint: Paint = plain) -> It
     The state at the end is the one that claims under ``state`` see: turn-scoped channels are
     cleared only afterwards, and are empty at the start of the next turn.
     """
-    # The view keeps the states at the ends of turns only, so that the starts are computed again.
-    again = View()
-    before: Mapping[str, Any] = {}
-    for event in view.events:
-        if isinstance(event, e.TurnStarted):
-            before = again.states.get(event.session, {})
-        again.apply(event)
-        if isinstance(event, e.TurnFinished) and turn in (None, event.turn):
-            yield from _turn_lines(again.turn, before, len(view.states) > 1, paint)
+    for turn_view in view.turns:
+        if turn_view.finished and turn in (None, turn_view.number):
+            yield from _turn_lines(turn_view, len(view.states) > 1, paint)
             yield ""
 
 
-def _turn_lines(
-    turn: TurnView, before: Mapping[str, Any], many_sessions: bool, paint: Paint
-) -> Iterator[str]:
-    after = turn.state
+def _turn_lines(turn: TurnView, many_sessions: bool, paint: Paint) -> Iterator[str]:
+    before, after = turn.state_before, turn.state
     changed = [name for name in after if name not in before or before[name] != after[name]]
     same = [name for name in after if name not in changed]
     session = f", session {turn.session}" if many_sessions else ""

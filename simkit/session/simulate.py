@@ -12,7 +12,7 @@ import msgspec
 from simkit.capture.cassettes.traffic import Traffic
 from simkit.checks.comparative_runs import reached_by_others, resumed_differs, session_differs
 from simkit.checks.findings import CLAIM, Finding, Hit
-from simkit.checks.judge import Judgement, judge_seen
+from simkit.checks.judge import Judgement, Outcome, judge_seen
 from simkit.checks.lints import Watch, all_lints
 from simkit.core.errors import (
     CallUnattributed,
@@ -41,21 +41,6 @@ from simkit.spec.scenario.files import Prepared
 from simkit.trace.events import RunFinished
 from simkit.trace.store import Trace
 from simkit.trace.views import View, said_in, view_of
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """The result of a scenario: its trace, and the failing claims and lints.
-
-    See `simulate`.
-    """
-
-    trace: Trace
-    judgement: Judgement
-
-    @property
-    def passed(self) -> bool:
-        """Return whether every claim and lint held."""
-        return self.judgement.passed
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -128,7 +113,7 @@ def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) ->
     judgement = msgspec.structs.replace(
         outcome.judgement, findings=(*outcome.judgement.findings, *findings)
     )
-    return Outcome(outcome.trace, judgement)
+    return msgspec.structs.replace(outcome, judgement=judgement)
 
 
 class Conversation:
@@ -182,10 +167,10 @@ class Conversation:
     @property
     def view(self) -> View:
         """Return the view of the trace so far."""
-        events = self._execution.trace.events
+        watch = self._watch
         with gc_paused(), placed(self._prepared):
-            self._watch.see(events[len(self._watch.view.events) :])
-        return self._watch.view
+            watch.see(self._execution.trace.events[len(watch.view.events) :])
+        return watch.view
 
     def trace(self) -> Trace:
         """Return the trace as if the conversation ended here."""
@@ -221,14 +206,19 @@ class Conversation:
 
     def finish(self) -> Outcome:
         """End the conversation, make the comparison runs, and return the outcome."""
-        return Outcome(self.end(), self.judgement(compared=True))
+        return Outcome(self.end(), self.judgement(compared=True), self.view)
 
     def close(self) -> None:
         """Release all resources; the results so far stay available."""
         self._execution.close()
 
+    @cached_property
+    def _watch(self) -> Watch:
+        """The lints at work, and the one view of the run: made when somebody first looks."""
+        return Watch(all_lints())
+
     def _begin(self, *, is_durable: bool) -> None:
-        self._watch = Watch(all_lints())
+        vars(self).pop("_watch", None)
         with placed(self._prepared):
             self._execution = Execution(
                 self._prepared, is_durable=is_durable, recording=self._recording

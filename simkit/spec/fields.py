@@ -390,7 +390,7 @@ class _Fault(NamedTuple):
 
 def validated(model: type[AnyModel], document: Document) -> AnyModel:
     """Return the document as the model; raise SourceError for the first error."""
-    note_secrets(document.data)
+    note_secrets(document.secrets)
     return validated_at(model, document.data, document, ())
 
 

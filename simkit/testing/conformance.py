@@ -24,13 +24,13 @@ from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.framework_driver import GROUP
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.capture.http.request_router import Decision, Later
-from simkit.checks.judge import judge
+from simkit.checks.judge import Outcome, judge
 from simkit.core.errors import SimkitError
 from simkit.language.yaml import load_text
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS
 from simkit.runtime.functions import function_named
-from simkit.session.simulate import Outcome, run, simulate
+from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.testing.failure_text import broken_text, missing_text, proves_nothing_text
 from simkit.testing.leftovers import left_behind
@@ -117,9 +117,9 @@ class AdapterConformance:
         prepared = self._prepared(rule_)
         encoded = _ran(prepared, rule_, self)
         trace = decoded(encoded, f"{rule}.jsonl")
-        judged = judge(prepared.scenario, prepared.document, trace, function_named)
-        if trace.encoded() != encoded or not judged.passed:
-            _fail(broken_text(self.adapter, self._entry(rule_), rule_, Outcome(trace, judged)))
+        outcome = judge(prepared.scenario, prepared.document, trace, function_named)
+        if trace.encoded() != encoded or not outcome.passed:
+            _fail(broken_text(self.adapter, self._entry(rule_), rule_, outcome))
 
     # Tests of all rules
 

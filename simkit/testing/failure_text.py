@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simkit.checks.judge import Outcome
 from simkit.report.events import event_lines
 from simkit.report.text import findings_text
 from simkit.report.wording import wrapped
-from simkit.session.simulate import Outcome
 from simkit.testing.rules import APPLICATIONS, ConformanceRule
 from simkit.trace import events as e
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from simkit.core.errors import TraceError
-from simkit.core.output import clean
+from simkit.core.output import clean, command
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.github_actions import (
@@ -38,8 +38,11 @@ SENT_AS: Final = "simkit_result"
 
 
 def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
-    """Return the result with its trace kept in `.simkit`, for the comparison with a base."""
-    file = config.stash[LEDGER].keep(result.id, trace.lines())
+    """Return the result with its trace kept in `.simkit`, to be compared with a base.
+
+    The trace holds no secrets.
+    """
+    file = config.stash[LEDGER].keep(result.id, trace.encoded())
     return msgspec.structs.replace(result, trace=file)
 
 
@@ -50,7 +53,7 @@ class Workflow:
         """Raise UsageError if ``base`` is given and has no trace."""
         self._base = base
         worker_input: dict[str, str] = getattr(config, "workerinput", {})
-        self._ledger = config.stash[LEDGER] = Ledger(os.environ, run=worker_input.get(RUN, ""))
+        self._ledger = config.stash[LEDGER] = Ledger(run=worker_input.get(RUN, ""))
         self._results: dict[str, Result] = {}
         if base:
             try:
@@ -100,14 +103,15 @@ class Workflow:
             entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
             self._ledger.close(entries, [r.id for r in results if r.failed])
             self._ledger.end()
+        pairs = list(compared(results, self._base)) if self._base else None
         if is_workflow(os.environ):
             for line in workflow_commands(results, os.environ):
-                terminalreporter.write_line(line)
-            note = add_summary(results, os.environ, self._base)
+                terminalreporter.write_line(command(line))
+            note = add_summary(results, os.environ, pairs)
             if note:
                 terminalreporter.write_line(clean(f"simkit: {note}"))
-        if self._base:
-            counts = summary_line(list(compared(results, self._base)), Sides("base", "now"))
+        if pairs is not None:
+            counts = summary_line(pairs, Sides("base", "now"))
             hint = f"`simkit diff --base {self._base}` shows what"
             terminalreporter.write_line(clean(f"simkit: against {self._base}: {counts}; {hint}"))
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from simkit.core.errors import SourceError
 from simkit.core.text import counted
-from simkit.language.yaml import load_text
+from simkit.language.yaml import Document, DocumentCache
 from simkit.spec.scenario.writing import WIDTH
 from simkit.update.edits import Give, Relist, Sheet, Unfold, applied, opened
 from simkit.update.files import FileChange, read_bytes, text_of, with_text, write
@@ -19,8 +20,13 @@ from simkit.update.layout import line_end, line_start
 from simkit.update.proposals import Note, Proposal, Proposed, fingerprint, note_lines
 from simkit.update.replacing import Obstacle
 
+Read: TypeAlias = Callable[[str], list[Document]]
+"""Returns the documents of a text that the file holds, or could hold; raises SourceError."""
 
-def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[Note]]:
+
+def file_changes(
+    proposals: Iterable[Proposal], cache: DocumentCache | None = None
+) -> tuple[list[FileChange], list[Note]]:
     """Return each file with all edits, and the changes that a person must make."""
     by_file: dict[str, list[Proposal]] = {}
     for proposal in proposals:
@@ -28,16 +34,18 @@ def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[
     edits, notes = [], []
     for file, some in by_file.items():
         before = read_bytes(file)
-        text, left = changed_text(file, text_of(before), some)
+        text, left = changed_text(file, text_of(before), some, cache)
         notes += left
         if text != text_of(before):
             edits.append(FileChange(file, before, with_text(before, text)))
     return edits, list(dict.fromkeys(notes))
 
 
-def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
+def accepted_lines(
+    proposals: Iterable[Proposal], cache: DocumentCache | None = None
+) -> Iterator[str]:
     """Write all changed files, and yield the report: differences first."""
-    changes, notes = file_changes(proposals)
+    changes, notes = file_changes(proposals, cache)
     for change in changes:
         yield from change.diff().splitlines()
     yield from note_lines(notes)
@@ -46,12 +54,16 @@ def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
     yield f"{counted(len(changes), 'file')} changed{'; run again' if changes else ''}"
 
 
-def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[str, list[Note]]:
+def changed_text(
+    file: str, text: str, proposals: Sequence[Proposal], cache: DocumentCache | None = None
+) -> tuple[str, list[Note]]:
     """Return the text of a file with all edits, and the changes that a person must make.
 
+    ``cache`` has the texts that were parsed before.
     Raise SourceError if the text has changed since the run.
     """
-    documents = load_text(text, file)
+    read = partial((DocumentCache() if cache is None else cache).of_text, file=file)
+    documents = read(text)
     notes = [note for proposal in proposals for note in proposal.notes]
     by_document: dict[int, list[Proposal]] = {}
     for proposal in proposals:
@@ -62,7 +74,7 @@ def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[s
         by_document.setdefault(proposal.document, []).append(proposal)
     for index, some in by_document.items():
         agreed, left = _agreed(some)
-        text, refused = _with_edits(file, text, index, agreed)
+        text, refused = _with_edits(read, text, index, agreed)
         notes += [*left, *refused]
     return text, list(dict.fromkeys(notes))
 
@@ -99,7 +111,7 @@ def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
 
 
 def _with_edits(
-    file: str, text: str, index: int, edits: Sequence[Proposed]
+    read: Read, text: str, index: int, edits: Sequence[Proposed]
 ) -> tuple[str, list[Note]]:
     """Return the text with the edits that it allows and that read back correctly."""
     for edit in edits:
@@ -114,34 +126,34 @@ def _with_edits(
             proposals.append(edit)
         except Obstacle as why:
             notes.append(edit.note(str(why)))
-    new = _read_back(file, sheet, index, proposals)
+    new = _read_back(read, sheet, index, proposals)
     if new is None:
         # One of them is not possible in this text, so each is tried on top of those that are.
         tried, proposals, new = proposals, [], text
         for edit in tried:
-            longer = _read_back(file, sheet, index, [*proposals, edit])
+            longer = _read_back(read, sheet, index, [*proposals, edit])
             if longer is None:
                 notes.append(edit.note("it cannot be changed in its place"))
             else:
                 proposals, new = [*proposals, edit], longer
-    return _unfolded(file, new, index, proposals), notes
+    return _unfolded(read, new, index, proposals), notes
 
 
-def _read_back(file: str, sheet: Sheet, index: int, edits: Sequence[Proposed]) -> str | None:
+def _read_back(read: Read, sheet: Sheet, index: int, edits: Sequence[Proposed]) -> str | None:
     """Return the text with edits, if it reads back as exactly these changes; else None."""
-    expected = [document.data for document in load_text(sheet.text, file)]
+    expected = [document.data for document in read(sheet.text)]
     expected[index] = applied(expected[index], [document.edit for document in edits])
     try:
         text = sheet.with_replacements(
             document for edit in edits for document in sheet.replacements(index, edit.edit)
         )
-        actual = [document.data for document in load_text(text, file)]
+        actual = [document.data for document in read(text)]
     except (Obstacle, SourceError):
         return None
     return text if actual == expected else None
 
 
-def _unfolded(file: str, text: str, index: int, edits: Sequence[Proposed]) -> str:
+def _unfolded(read: Read, text: str, index: int, edits: Sequence[Proposed]) -> str:
     """Return the text with lists that are too long for one line written in lines."""
     for edit in edits:
         if not isinstance(edit.edit, Relist | Give):
@@ -152,5 +164,5 @@ def _unfolded(file: str, text: str, index: int, edits: Sequence[Proposed]) -> st
         if spot.is_flow and len(line) > WIDTH:
             unfold = replace(edit, edit=Unfold(edit.edit.path))
             with suppress(Obstacle):
-                text = _read_back(file, sheet, index, [unfold]) or text
+                text = _read_back(read, sheet, index, [unfold]) or text
     return text

@@ -17,8 +17,7 @@ from simkit.language.paths import follow
 from simkit.language.references import references_in
 from simkit.language.yaml import Document, path_text
 from simkit.spec.scenario.files import Prepared
-from simkit.trace.store import Trace
-from simkit.trace.views import said_in, view_of
+from simkit.trace.views import View, said_in
 from simkit.update.changing import Change, Manual, changes, changes_of_agents
 from simkit.update.edits import Edit, Give, Put, Relist
 from simkit.update.failing import Failing, Stuck, failing_claims
@@ -72,12 +71,12 @@ class Proposal(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...]
 
 
-def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
+def fixes(prepared: Prepared, view: View, judgement: Judgement) -> Proposal:
     """Return the changes that make a run's failing claims hold; lints are never accepted."""
-    prepared = prepared.after(said_in(view_of(trace.events)))
+    prepared = prepared.after(said_in(view))
     document, original = prepared.document, _original_document(prepared)
     edits, notes = [], []
-    for failing in failing_claims(prepared.scenario, document, view_of(trace.events), judgement):
+    for failing in failing_claims(prepared.scenario, document, view, judgement):
         for change in _changes_of(failing, document.data):
             placed = _placed(change, document.data)
             at = (*placed.path, placed.key) if isinstance(placed, Give) else placed.path
@@ -95,11 +94,10 @@ def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
 
 
 def additions(
-    prepared: Prepared, trace: Trace, redactor: Redactor, *, with_contexts: bool = True
+    prepared: Prepared, view: View, redactor: Redactor, *, with_contexts: bool = True
 ) -> Proposal:
     """Return a first set of claims for each turn that has no ``expect``."""
     document, original = prepared.document, _original_document(prepared)
-    view = view_of(trace.events)
     stable = StableClaims(redactor, words_of(document.data["turns"]))
     edits, notes = [], []
     for place, turn in enumerate(prepared.scenario.turns[: len(view.turns)]):

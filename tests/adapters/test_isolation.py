@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from simkit.session.simulate import Outcome, simulate
+from simkit.checks.judge import Outcome
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Prepared
 from simkit.trace import events as e
 from tests.adapters.running import prepared, run_app

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import SourceError
+from simkit.core.output import current_redactor
 from simkit.report.last_run import Ledger, RunEntry
 from simkit.session.simulate import simulate
 from simkit.session.simulation import Simulation
@@ -130,8 +131,9 @@ def test_a_key_that_is_logged_is_in_no_stored_trace(tmp_path: Path) -> None:
     outcome = simulate(prepared(DESK, scenario("key", "{$has: [{logger: desk.keys}]}")))
 
     assert outcome.judgement.findings == ()
-    ledger = Ledger({}, tmp_path)
-    kept = Path(ledger.keep("desk", outcome.trace.lines()))
+    ledger = Ledger(tmp_path)
+    trace = outcome.redacted(current_redactor()).trace
+    kept = Path(ledger.keep("desk", trace.encoded()))
     ledger.close([RunEntry("desk", "held", "", str(kept))], [])
     assert b"desk.keys" in kept.read_bytes()
     assert b"sk-proj-a1B2" not in kept.read_bytes()

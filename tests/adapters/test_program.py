@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from simkit.capture.http import programs
+from simkit.checks.judge import Outcome
 from simkit.core.errors import SourceError
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.trace import events as e

@@ -566,7 +566,7 @@ def judged(program: Program) -> list[str]:
     program.end()
     found = judge(
         program.prepared.scenario, program.prepared.document, program.trace, function_named
-    )
+    ).judgement
     return [f"{one.id}: {one.what}" for one in (*found.findings, *found.warnings)]
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from simkit.capture.cassettes import load
+from simkit.checks.judge import Outcome
 from simkit.providers import sse
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.session.execution.recorded import Recording
-from simkit.session.simulate import Outcome, record, simulate
+from simkit.session.simulate import record, simulate
 from simkit.trace.events import ModelFailed
 from tests.recording import APP, SCENARIO, Provider, echo, prepared, provider, write
 

@@ -9,9 +9,10 @@ from typing import Final
 
 import pytest
 
+from simkit.checks.judge import Outcome
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.session.execution.recorded import Recording
-from simkit.session.simulate import Outcome, record, simulate
+from simkit.session.simulate import record, simulate
 from tests.recording import Provider, echo, prepared, provider, write
 
 APP: Final = '''

@@ -151,7 +151,8 @@ def judged(
             for changed in edit(event):
                 edited.emit(changed)
         trace = edited
-    return ready.document, judge(ready.scenario, ready.document, trace, function_named)
+    outcome = judge(ready.scenario, ready.document, trace, function_named)
+    return ready.document, outcome.judgement
 
 
 def told(

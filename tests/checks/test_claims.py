@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from simkit.checks.claims import Matchers, first_lines, listed
+from simkit.checks.claims import first_lines, listed
 from simkit.checks.findings import Difference
-from simkit.language.matching.values import source_text
-from simkit.language.yaml import load_text
 from tests.checks.judging import MEALS, judged, with_claims
 
 
@@ -46,30 +44,6 @@ def test_only_the_first_differences_are_shown() -> None:
     assert len(finding.differences) == 13
     assert finding.differences[0] == Difference("decision.channel_0", "1", "absent")
     assert finding.differences[-1] == Difference("", "", "", "and 3 more differences")
-
-
-def test_a_matcher_is_compiled_once() -> None:
-    matchers = Matchers()
-
-    key, compiled = matchers.of({"$contains": "pizza"})
-    again, same = matchers.of({"$contains": "pizza"})
-    other, _ = matchers.of({"$contains": "pasta"})
-
-    assert (key, compiled) == (again, same)
-    assert compiled is same
-    assert other != key
-
-
-def test_two_texts_of_one_number_are_two_matchers() -> None:
-    matchers = Matchers()
-    (document,) = load_text("[1.0, 1.00, 9007199254740993]", "x.yaml")
-    one, two, huge = document.data
-
-    compiled = [matchers.of(number)[1] for number in (one, two, huge)]
-
-    assert [source_text(number) for number in (one, two)] == ["1.0", "1.00"]
-    assert [matcher.holds(1) for matcher in compiled] == [True, True, False]
-    assert compiled[0] is not compiled[1]
 
 
 def test_names_and_lines_are_cut() -> None:

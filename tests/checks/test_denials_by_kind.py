@@ -233,7 +233,7 @@ def _judged(claim: dict[str, Any]) -> tuple[int, int]:
     turns = ready.scenario.turns
     last = turns[-1].model_copy(update={"expect": Expect.model_validate(claim)})
     scenario = ready.scenario.model_copy(update={"turns": (*turns[:-1], last)})
-    judgement = judge(scenario, ready.document, trace, function_named)
+    judgement = judge(scenario, ready.document, trace, function_named).judgement
     failing = [one for one in judgement.findings if one.id == CLAIM]
     return len(failing), sum(one.id == "RUN-03" for one in judgement.warnings)
 

@@ -161,7 +161,7 @@ def test_a_stored_trace_of_another_scenario_is_not_judged_in_silence() -> None:
     short, long = (prepared(PIPELINE, f"turns:{AFTER * times}") for times in (1, 2))
     trace = run(long)
 
-    judgement = judge(short.scenario, short.document, trace, function_named)
+    judgement = judge(short.scenario, short.document, trace, function_named).judgement
 
     assert [finding.what for finding in judgement.findings] == [
         "the trace has 2 turns, the scenario 1"
@@ -175,7 +175,7 @@ def test_a_trace_that_is_cut_short_is_not_judged_in_silence() -> None:
         if not isinstance(event, (e.TurnFinished, e.RunFinished)):
             cut.emit(event)
 
-    judgement = judge(ready.scenario, ready.document, cut, function_named)
+    judgement = judge(ready.scenario, ready.document, cut, function_named).judgement
 
     assert "turn 1 did not finish: the trace ends in it" in [
         finding.what for finding in judgement.findings
@@ -187,7 +187,7 @@ def test_a_trace_without_turns_says_so() -> None:
     empty = Trace()
     empty.emit(run(ready).events[0])
 
-    judgement = judge(ready.scenario, ready.document, empty, function_named)
+    judgement = judge(ready.scenario, ready.document, empty, function_named).judgement
 
     assert [(one.what, one.turn) for one in judgement.findings] == [
         ("turns 1 to 2 did not run: the trace ends before", 1)

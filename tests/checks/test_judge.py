@@ -131,7 +131,7 @@ def test_no_finding_shows_how_values_are_kept(place: tuple[str | int, ...], matc
     except (MatcherError, SourceError):
         assume(False)
 
-    judgement = judge(ready.scenario, ready.document, trace(), function_named)
+    judgement = judge(ready.scenario, ready.document, trace(), function_named).judgement
 
     shown = [
         word for finding in (*judgement.findings, *judgement.warnings) for word in words_of(finding)
@@ -225,7 +225,7 @@ def matches_made(turns: int, monkeypatch: pytest.MonkeyPatch) -> int:
             return self._matcher.holds(value)
 
     monkeypatch.setattr(claims_module, "compile_matcher", Counted)
-    assert judge(ready.scenario, ready.document, done, function_named).findings == ()
+    assert judge(ready.scenario, ready.document, done, function_named).judgement.findings == ()
     return asked
 
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from simkit.checks.claims import Matchers
 from simkit.checks.searching import BLOCK, Search, required_texts
 from simkit.core.messages import Message
-from simkit.language.matching import Matcher
+from simkit.language.matching import Matcher, compile_matcher
 from simkit.trace.views import ContextView, MadePart
 from tests.building import run_yaml
 from tests.checks.judging import PIPELINE
@@ -84,11 +83,11 @@ matchers = st.one_of(
 def test_the_first_match_is_the_first_of_all_messages_that_matches(
     matcher: object, place: int
 ) -> None:
-    key, compiled = Matchers().of(matcher)
+    compiled = compile_matcher(matcher)
     search = Search()
     some = [contexts()[place % len(contexts())], contexts()[-1], contexts()[0], contexts()[-2]]
 
-    found = [search.first(context, key, compiled) for context in some]
+    found = [search.first(context, compiled) for context in some]
 
     assert found == [
         next((message for message in every_message(context) if compiled.holds(message)), None)
@@ -110,9 +109,9 @@ def test_what_a_stream_has_settled_is_matched_once_for_each_pattern() -> None:
     search = Search()
     of_nutrition = [one for one in contexts() if one.tools]
 
+    watched: Matcher = Watched()  # type: ignore[assignment]
     for context in of_nutrition:
-        watched: Matcher = Watched()  # type: ignore[assignment]
-        search.first(context, b"key", watched)
+        search.first(context, watched)
 
     settled = [message for message in looked_at if message.section == "history"]
     assert len(settled) <= 2 * len({message.id for message in settled})

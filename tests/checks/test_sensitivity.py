@@ -346,7 +346,7 @@ def _is_red(ready: Prepared, events: list[e.AnyEvent]) -> bool:
     trace = Trace()
     for event in events:
         trace.emit(event)
-    found = judge(ready.scenario, ready.document, trace, function_named).findings
+    found = judge(ready.scenario, ready.document, trace, function_named).judgement.findings
     return any(one.path[:3] == ("turns", 1, "expect") for one in found)
 
 

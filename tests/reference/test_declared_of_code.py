@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from simkit.checks.judge import Outcome
 from simkit.cli.other_pipelines import named_for, on_pipeline
 from simkit.core.errors import SourceError
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.apps import Implements
 from simkit.spec.scenario.files import Library
 from simkit.trace.views import view_of

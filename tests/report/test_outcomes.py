@@ -19,7 +19,7 @@ def came_of(folder: Path, scenario: str) -> Result:
     file.write_text(ECHO + scenario, encoding="utf-8")
     prepared = Library().prepared(items_in(str(file))[0])
     outcome = simulate(prepared)
-    return result_of(prepared, outcome.trace, outcome.judgement, None)
+    return result_of(prepared, outcome, None)
 
 
 def test_tokens_are_those_of_all_calls_together(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import pytest
 
+from simkit.checks.judge import Outcome
 from simkit.core.errors import SourceError
 from simkit.core.redact import Redactor
 from simkit.session.execution.serving import served
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in
 from simkit.trace.store import Trace
@@ -254,7 +255,7 @@ def test_a_claim_of_a_repeated_turn_is_not_edited_and_one_behind_it_is_at_its_ow
     one = prepared(wrong.replace('reply: "${turn.rep', 'reply: "no ${turn.rep'))
     outcome = simulate(one)
 
-    found = fixes(one, outcome.trace, outcome.judgement)
+    found = fixes(one, outcome.view, outcome.judgement)
 
     assert [note.what for note in found.notes] == [
         f"turns[{turn}].expect.reply: its turn is repeated, and this is repetition {turn} of 3"
@@ -269,7 +270,7 @@ def test_first_claims_are_written_of_turns_that_are_not_repeated() -> None:
     bare = CASE[: CASE.index("    expect:")] + CASE[CASE.index("  - user: Bye") :]
     one = prepared(bare)
 
-    found = additions(one, simulate(one).trace, Redactor({}))
+    found = additions(one, simulate(one).view, Redactor({}))
 
     assert [one.edit.path for one in found.edits] == [("turns", 0), ("turns", 2)]
     assert {note.where for note in found.notes} == {"t.scenario.yaml:15:5"}

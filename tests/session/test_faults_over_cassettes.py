@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simkit.checks.judge import Outcome
 from simkit.session.execution.recorded import Recording
-from simkit.session.simulate import Outcome, record, simulate
+from simkit.session.simulate import record, simulate
 from simkit.trace.events import FaultInjected, ModelReplied, ModelRetried
 from tests.recording import APP, SCENARIO, Provider, echo, prepared, provider, write
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml import Head, flow_accident, heads, load_text, near, path_text, text_of
+from simkit.language.yaml import (
+    DocumentCache,
+    Head,
+    flow_accident,
+    load_text,
+    near,
+    path_text,
+    text_of,
+)
 
 QUOTE = "quote the text, or write it in block style"
 SCENARIO = """\
@@ -200,7 +208,7 @@ def test_heads_are_the_keys_that_a_collector_needs(tmp_path: Path) -> None:
         "turns: [{a: 1, a: 2}]\n---\n[list]\n"
     )
 
-    assert heads(path) == [
+    assert DocumentCache().heads(str(path)) == [
         Head(0, 2, {"pipeline": "p"}),
         Head(
             1,
@@ -214,7 +222,7 @@ def test_heads_are_the_keys_that_a_collector_needs(tmp_path: Path) -> None:
         ),
         Head(2, 13, {}),
     ]
-    assert text_of(heads(path)[1].values["scenario"]) == "007"
+    assert text_of(DocumentCache().heads(str(path))[1].values["scenario"]) == "007"
 
 
 @pytest.mark.parametrize(
@@ -234,6 +242,6 @@ def test_heads_refuse_what_load_refuses_of_syntax(tmp_path: Path, text: str, err
     path.write_text(text)
 
     with pytest.raises(SourceError) as caught:
-        heads(path)
+        DocumentCache().heads(str(path))
 
     assert str(caught.value) == f"{path}:{error}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml import FILE_BYTES_MAX, NESTING_MAX, heads, load, load_text
+from simkit.language.yaml import FILE_BYTES_MAX, NESTING_MAX, DocumentCache, load, load_text
 
 
 def read(text: str) -> Any:
@@ -203,7 +203,7 @@ def test_bytes_that_are_not_utf_8_are_refused_at_their_place(tmp_path: Path) -> 
     path.write_bytes("a: é\nb: é".encode() + b"\xe9\n")
 
     with pytest.raises(SourceError) as caught:
-        heads(path)
+        DocumentCache().heads(str(path))
 
     assert str(caught.value) == (
         f"{path}:2:5: byte 11 of the file (0xe9) is not UTF-8\n  save the file as UTF-8"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.judge import Outcome
 from simkit.core.redact import Redactor
 from simkit.language.yaml import load_text
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared, items_in
 from simkit.update import Proposal, additions, changed_text, fixes
 
@@ -26,12 +27,12 @@ class Accepted(NamedTuple):
 
 def propose_fixes(prepared: Prepared, outcome: Outcome) -> Proposal:
     """What makes failing claims hold."""
-    return fixes(prepared, outcome.trace, outcome.judgement)
+    return fixes(prepared, outcome.view, outcome.judgement)
 
 
 def propose_claims(prepared: Prepared, outcome: Outcome) -> Proposal:
     """Claims for turns without."""
-    return additions(prepared, outcome.trace, Redactor({}))
+    return additions(prepared, outcome.view, Redactor({}))
 
 
 def accepted(text: str, folder: Path, propose: Propose = propose_fixes) -> Accepted:

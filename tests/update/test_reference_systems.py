@@ -79,18 +79,18 @@ def breakages(file: str, text: str) -> Iterator[tuple[str, Prepared, Any]]:
                  for leaf in leaves(turn.get("expect", {}), ("turns", place, "expect"))
                  if not BY_HAND & set(leaf[0])]  # fmt: skip
         trace = run(Library().prepared(item))
-        said = said_in(view_of(trace.events))
+        view = view_of(trace.events)
         for path, value in chance.sample(found, len(found)):
             try:
                 changes = sheet.replacements(item.index, broken(value, path, chance))
                 bad = sheet.with_replacements(changes)
-                prepared = with_texts(file, bad).prepared(item).after(said)
+                prepared = with_texts(file, bad).prepared(item).after(said_in(view))
             # What an alias repeats, a name that leads nowhere, an empty list where none may be.
             except (Obstacle, SimkitError):
                 continue
-            verdict = judge(prepared.scenario, prepared.document, trace, function_named)
+            verdict = judge(prepared.scenario, prepared.document, trace, function_named).judgement
             if any(finding.id == CLAIM for finding in verdict.findings):
-                yield bad, prepared, (trace, verdict)
+                yield bad, prepared, (trace, view, verdict)
                 break
 
 
@@ -100,12 +100,12 @@ def test_a_broken_claim_is_mended_and_no_other_byte_changes(file: str) -> None:
     text = Path(file).read_bytes().decode()
     count = 0
 
-    for bad, prepared, (trace, verdict) in breakages(file, text):
-        proposal = fixes(prepared, trace, verdict)
+    for bad, prepared, (trace, view, verdict) in breakages(file, text):
+        proposal = fixes(prepared, view, verdict)
         new, notes = changed_text(file, bad, [proposal])
 
-        again = with_texts(file, new).prepared(prepared.item).after(said_in(view_of(trace.events)))
-        left = judge(again.scenario, again.document, trace, function_named).findings
+        again = with_texts(file, new).prepared(prepared.item).after(said_in(view))
+        left = judge(again.scenario, again.document, trace, function_named).judgement.findings
         assert notes or not [finding for finding in left if finding.id == CLAIM]
         assert outside_of_claims(new, file) == outside_of_claims(text, file)
         if not notes:

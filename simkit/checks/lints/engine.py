@@ -41,8 +41,8 @@ def _places(kinds: tuple[tuple[type, ...], ...]) -> dict[type, list[int]]:
 class Watch:
     """Lints during a run: each event is checked once."""
 
-    def __init__(self, lints: Iterable[Lint]) -> None:
-        self.view, self.hits = View(), list[Hit]()
+    def __init__(self, lints: Iterable[Lint], view: View | None = None) -> None:
+        self.view, self.hits = View() if view is None else view, list[Hit]()
         lint_list = tuple(lints)
         self._watching = {
             kind: tuple([lint_list[place].look for place in places])

@@ -11,7 +11,7 @@ import msgspec
 from simkit.checks.findings import Hit
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
-from simkit.language.matching import Matcher
+from simkit.language.matching import Matcher, compile_matcher
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, StreamView, View
 
@@ -23,7 +23,6 @@ class _Required(msgspec.Struct, frozen=True):
     """One fact that an agent requires, ready for searching."""
 
     text: str
-    key: bytes
     matcher: Matcher
 
 
@@ -55,9 +54,7 @@ class RequiredFactMissing:
             return ()
         call = view.calls[event.call]
         missing = [
-            fact.text
-            for fact in required
-            if not self._search.occurs(call.context, fact.key, fact.matcher)
+            fact.text for fact in required if not self._search.occurs(call.context, fact.matcher)
         ]
         if not missing:
             return ()
@@ -70,10 +67,9 @@ class RequiredFactMissing:
 
 
 def _ready(fact: JsonValue) -> _Required:
-    key = _encode(fact)
     if isinstance(fact, str):
-        return _Required(repr(fact), key, Matcher({"$contains": fact}))
-    return _Required(key.decode(), key, Matcher(fact))
+        return _Required(repr(fact), compile_matcher({"$contains": fact}))
+    return _Required(_encode(fact).decode(), compile_matcher(fact))
 
 
 SECRET_MIN: Final = 4

@@ -116,7 +116,7 @@ def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
     library = Library()
     users_found: dict[Path, tuple[User, ...]] = {}
     for file in dict.fromkeys(_scenario_files(paths)):
-        for item in items_in(file):
+        for item in items_in(file, library.cache):
             data = library.documents(file)[item.index].data
             if not isinstance(data, dict) or "cassette" not in data:
                 continue

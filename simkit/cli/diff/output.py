@@ -136,18 +136,18 @@ def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Side
     difference that no scenario shows is an error. Raise SourceError if there is no scenario at the
     path.
     """
-    entries = select([path]).entries
+    library = Library()
+    entries = select([path], library.cache).entries
     if not entries:
         raise SourceError(path, "there is no `*.scenario.yaml` file with a scenario")
-    return _Pairs(pipeline).of(entries), Sides("its own pipeline", pipeline)
+    return _Pairs(pipeline, library).of(entries), Sides("its own pipeline", pipeline)
 
 
 class _Pairs:
     """Runs scenarios on two pipelines."""
 
-    def __init__(self, pipeline: str) -> None:
-        self._pipeline = pipeline
-        self._library = Library()
+    def __init__(self, pipeline: str, library: Library) -> None:
+        self._pipeline, self._library = pipeline, library
         self._others: dict[str, tuple[Document, App, set[str]]] = {}
         """File of an implementing pipeline to the pipeline, and its declared differences that
         occurred."""
@@ -160,13 +160,14 @@ class _Pairs:
             os.path.realpath(known_entry.file) + known_entry.name for known_entry in entries
         }
         for document, app, scenarios_compared in self._others.values():
-            yield from _stale(document, app, scenarios_compared, compared)
+            every = scenarios_of(app, self._library.cache).values()
+            yield from _stale(document, app, every, scenarios_compared, compared)
 
     def _pair(self, entry: ScenarioCase | Result) -> Compared:
         if isinstance(entry, Result):
             return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
         comparison = Compared(entry.id, ("", ""), None, "", entry.file, entry.line)
-        named = named_for(entry.file, self._pipeline)
+        named = named_for(entry.file, self._pipeline, self._library.cache)
         try:
             own = self._library.prepared(entry)
         except SimkitError as problem:
@@ -193,13 +194,15 @@ class _Pairs:
 
 
 def _stale(
-    document: Document, app: App, scenario_names: set[str], compared: set[str]
+    document: Document,
+    app: App,
+    scenarios: Iterable[ScenarioCase],
+    scenario_names: set[str],
+    compared: set[str],
 ) -> Iterator[Compared]:
     """Yield the declared differences that no scenario shows, if all were compared."""
     assert app.implements is not None
-    every = {
-        os.path.realpath(scenario.file) + scenario.name for scenario in scenarios_of(app).values()
-    }
+    every = {os.path.realpath(scenario.file) + scenario.name for scenario in scenarios}
     if not every <= compared:
         return
     for at in app.implements.differs:

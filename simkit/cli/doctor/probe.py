@@ -65,7 +65,8 @@ class _RequestRow(msgspec.Struct, frozen=True):
 
 def first_turn(path: str) -> FirstTurn:
     """Run the first turn of a scenario, and return the observations; raise SimkitError."""
-    entries = select((path,)).entries
+    library = Library()
+    entries = select((path,), library.cache).entries
     if len(entries) != 1:
         raise SimkitError(
             f"{path}: `simkit doctor` looks at one scenario, and here are {len(entries)}\n"
@@ -74,7 +75,7 @@ def first_turn(path: str) -> FirstTurn:
     (entry,) = entries
     if isinstance(entry, Result):
         raise SimkitError(entry.error)
-    prepared = Library().prepared(entry)
+    prepared = library.prepared(entry)
     title = f"First turn of {entry.id}\n\n"
     if isinstance(prepared.pipeline, Pipeline):
         return FirstTurn(

@@ -11,34 +11,34 @@ from simkit.cli.selection import select
 from simkit.cli.update_files import offer
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo
-from simkit.language.yaml import load_text
 from simkit.report.results import Result
 from simkit.session.execution.alone import replayed_alone
 from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase, items_in
+from simkit.trace.views import view_of
 from simkit.update import FileChange, Note, additions, changed_text
 from simkit.update.files import read_bytes, text_of, with_text
 
 
 def expect(paths: Sequence[str], accepts_all: bool) -> int:
     """Write claims for turns without any, after confirmation; return the exit code."""
-    selection = select(paths)
+    library = Library()
+    selection = select(paths, library.cache)
     for entry in selection.entries:
         if isinstance(entry, Result):
             raise SimkitError(entry.error)
     by_file: dict[str, set[int]] = {}
     for item in selection.items:
         by_file.setdefault(item.file, set()).add(item.index)
-    library = Library()
     of_code: set[str] = set()
     changes: list[FileChange] = []
     notes: list[Note] = []
     for file, documents in by_file.items():
         before = read_bytes(file)
         # All rows of a table are run, whichever was named: its turns are written only once.
-        items = [item for item in items_in(file) if item.index in documents]
+        items = [item for item in items_in(file, library.cache) if item.index in documents]
         text, left = _with_claims(file, text_of(before), items, library)
         notes += left
         if text != text_of(before):
@@ -70,7 +70,7 @@ def _with_claims(
     claimed.
     """
     while True:
-        for document in load_text(text, file):
+        for document in library.cache.of_text(text, file):
             library = library.with_document(document)
         proposals = []
         for item in items:
@@ -78,9 +78,9 @@ def _with_claims(
             if prepared.skip is None:
                 # Output of a user's function must not be inside the difference.
                 with contextlib.redirect_stdout(sys.stderr):
-                    redactor = prepared.redactor(os.environ)
-                    proposals.append(additions(prepared, run(prepared), redactor))
-        longer, notes = changed_text(file, text, proposals)
+                    view = view_of(run(prepared).events)
+                proposals.append(additions(prepared, view, prepared.redactor(os.environ)))
+        longer, notes = changed_text(file, text, proposals, library.cache)
         if longer == text:
             return text, notes
         text = longer

@@ -15,7 +15,8 @@ import msgspec
 
 from simkit import __version__
 from simkit.checks.findings import Finding
-from simkit.checks.judge import judge
+from simkit.checks.judge import Outcome, judge
+from simkit.checks.lints import all_lints
 from simkit.cli import bug_text
 from simkit.cli.console import fit_terminal, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, Runner
@@ -31,10 +32,9 @@ from simkit.report.results import Result, lints_off, skips, summary_of
 from simkit.report.text import summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
-from simkit.session.simulate import Outcome
 from simkit.spec.fields import validated
 from simkit.spec.pipeline.waivers import is_off
-from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario
 from simkit.trace.views import said_in
 
@@ -123,13 +123,13 @@ class _Judge(Runner):
     def __init__(self, job: Job, question: str) -> None:
         super().__init__(job)
         self._question = question
-        self._scenarios, self._files = Scenarios(question), Library()
+        self._scenarios = Scenarios(self._library.cache, question)
 
     def ran_on(self, file: str) -> Ran:
         """Check one trace. Any error is its result, and does not stop the others."""
         try:
-            trace = stored(file)
-            prepared = self._files.prepared(self._scenarios.item_of(trace))
+            trace = stored(file, all_lints())
+            prepared = self._library.prepared(self._scenarios.item_of(trace))
             if prepared.skip is not None:
                 return self._lines(self._skipped(prepared, file, prepared.skip), None)
             # Claims contain words that Faker drew from the seed of the run.
@@ -143,7 +143,7 @@ class _Judge(Runner):
             again = f"simkit --traceback judge {shlex.quote(file)}"
             return self._lines(self._broken(file, bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
-        result = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
+        result = result_of(prepared, outcome, trace.started.seed)
         facts = {name: getattr(result, name) for name in Result.__struct_fields__}
         facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "question": self._question}
         facts["strict"] = self._job.strict
@@ -169,9 +169,11 @@ class _Judge(Runner):
 
 def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
     scenario = _as_stored(prepared)
-    judgement = judge(scenario, prepared.document, trace.trace, function_named)
-    findings = tuple(f for f in judgement.findings if not _claims_second_run(f, prepared.scenario))
-    return Outcome(trace.trace, msgspec.structs.replace(judgement, findings=findings))
+    outcome = judge(scenario, prepared.document, trace.trace, function_named, trace.watch)
+    findings = outcome.judgement.findings
+    left = tuple(f for f in findings if not _claims_second_run(f, prepared.scenario))
+    judgement = msgspec.structs.replace(outcome.judgement, findings=left)
+    return msgspec.structs.replace(outcome, judgement=judgement)
 
 
 def _as_stored(prepared: Prepared) -> Scenario:

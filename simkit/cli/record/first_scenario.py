@@ -30,6 +30,7 @@ from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.writing import block
+from simkit.trace.views import view_of
 from simkit.update import additions, changed_text
 
 _MANY = 1_000
@@ -173,8 +174,8 @@ def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -
     while True:
         prepared = _prepared(file, text)
         with contextlib.redirect_stdout(sys.stderr):
-            trace = run(prepared)
-        proposal = additions(prepared, trace, redactor, with_contexts=with_contexts)
+            view = view_of(run(prepared).events)
+        proposal = additions(prepared, view, redactor, with_contexts=with_contexts)
         longer, _ = changed_text(file, text, [proposal])
         if longer == text:
             return text

@@ -27,6 +27,7 @@ from simkit.cli.update_files import update
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted
+from simkit.language.yaml import DocumentCache
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.github_actions import add_summary, compared, traces_in, workflow_commands
@@ -69,28 +70,30 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of recording real traffic; None if nothing is recorded."""
 
 
-def replay(call: ReplayOptions) -> int:
+def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     """Run the selected scenarios and return the exit code; raise SimkitError if there is none."""
     started = time.perf_counter()
     fit_terminal()
-    selection = selection_of(call)
+    cache = DocumentCache() if cache is None else cache
+    selection = selection_of(call, cache)
     if selection is None:
         echo("nothing failed when it last ran")
         return 0
     if call.base:
         traces_in(call.base)
     if call.update:
-        declined = update(selection.entries, call.processes, call.accepts_all)
+        declined = update(selection.entries, call.processes, call.accepts_all, cache)
         # The new claims must hold, except those that a person must change.
         again = msgspec.structs.replace(call, update=False, quiet=True)
-        return declined or replay(again)
-    ledger = Ledger(os.environ)
+        cache.begin_anew()
+        return declined or replay(again, cache)
+    ledger = Ledger()
     job, problem = with_run(_job(call, selection), ledger)
     printer = _Printer(call, len(selection.entries))
     rans = []
     try:
         printer.begin(selection.entries, 0)
-        for ran in run_all(selection.entries, job, call.processes):
+        for ran in run_all(selection.entries, job, call.processes, cache):
             rans.append(ran)
             printer.show(ran)
             printer.begin(selection.entries, len(rans))
@@ -124,26 +127,28 @@ def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
 
 def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) -> None:
     """Report to GitHub, if requested, and print how many scenarios differ from the base."""
+    pairs = list(compared(results, call.base)) if call.base else None
     if call.form == "github":
         echo_commands(workflow_commands(results, os.environ))
-        printer.note(add_summary(results, os.environ, call.base))
-    if call.base:
-        counts = summary_line(list(compared(results, call.base)), Sides("base", "now"))
+        printer.note(add_summary(results, os.environ, pairs))
+    if pairs is not None:
+        counts = summary_line(pairs, Sides("base", "now"))
         echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
 
 
-def selection_of(call: ReplayOptions) -> Selection | None:
+def selection_of(call: ReplayOptions, cache: DocumentCache) -> Selection | None:
     """Return the selected scenarios; None if only failed ones are requested and there are none."""
     if not call.failed:
-        selection = select(paths_or_default(call.paths), call.expression)
+        selection = select(paths_or_default(call.paths), cache, expression=call.expression)
     else:
-        failing = Ledger(os.environ).failed()
+        failing = Ledger().failed()
         if failing is None:
             raise SimkitError(
                 f"--failed: there is no earlier run in {FOLDER}/\n  Run `simkit replay` first."
             )
         paths = call.paths or tuple(paths_of(failing))
-        selection = only(select(paths, call.expression), failing, Ledger(os.environ).safe)
+        selection = select(paths, cache, expression=call.expression)
+        selection = only(selection, failing, Ledger().safe)
         if not selection.entries:
             return None
     if not selection.entries:

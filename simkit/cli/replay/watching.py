@@ -27,6 +27,7 @@ from simkit.cli.selection import SelectedEntry, parted, paths_or_default
 from simkit.core.errors import SimkitError, Terminated
 from simkit.core.output import echo
 from simkit.core.text import counted
+from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger
 from simkit.report.results import Result, summary_of
 from simkit.report.text import summary_lines
@@ -74,7 +75,7 @@ class _Watching:
 
     def __init__(self, call: ReplayOptions) -> None:
         self._call = call
-        self._ledger = Ledger(os.environ)
+        self._ledger = Ledger()
         self._job, self._problem = with_run(Job(
             seed=call.seed, show=call.show, turn=call.turn, agent=call.agent,
             color=wants_color(), width=table_width(), needs_met=call.needs_met,
@@ -132,7 +133,7 @@ class _Watching:
         echo(f"{_changes(changed)}, {ran}; all {self._verdict(started)}")
 
     def _entries(self) -> Sequence[SelectedEntry]:
-        selection = selection_of(self._call)
+        selection = selection_of(self._call, DocumentCache())
         return selection.entries if selection is not None else ()
 
     def _scenario_files(self) -> list[str]:

@@ -19,16 +19,18 @@ from simkit.capture.http.request_router import Decision
 from simkit.checks.judge import judge
 from simkit.cli.console import table_width, wants_color
 from simkit.cli.replay.output import record, with_run
-from simkit.cli.running import Job, Runner, judged
+from simkit.cli.running import Job, Runner
 from simkit.cli.selection import select
 from simkit.core.errors import SimkitError, Unsupported
 from simkit.core.output import current_redactor, echo, echo_json
+from simkit.language.yaml import DocumentCache
 from simkit.providers.http import HttpRequest
 from simkit.report.last_run import Ledger
+from simkit.report.outcomes import result_of
 from simkit.report.results import Result, summary_of
 from simkit.runtime.functions import function_named
 from simkit.session.execution.serving import served, silent_turns, unused_of, variables_of
-from simkit.session.simulate import Outcome, placed
+from simkit.session.simulate import placed
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace.store import Trace
@@ -62,7 +64,8 @@ class Served(Result, frozen=True):
 
 def serve(call: ServeOptions) -> int:
     """Serve one scenario until the program ends, or the user stops it; return the exit code."""
-    prepared = Library().prepared(_item(call.path))
+    library = Library()
+    prepared = library.prepared(_item(call.path, library.cache))
     for line in unused_of(prepared):
         echo(f"note: {line}", err=True)
     trace = Trace()
@@ -80,8 +83,8 @@ def serve(call: ServeOptions) -> int:
     return max(code, BROKEN if status else 0)
 
 
-def _item(path: str) -> ScenarioCase:
-    entries = select((path,)).entries
+def _item(path: str, cache: DocumentCache) -> ScenarioCase:
+    entries = select((path,), cache).entries
     if len(entries) != 1:
         raise SimkitError(
             f"{path}: `simkit serve` serves one scenario, and here are {len(entries)}\n"
@@ -188,13 +191,13 @@ def _is_hidden(value: str) -> bool:
 
 
 def _judge(prepared: Prepared, trace: Trace, call: ServeOptions) -> int:
-    outcome = Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
-    ledger = Ledger(os.environ)
+    outcome = judge(prepared.scenario, prepared.document, trace, function_named)
+    ledger = Ledger()
     job, problem = with_run(
         Job(details="all", show=call.show, color=wants_color(), width=table_width()), ledger
     )
-    judgement = judged(prepared, outcome, None)
-    facts = {name: getattr(judgement, name) for name in Result.__struct_fields__}
+    result = result_of(prepared, outcome, None)
+    facts = {name: getattr(result, name) for name in Result.__struct_fields__}
     ran = Runner(job).finish_run(prepared, outcome, Served(**facts, program=call.program))
     echo(ran.text)
     sys.stdout.flush()

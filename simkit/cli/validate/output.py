@@ -74,7 +74,7 @@ class _Checking:
     def file(self, file: str) -> None:
         """Check a file's documents."""
         try:
-            items = items_in(file)
+            items = items_in(file, self._library.cache)
             documents = self._library.documents(file)
         except SourceError as problem:
             self._refuse(problem)
@@ -105,7 +105,7 @@ class _Checking:
         try:
             pipeline = self._library.subject(document)
             if isinstance(pipeline, App):
-                check_left_out(document, pipeline)
+                check_left_out(document, pipeline, self._library.cache)
         except SourceError as problem:
             self._refuse(problem)
         else:

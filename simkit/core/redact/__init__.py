@@ -5,6 +5,6 @@ consists of pieces.
 """
 
 from simkit.core.redact.names import secrets_written_in
-from simkit.core.redact.redactor import Redactor
+from simkit.core.redact.redactor import Redactor, redactor_of
 
-__all__ = ["Redactor", "secrets_written_in"]
+__all__ = ["Redactor", "redactor_of", "secrets_written_in"]

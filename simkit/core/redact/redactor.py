@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote_to_bytes
 
@@ -349,6 +349,12 @@ class Redactor:
 @cache
 def _compiled(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
+
+
+@lru_cache(maxsize=8)
+def redactor_of(secrets: frozenset[str], personal: tuple[str, ...] = ()) -> Redactor:
+    """Return what replaces these secrets, and what of people is to go; made once for the same."""
+    return Redactor({}, personal=personal, literals=secrets)
 
 
 def _shows_prefixed(line: bytes) -> bool:

@@ -1,13 +1,15 @@
 """The matching language, used by claims, ``when`` and the rules of contracts.
 
-A matcher is a YAML value. A mapping is partial, a list is complete and ordered, a scalar means
-equality; a key that starts with ``$`` is an operator. A matcher is compiled once. It holds exactly
-if it yields no mismatch, so that there is one implementation of matching.
+A matcher is a YAML value. A mapping is partial, a list whole and in order, a scalar equal; a key
+that starts with ``$`` is an operator. A matcher is compiled once, when a file is read; to hold is
+to have no mismatch, so that there is one implementation of what matching means.
 """
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Final, final
+
+import msgspec
 
 from simkit.language.matching.compiling import build
 from simkit.language.matching.contradictions import check_possible
@@ -54,22 +56,45 @@ class Matcher:
         return tuple(miss.rendered() for miss in self._misses(value))
 
 
+COMPILED_MAX: Final = 4096
+_compiled: Final[dict[bytes, Matcher]] = {}
+
+
 def compile_matcher(matcher: Any) -> Matcher:
-    """Return the compiled matcher, for callers that use it more than once; raise MatcherError."""
-    return Matcher(matcher)
+    """Return the matcher compiled; raise MatcherError.
+
+    What was compiled before is returned again: what reading a file has checked is what the judge
+    asks, however many turns, rows and runs claim the same.
+    """
+    try:
+        key = msgspec.json.encode(matcher, enc_hook=_source_text)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return Matcher(matcher)
+    known = _compiled.get(key)
+    # JSON has one form for some values that differ: a text and bytes, null and NaN.
+    if known is None or known.source != matcher:
+        if len(_compiled) == COMPILED_MAX:
+            _compiled.clear()
+        known = _compiled[key] = Matcher(matcher)
+    return known
+
+
+def _source_text(number: Any) -> Any:
+    """Encode numbers that keep their source text: two texts of one number may claim different."""
+    return {"source": getattr(number, "source", str(number))}
 
 
 def check(matcher: Any) -> None:
     """Raise MatcherError for an invalid matcher, or one that can never hold."""
-    build(matcher, ())
+    compile_matcher(matcher)
     check_possible(matcher)
 
 
 def holds(matcher: Any, value: Any) -> bool:
     """Return whether a matcher holds for a value (or for ABSENT)."""
-    return Matcher(matcher).holds(value)
+    return compile_matcher(matcher).holds(value)
 
 
 def mismatches(matcher: Any, value: Any) -> tuple[Mismatch, ...]:
     """Return the mismatches of a value (or ABSENT); empty if the matcher holds."""
-    return Matcher(matcher).mismatches(value)
+    return compile_matcher(matcher).mismatches(value)

@@ -5,7 +5,7 @@ numbers are typed; tags, tabs, merge keys and duplicate keys are errors. libyaml
 ``values`` makes plain values of its nodes; a ``Document`` keeps the nodes, because their marks are
 the positions. Every problem is a ``SourceError``.
 
-From the bottom up: ``nodes``, ``nearest``, ``syntax``, ``parsing``, ``values``, ``documents``.
+From the ground up: ``nodes``, ``syntax``, ``parsing``, ``values``, ``documents``.
 """
 
 from simkit.core.text import Open, near
@@ -15,7 +15,6 @@ from simkit.language.yaml.documents import (
     DocumentCache,
     Head,
     flow_accident,
-    heads,
     load,
     load_text,
 )
@@ -36,7 +35,6 @@ __all__ = [
     "SourceInt",
     "SourcePath",
     "flow_accident",
-    "heads",
     "load",
     "load_text",
     "near",

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from simkit.core.errors import SourceError
 from simkit.core.gc_pause import gc_paused
+from simkit.core.redact import secrets_written_in
 from simkit.core.text import near
 from simkit.language.yaml.nodes import (
     LINE_END,
-    Fault,
     SourcePath,
     built,
     child,
@@ -32,6 +32,9 @@ from simkit.language.yaml.syntax import QUOTE
 from simkit.language.yaml.values import construct, mapping_of
 
 EXCERPT_LINES_MAX: Final = 8
+NODES_KEPT_MAX: Final = 100_000
+"""Characters of the texts whose nodes are kept: they take about thirty times as many bytes."""
+_T = TypeVar("_T")
 HEAD_KEYS: Final = frozenset(
     ("scenario", "pipeline", "tags", "skip", "needs", "use", "xfail", "examples")
 )
@@ -60,7 +63,9 @@ class Document:
     an alias, places are those of its anchor.
     """
 
-    __slots__ = ("_lines", "_root_of", "_span", "_text", "_turns", "data", "file", "index")
+    __slots__ = (
+        "_lines", "_root_of", "_secrets", "_span", "_text", "_turns", "data", "file", "index",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -86,6 +91,14 @@ class Document:
         self._span = span or (0, len(text))
         self._lines: list[str] = []
         self._turns: tuple[tuple[int, str], ...] = ()
+        self._secrets: frozenset[str] | None = None
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The secrets that a user has written into it under names that say so."""
+        if self._secrets is None:
+            self._secrets = frozenset(secrets_written_in(self.data))
+        return self._secrets
 
     def with_turns(self, data: Any, turns: Iterable[tuple[int, str]]) -> Document:
         """Return the document with other values, and with repeated turns.
@@ -211,62 +224,46 @@ def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
 
 def load(path: str | Path) -> list[Document]:
     """Return the documents of the file at ``path``, without empty ones."""
-    return load_text(read(path), str(path))
+    return DocumentCache().documents(str(path))
 
 
 def load_text(text: str, file: str) -> list[Document]:
     """Return the documents of ``text``; ``file`` is its name in errors."""
-    text = text.removeprefix("\ufeff")
-    nodes = _Nodes(text, file)
-    with gc_paused():
-        return [
-            nodes.document(index, root, built(file, root, construct))
-            for index, root in enumerate(roots(text, file))
-        ]
+    return DocumentCache().of_text(text.removeprefix("\ufeff"), file)
 
 
 class _Nodes:
-    """A file's nodes, composed again when a place is needed.
-
-    Nodes and their marks need many times the memory of the values. Most files are read and run, and
-    no place is ever needed, so that kept nodes would only slow down the garbage collector.
-    """
+    """A text's nodes: kept for places that are asked for, or composed again for them."""
 
     def __init__(self, text: str, file: str) -> None:
-        self._text, self._file = text, file
+        self.text, self._file = text, file
         self._roots: list[Node] = []
 
-    def document(self, index: int, root: Node, data: Any) -> Document:
-        """Return the document of a node."""
+    def compose(self) -> Iterator[Node]:
+        """Yield the nodes of all documents; they are kept if the text is short."""
+        for root in roots(self.text, self._file):
+            if len(self.text) <= NODES_KEPT_MAX:
+                self._roots.append(root)
+            yield root
+
+    def document(self, index: int, root: Node) -> Document:
+        """Return the document of a node; raise SourceError."""
+        data = built(self._file, root, construct)
         span = root.start_mark.index, root.end_mark.index
-        return Document(self._file, index, data, partial(self.root, index), self._text, span)
+        return Document(self._file, index, data, partial(self.root, index), self.text, span)
 
     def root(self, index: int) -> Node:
         """Return the node of a document."""
         if not self._roots:
-            self._roots = list(roots(self._text, self._file))
+            self._roots = list(roots(self.text, self._file))
         return self._roots[index]
 
+    def forget(self) -> None:
+        """Keep no node."""
+        self._roots = []
 
-def heads(path: str | Path) -> list[Head]:
-    """Return the head of each document; the rest is only checked for valid YAML."""
-    file = str(path)
-    with gc_paused():
-        return [_head(file, index, root) for index, root in enumerate(roots(read(path), file))]
-
-
-def heads_and_documents(path: str | Path) -> tuple[list[Head], list[Document]]:
-    """Return the heads of a file, and its documents; no documents if one of them has an error."""
-    file, text = str(path), read(path)
-    nodes = _Nodes(text, file)
-    heads: list[Head] = []
-    documents: list[Document] = []
-    with gc_paused():
-        for index, root in enumerate(roots(text, file)):
-            heads.append(_head(file, index, root))
-            with suppress(Fault):
-                documents.append(nodes.document(index, root, construct(root)))
-    return heads, documents if len(documents) == len(heads) else []
+    def __reduce__(self) -> tuple[type[_Nodes], tuple[str, str]]:
+        return _Nodes, (self.text, self._file)
 
 
 def _head(file: str, index: int, root: Node) -> Head:
@@ -330,27 +327,75 @@ def _comma_advice(inside: str, word: str, role: str) -> str:
     return f"inside {inside} a comma ends a text, so `{word}` became {role} of its own: {QUOTE}"
 
 
-class DocumentCache:
-    """A cache of files: collection needs heads, running needs documents, and both cost the same.
+class _Parsed(NamedTuple):
+    """What a text holds, or why it cannot be read."""
 
-    A file with an error below its heads is read again when it is run, so that the error is reported
-    then.
+    heads: list[Head] | SourceError
+    documents: list[Document] | SourceError
+
+
+class DocumentCache:
+    """Reads each file once, and parses each text once: for heads, documents and their places.
+
+    Nodes outweigh values manifold, and would only feed the garbage collector. So they are kept of
+    the texts that were parsed last; a place in another text is found by composing it again.
     """
 
     def __init__(self) -> None:
-        self._heads: dict[str, list[Head]] = {}
-        self._documents: dict[str, list[Document]] = {}
+        self._texts: dict[tuple[str, str], _Parsed] = {}
+        self._files: dict[str, _Parsed] = {}
+        self._kept: deque[_Nodes] = deque()
 
     def heads(self, file: str) -> list[Head]:
         """Return the head of each document of a file; raise SourceError."""
-        if file not in self._heads:
-            self._heads[file], documents = heads_and_documents(file)
-            if documents:
-                self._documents[file] = documents
-        return self._heads[file]
+        return _or_raise(self._file(file).heads)
 
     def documents(self, file: str) -> list[Document]:
         """Return the documents of a file; raise SourceError."""
-        if file not in self._documents:
-            self._documents[file] = load(file)
-        return self._documents[file]
+        return _or_raise(self._file(file).documents)
+
+    def of_text(self, text: str, file: str) -> list[Document]:
+        """Return the documents of a text that a file holds, or could hold; raise SourceError."""
+        return _or_raise(self._parsed(text, file).documents)
+
+    def begin_anew(self) -> None:
+        """Read files again: they may hold another text now."""
+        self._files.clear()
+
+    def _file(self, file: str) -> _Parsed:
+        if file not in self._files:
+            self._files[file] = self._parsed(read(file), file)
+        return self._files[file]
+
+    def _parsed(self, text: str, file: str) -> _Parsed:
+        parsed = self._texts.get((text, file))
+        if parsed is None:
+            nodes = _Nodes(text, file)
+            with gc_paused():
+                parsed = self._texts[text, file] = _parse(nodes, file)
+            self._kept.append(nodes)
+            while sum(len(kept.text) for kept in self._kept) > NODES_KEPT_MAX:
+                self._kept.popleft().forget()
+        return parsed
+
+
+def _parse(nodes: _Nodes, file: str) -> _Parsed:
+    heads: list[Head] = []
+    documents: list[Document] = []
+    problem: SourceError | None = None
+    try:
+        for index, root in enumerate(nodes.compose()):
+            try:
+                documents.append(nodes.document(index, root))
+            except SourceError as fault:
+                problem = problem or fault
+            heads.append(_head(file, index, root))
+    except SourceError as broken:
+        return _Parsed(broken, problem or broken)
+    return _Parsed(heads, problem or documents)
+
+
+def _or_raise(value: list[_T] | SourceError) -> list[_T]:
+    if isinstance(value, SourceError):
+        raise value
+    return value

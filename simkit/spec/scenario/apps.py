@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from simkit.core.redact import Redactor
+from simkit.core.redact import Redactor, redactor_of
+from simkit.core.redact.names import secrets_of
 from simkit.language.matching import kinds
 from simkit.language.paths import head_of
 from simkit.language.references import compile as compile_references
@@ -276,7 +277,8 @@ class RecordOptions(YamlModel):
 
     def redactor(self, environ: Mapping[str, str], literals: Iterable[str] = ()) -> Redactor:
         """Return the redactor for all that is written; ``literals`` are secrets of files."""
-        return Redactor(environ, self.secrets, self.personal, literals)
+        named = {environ[name] for name in self.secrets if environ.get(name)}
+        return redactor_of(frozenset(named.union(secrets_of(environ), literals)), self.personal)
 
 
 class Implements(YamlModel):

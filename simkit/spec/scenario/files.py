@@ -76,12 +76,8 @@ class Prepared(msgspec.Struct, frozen=True):
 
     def redactor(self, environ: Mapping[str, str]) -> Redactor:
         """Return the redactor for its secrets and the environment's."""
-        documents = [self.document, self.pipeline_document, *self.used]
-        secrets = {
-            each_document
-            for document in documents
-            for each_document in secrets_written_in(document.data)
-        }
+        documents = (self.document, self.pipeline_document, *self.used)
+        secrets = {secret for document in documents for secret in document.secrets}
         if isinstance(self.pipeline, App):
             secrets.update(secrets_written_in({"env": self.pipeline.options.env}))
         return self.scenario.record.redactor(environ, secrets)
@@ -119,29 +115,33 @@ class Prepared(msgspec.Struct, frozen=True):
 
     def with_seed(self, seed: int) -> Prepared:
         """Return the scenario with another seed, and with new words from Faker."""
-        scenario, document = self.scenario, self.document
-        shared, used, waiting = self.shared, self.used, self.waiting
-        if self.source_document is not None:
-            filling = Filling(
-                self.source_document, self.item.row, seed, self.used_written, self.numbers
-            )
-            document = filling.filled(self.source_document)
-            scenario = validated(Scenario, document)
-            used = tuple(filling.filled(written_use) for written_use in self.used_written)
-            shared = tuple(validated(Shared, written_use) for written_use in used)
-            waiting = filling.waiting
-        scenario = scenario.model_copy(update={"seed": seed})
+        drawn = self if self.source_document is None else self._drawn(self.source_document, seed)
+        scenario = drawn.scenario.model_copy(update={"seed": seed})
+        return msgspec.structs.replace(drawn, scenario=scenario)
+
+    def _drawn(self, source: Document, seed: int) -> Prepared:
+        """Return the scenario filled in anew; where nothing is filled in, it is the same."""
+        filling = Filling(source, self.item.row, seed, self.used_written, self.numbers)
+        document = filling.filled(source)
+        used = tuple(filling.filled(written_use) for written_use in self.used_written)
+        if document is self.document and used == self.used:
+            return self
         return msgspec.structs.replace(
-            self, scenario=scenario, document=document, shared=shared, used=used, waiting=waiting
+            self,
+            scenario=validated(Scenario, document),
+            document=document,
+            shared=tuple(validated(Shared, filled) for filled in used),
+            used=used,
+            waiting=filling.waiting,
         )
 
 
 class Library:
     """Reads files once, and joins scenarios with the files that they name."""
 
-    def __init__(self, shelf: DocumentCache | None = None) -> None:
-        """``shelf`` holds documents that were read before."""
-        self._shelf = DocumentCache() if shelf is None else shelf
+    def __init__(self, cache: DocumentCache | None = None) -> None:
+        """``cache`` has the files that were looked at before."""
+        self.cache = DocumentCache() if cache is None else cache
         self._documents: dict[str, list[Document]] = {}
         self._pipelines: dict[tuple[str, int], Pipeline] = {}
         self._named: dict[tuple[str, str], Document] = {}
@@ -150,7 +150,7 @@ class Library:
     def documents(self, file: str) -> list[Document]:
         """Return the documents of a file; raise SourceError."""
         if file not in self._documents:
-            self._documents[file] = self._shelf.documents(file)
+            self._documents[file] = self.cache.documents(file)
         return self._documents[file]
 
     def with_document(self, document: Document) -> Library:
@@ -158,7 +158,7 @@ class Library:
 
         So a fault is planted without writing a file, and positions stay those of the file.
         """
-        other = Library(self._shelf)
+        other = Library(self.cache)
         other._documents = dict(self._documents)
         other._documents[document.file] = [
             document if document_.index == document.index else document_

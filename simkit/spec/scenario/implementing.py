@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from simkit.language.yaml import Document, SourcePath
+from simkit.language.yaml import Document, DocumentCache, SourcePath
 from simkit.spec.fields import require
 from simkit.spec.scenario.apps import App, CodePipeline, Implements, ProgramPipeline
 from simkit.spec.scenario.items import (
@@ -42,7 +42,7 @@ def standing(item: ScenarioCase, app: App) -> Standing:
     return Standing(left_out=implements.leaves_out.get(_key(item, app.folder), ""))
 
 
-def scenarios_of(app: App) -> dict[str, ScenarioCase]:
+def scenarios_of(app: App, cache: DocumentCache | None = None) -> dict[str, ScenarioCase]:
     """Return the scenarios, in the folder of a code pipeline's file, of its designs.
 
     Their keys are ``file::scenario``, relative to that folder.
@@ -53,16 +53,16 @@ def scenarios_of(app: App) -> dict[str, ScenarioCase]:
     return {
         _key(item, app.folder): item
         for file in scenario_files(app.folder)
-        for item in items_in(file)
+        for item in items_in(file, cache)
         if _holder(item) in designs
     }
 
 
-def check_left_out(document: Document, app: App) -> None:
+def check_left_out(document: Document, app: App, cache: DocumentCache | None = None) -> None:
     """Raise SourceError for the first left-out scenario that does not exist."""
     if app.implements is None or not app.implements.leaves_out:
         return
-    scenarios = scenarios_of(app)
+    scenarios = scenarios_of(app, cache)
     for key in app.implements.leaves_out:
         require(document, ("implements", "leaves_out", key), "scenario", key, scenarios, key=True)
 

@@ -11,11 +11,11 @@ import msgspec
 
 from simkit.core.errors import ReferenceInvalid, SourceError
 from simkit.core.output import note_secrets
-from simkit.core.redact import Redactor, secrets_written_in
+from simkit.core.redact import redactor_of, secrets_written_in
 from simkit.core.text import short
 from simkit.language.paths import as_text
 from simkit.language.references import compile as compile_references
-from simkit.language.yaml import DocumentCache, Head, heads, near, text_of
+from simkit.language.yaml import DocumentCache, Head, near, text_of
 
 SCENARIO_SUFFIX: Final = ".scenario.yaml"
 PIPELINE_SUFFIX: Final = ".pipeline.yaml"
@@ -95,12 +95,12 @@ def misnamed(path: str | Path) -> str:
     return ""
 
 
-def items_in(file: str, shelf: DocumentCache | None = None) -> list[ScenarioCase]:
+def items_in(file: str, cache: DocumentCache | None = None) -> list[ScenarioCase]:
     """Return the scenarios of a file; only their names and needs are read.
 
-    Pass the cache from which the documents are taken later, if they are run.
+    Whoever goes on to run them gives the cache from which their documents will be taken.
     """
-    read = heads if shelf is None else shelf.heads
+    read = (DocumentCache() if cache is None else cache).heads
     items: list[ScenarioCase] = []
     for head in read(file):
         if "scenario" in head.values:
@@ -167,9 +167,9 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[ScenarioCase]:
 
 def _labels(rows: Sequence[Any]) -> list[str]:
     """Return a name for each row of a table: its values, and its number if they repeat."""
-    note_secrets(rows)
-    secrets = sorted(set(secrets_written_in(rows)))
-    label_rows = Redactor({}, literals=secrets).texts(rows) if secrets else rows
+    secrets = frozenset(secrets_written_in(rows))
+    note_secrets(secrets)
+    label_rows = redactor_of(secrets).texts(rows) if secrets else rows
     labels = [_label(row) for row in label_rows]
     return [
         label if label and labels.count(label) == 1 else f"{label} #{number}".strip()

@@ -142,10 +142,16 @@ class TurnView:
     __slots__ = (
         "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi", "interrupt",
         "limits", "lo", "message", "number", "reply", "resumes", "routes", "runs", "session",
-        "state", "tools", "unused", "updates",
+        "state", "state_before", "tools", "unused", "updates",
     )  # fmt: skip
 
-    def __init__(self, event: e.TurnStarted, lo: int, message: Message | None) -> None:
+    def __init__(
+        self,
+        event: e.TurnStarted,
+        lo: int,
+        message: Message | None,
+        state_before: Mapping[str, Any],
+    ) -> None:
         self.number, self.session, self.at = event.turn, event.session, event.at
         self.message, self.lo, self.hi = message, lo, lo
         self.runs: list[RunView] = []
@@ -162,6 +168,7 @@ class TurnView:
         """The question that the user answers next; None if there is none."""
         self.resumes: TurnView | None = None
         """The turn whose question the user answered; None if there is none."""
+        self.state_before = state_before
         self.state: Mapping[str, Any] = {}
         self.finished = False
         self.updates: list[e.StateUpdated] = []

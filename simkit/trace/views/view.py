@@ -149,7 +149,8 @@ class View:
 
     def _turn_started(self, event: e.TurnStarted) -> None:
         message = self.messages.get(event.message)
-        turn = TurnView(event, len(self.events) - 1, message)
+        state = self.states.get(event.session, {})
+        turn = TurnView(event, len(self.events) - 1, message, state)
         self.turns.append(turn)
         waiting = self._interrupted.pop(event.session, None)
         if not event.message and waiting is not None:

@@ -1,0 +1,62 @@
+"""What each way to run a scenario makes once: the parse of a file, a matcher, the view of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.making import WAYS
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
+    """What each way made, counted in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.making"],
+        cwd=tmp_path_factory.mktemp("desk"),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    counts: dict[str, dict[str, int]] = json.loads(done.stdout)
+    return counts
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith(("validate", "update"))])
+def test_a_run_has_one_view(way: str, made: dict[str, dict[str, int]]) -> None:
+    assert made[way]["view"] == 1
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if "update" not in way])
+def test_a_file_is_read_and_parsed_once(way: str, made: dict[str, dict[str, int]]) -> None:
+    counts = {what: count for what, count in made[way].items() if what.endswith(".yaml")}
+
+    assert counts
+    assert set(counts.values()) == {1}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_matcher_is_compiled_once(way: str, made: dict[str, dict[str, int]]) -> None:
+    counts = {what: count for what, count in made[way].items() if what.startswith("matcher ")}
+
+    assert counts or "refused" in way
+    assert set(counts.values()) <= {1}
+
+
+@pytest.mark.parametrize(("way", "runs"), [("update", 2), ("item and its update", 1)])
+def test_an_update_parses_a_file_and_what_it_becomes(
+    way: str, runs: int, made: dict[str, dict[str, int]]
+) -> None:
+    """The command also runs what it has written."""
+    assert made[way]["parse of failing.scenario.yaml"] == 2
+    assert made[way]["parse of desk.pipeline.yaml"] == 1
+    assert made[way]["view"] == runs
