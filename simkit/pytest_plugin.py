@@ -382,7 +382,7 @@ class ScenarioItem(pytest.Item):
             self.result = not_run(self.scenario, "broken", error=str(problem))
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
         self.redactor = prepared.redactor(os.environ)
-        # What stays in reports, JUnit's for one, holds no secret.
+        # Reports, such as JUnit's, must contain no secret.
         self.result = without_secrets(result_of(prepared, outcome, seed), self.redactor)
         expected = prepared.scenario.xfail
         if expected is not None and outcome.judgement.exit_code < 2:

@@ -37,7 +37,9 @@ _NUMBERED: Final = re.compile(r"[\w-]*\d{3,}[\w-]*")
 class Attribution:
     """The compiled rules of one scenario."""
 
-    def __init__(self, rules: Mapping[str, AgentRule]) -> None:
+    def __init__(self, rules: Mapping[str, AgentRule], fallback: str = "") -> None:
+        """``fallback`` is the agent of calls of which nothing says whose they are."""
+        self._fallback = fallback
         self._rules: dict[str, list[tuple[str, Matcher]]] = {
             agent: [(key, compile_matcher(m)) for key, m in rule.matchers().items()]
             for agent, rule in rules.items()
@@ -67,6 +69,8 @@ class Attribution:
         agent = agents[0] if len(agents) == 1 else ""
         if not agent and known and (not agents or known in agents):
             agent = known
+        if not agent and not agents:
+            agent = self._fallback
         if not agent:
             problem = (
                 _several(agents, model_request)

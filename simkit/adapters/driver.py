@@ -26,10 +26,12 @@ from simkit.adapters.entry import (
     home_of,
     is_factory,
     made_by,
+    reads_itself,
 )
 from simkit.adapters.environment import surroundings
 from simkit.adapters.failures import failure_of, name_of, raised_by
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, pilot_for
+from simkit.adapters.input_loop import InputLoopDriver
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
@@ -41,6 +43,7 @@ from simkit.adapters.renaming import RenamingSink
 from simkit.adapters.rules import check_agents, check_nodes, handoff_tools_of, refuse_nodes
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
+from simkit.adapters.terminal import Unmanned, at_terminal
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
@@ -56,6 +59,7 @@ from simkit.core.errors import (
     CallUnattributed,
     FrameworkFailed,
     FunctionFailed,
+    FunctionMissing,
     PipelineError,
     RunHalted,
     ScriptMisfit,
@@ -72,7 +76,7 @@ from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Tools, TurnModel, UserTurn
 from simkit.spec.pipeline.model import Limits
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import TURNS, App
 from simkit.trace import events as e
 from simkit.trace.recorder import WHOLE_RUN, Sink
 
@@ -158,7 +162,7 @@ class CodeDriver:
 
     def _start(self, sink: Sink) -> None:
         app, script = self._app, self._script
-        attribution = Attribution(app.agents)
+        attribution = Attribution(app.agents, app.fallback)
         sink = self._names = RenamingSink(sink, attribution.has_matchers)
         self._recorder = recorder = TraceRecorder(
             sink, self._clock, counter_named(COUNTER), script.limits
@@ -203,16 +207,24 @@ class CodeDriver:
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
         """Import and build the pipeline, which must not send requests yet."""
+        entry = self._app.entry
+        unmanned = Unmanned(lambda: reads_itself(entry))
         try:
-            with passing_through(self._gate, self._app.allow_hosts):
-                driver, home = self._pilot_of(adapter_context), home_of(self._app.entry)
+            with passing_through(self._gate, self._app.allow_hosts), at_terminal(unmanned):
+                driver, home = self._pilot_of(adapter_context), home_of(entry)
                 return Instrumented(driver, adapter_context, home, self._app.agents)
         except RunHalted as halted:
             raise halted.cause from None
+        except FunctionMissing:
+            if unmanned.was_read:  # It caught what stopped it, and then was no pipeline.
+                raise reads_itself(entry) from None
+            raise
 
     def _pilot_of(self, adapter_context: AdapterContext) -> FrameworkDriver:
         """Return the driver for the pipeline's object, or for its factory's."""
         app = self._app
+        if app.options.input == TURNS:
+            return InputLoopDriver(app, adapter_context)
         entry = entry_of(app)
         driver = pilot_for(entry, app, adapter_context)
         if driver is not None or not is_factory(entry):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.capture.http.places import raised_at
-from simkit.core.errors import FunctionMissing, RunHalted, SimkitError
+from simkit.core.errors import FunctionMissing, ProgramNamed, RunHalted, SimkitError
 from simkit.core.text import exception_text, short
 from simkit.language.yaml import near
 from simkit.runtime.functions import object_named
@@ -74,7 +74,7 @@ def build(
     """
     if is_factory(subject):
         subject = made_by(entry, subject, call) if built is None else built
-    talk = _method_of(entry, subject, method)
+    talk = method_of(entry, subject, method)
     parameters = _parameters(talk)
     takes_session = any(p.name == "session" and p.kind not in _UNNAMED for p in parameters)
     others = [p for p in parameters if not (takes_session and p.name == "session")]
@@ -124,12 +124,36 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
 
 def instead_of(entry: str) -> str:
     """Return advice if a function without parameters is a program, not a factory."""
-    module = entry.partition(":")[0]
     return (
-        "\nIf it is a program that asks for messages itself, write beside it a function that takes "
-        "one message and returns the reply, `def answer(text): …`, and name that: "
-        f"`{module}:answer`."
+        "\nIf it is a program that reads the user's messages by `input()`, run it as it is: "
+        "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
+        "`def answer(text): …`."
     )
+
+
+def reads_itself(entry: str) -> ProgramNamed:
+    """Return the error about code that asks for messages while it is imported or built."""
+    module = entry.partition(":")[0]
+    return ProgramNamed(
+        f"`{entry}` is a program: it reads the user's messages itself, by `input()` or from stdin."
+        "\nRun it as it is: `app: {input: turns}` types each turn's text in, and what is printed "
+        "is the reply. If the loop is in the module itself, name the module alone: "
+        f"`pipeline: {module}`.",
+        entry,
+    )
+
+
+def check_called_alone(entry: str, start: Callable[..., Any]) -> None:
+    """Raise FunctionMissing for a program's function that needs arguments."""
+    needed = _required(_parameters(start))
+    if needed:
+        raise FunctionMissing(
+            f"`{entry}` needs {_listed(needed)}, and a program (`app: {{input: turns}}`) is called "
+            "without arguments.\n"
+            "Name the function that starts it, or its module alone, which runs as `python -m` "
+            "does. A function of the user's message needs no `input: turns`.",
+            entry,
+        )
 
 
 def home_of(entry: str) -> str:
@@ -158,7 +182,9 @@ def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) ->
         )
 
 
-def _method_of(entry: str, subject: Any, method: str | None) -> Talk:
+def method_of(entry: str, subject: Any, method: str | None) -> Talk:
+    """Return what is called of a pipeline's object; raise FunctionMissing where that is not
+    plain."""
     if method is None and callable(subject):
         return subject  # type: ignore[no-any-return]
     public = [
@@ -253,12 +279,21 @@ class Caller:
         self._pool: ThreadPoolExecutor | None = None
         self._working: asyncio.Task[Any] | None = None
         """The current task in the event loop; None if there is none."""
+        self._others: list[Caller] = []
+
+    def caller_for_thread(self) -> Caller:
+        """Return a caller for another thread, which gives up when this one does."""
+        other = Caller()
+        self._others.append(other)
+        return other
 
     def give_up(self) -> None:
         """Cancel asynchronous code that does not end by itself soon; from any thread.
 
         Frameworks that run agents in tasks may wait for ever for one that was stopped.
         """
+        for other in self._others:
+            other.give_up()
         working = self._working
         if working is not None:
             loop = working.get_loop()

@@ -14,9 +14,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from simkit.adapters.own_modules import OwnModules
+from simkit.adapters.terminal import WIDTH
 from simkit.core.errors import DirectoryGone
 from simkit.providers.protocols import PROTOCOLS
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import TURNS, App
 
 DUMMY_KEY: Final = "simkit"
 """A fake key that is long enough for clients that require one."""
@@ -34,6 +35,7 @@ def surroundings(
     so that no trace contains them, unless real traffic is wanted (``keeps_keys``). Environment and
     modules belong to the process: concurrent scenarios share them.
     """
+    screen = {"COLUMNS": WIDTH} if app.options.input == TURNS else {}
     keys = {name: DUMMY_KEY for protocol in PROTOCOLS.values() for name in protocol.keys}
     if keeps_keys:
         keys = {name: value for name, value in keys.items() if name not in os.environ}
@@ -41,7 +43,7 @@ def surroundings(
     folders = app.folders()
     with (
         _directory(),
-        _environment({**keys, **offline, **app.options.env}),
+        _environment({**keys, **offline, **screen, **app.options.env}),
         _imported_from(folders),
         _modules(app, folders),
         _set_up(app, find),
@@ -135,7 +137,8 @@ def _modules(app: App, folders: list[str]) -> Iterator[None]:
     home = app.entry.partition(":")[0].partition(".")[0]
     if _is_from_elsewhere(home, folders):
         forget_modules(home)
-    if not (app.options.fresh or app.is_apart):
+    is_program = app.options.input == TURNS  # As a process, which has what it keeps for itself.
+    if not (app.options.fresh or app.is_apart or is_program):
         yield
         return
     own = OwnModules(app)

@@ -46,6 +46,15 @@ def entry_of(app: App) -> Any:
         raise FunctionMissing(f"{problem.what}\n{_advice(app, home)}", entry) from None
 
 
+def module_missing(app: App) -> str:
+    """Describe where a module that a scenario names as its pipeline is looked for, and lies."""
+    home = home_of(app.entry)
+    return (
+        f"program `{app.entry}`: there is no module {app.entry!r} that runs. "
+        f"It is looked for in the working directory and on sys.path.\n{_advice(app, home)}"
+    )
+
+
 def check_folders(app: App) -> None:
     """Raise ScriptBroken for a missing folder under ``app.path``."""
     for place, path in enumerate(app.options.path):

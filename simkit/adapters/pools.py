@@ -14,7 +14,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import pool as process_pool
 from queue import SimpleQueue
@@ -22,6 +22,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from simkit.adapters.scoping import ContextListeners
+from simkit.adapters.terminal import ProgramClosed
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.capture.http.guards import serves_many, watched_thread
 from simkit.capture.http.installing import Installation, Replacement, Row
@@ -48,6 +49,13 @@ def follow(is_over: Callable[[], bool]) -> bool:
     if turns is not None:
         turns.follow(is_over)
     return turns is not None
+
+
+def wait_for_rest() -> None:
+    """Wait until all other threads rest or sleep."""
+    turns = _turns.current()
+    if turns is not None:
+        turns.sleep(0.0)
 
 
 def _in_turn(turns: ThreadTurns, rank: int, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,7 +99,12 @@ def _start(before: Replacement) -> Replacement:
         rank = turns.submitted()
         turns.starts(rank, self)
         context, run = contextvars.copy_context(), _in_turn(turns, rank, self.run)
-        self.run = lambda: context.run(run)  # type: ignore[method-assign]
+
+        def until_closed() -> None:
+            with suppress(ProgramClosed):  # Its program waits for input that is over.
+                context.run(run)
+
+        self.run = until_closed  # type: ignore[method-assign]
         try:
             before(self)
         except BaseException:

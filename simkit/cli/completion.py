@@ -1,4 +1,4 @@
-"""What a shell completes where a command takes files or ids."""
+"""Shell completion of arguments that are files or ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def complete_id(
     from simkit.spec.explanations import explanations
 
     return [
-        CompletionItem(found.id, help=found.name or None)
-        for found in explanations().values()
-        if found.id.lower().startswith(incomplete.lower())
+        CompletionItem(explanation.id, help=explanation.name or None)
+        for explanation in explanations().values()
+        if explanation.id.lower().startswith(incomplete.lower())
     ]

@@ -321,7 +321,7 @@ class Runner:
             chosen = selected(rows, job.turn, job.agent)
             noun = "node" if view.pipeline.flow == "graph" else "agent"
             yield _indented(table(chosen, job.width, noun, paint) or [_nothing_chosen(rows, job)])
-        # What is shown from here on is indented after it was wrapped.
+        # The following lines are indented after they were wrapped.
         set_columns(job.width)
         if job.show == "context":
             unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)

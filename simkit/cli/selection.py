@@ -65,7 +65,7 @@ def select(
 ) -> Selection:
     """Return the scenarios in the paths that fit ``-k``; an invalid file gives its own result.
 
-    Whoever goes on to run it gives the cache from which documents will be taken.
+    A caller that runs them passes the cache of documents.
     Raise SourceError for a path or name that does not exist.
     """
     cache = DocumentCache() if cache is None else cache

@@ -124,7 +124,7 @@ class _ViewOfFile(View):
         """Take the next event into account; raise TraceError if it does not fit."""
         try:
             super().apply(event)
-        # A view trusts its trace. What is not as it was written may go wrong anywhere in it.
+        # A view trusts its trace. A changed trace may raise anywhere in it.
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
             where, kind = f"{self._name}:{len(self.events) + 1}", e.kind_of(event)
             raise TraceError(

@@ -166,6 +166,10 @@ class FunctionMissing(Unsupported):
         self.what, self.name = what, name
 
 
+class ProgramNamed(FunctionMissing):
+    """A pipeline that is a program: it reads the user's messages itself."""
+
+
 class ScriptBroken(SimkitError):
     """The script of a scenario cannot be used: the scenario is wrong, not the pipeline.
 

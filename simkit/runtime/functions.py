@@ -43,12 +43,7 @@ def object_named(name: str) -> Any:
     Modules may be in the working directory, as with ``python -m``.
     """
     module_name, _, attribute = name.partition(":")
-    try:
-        folder = str(Path.cwd())
-    except OSError as problem:
-        raise DirectoryGone(problem.strerror) from None
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    work_folder_on_path()
     try:
         with collected_meanwhile(), imported_here(module_name):
             module = importlib.import_module(module_name)
@@ -64,6 +59,16 @@ def object_named(name: str) -> Any:
     except (Exception, SystemExit) as problem:
         raise FunctionMissing(_import_failed(name, problem), name) from None
     return getattr(module, attribute, None)
+
+
+def work_folder_on_path() -> None:
+    """Let modules be imported from the working directory; raise DirectoryGone if it is gone."""
+    try:
+        folder = str(Path.cwd())
+    except OSError as problem:
+        raise DirectoryGone(problem.strerror) from None
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
 
 def _import_failed(name: str, problem: BaseException) -> str:

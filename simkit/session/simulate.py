@@ -214,7 +214,7 @@ class Conversation:
 
     @cached_property
     def _watch(self) -> Watch:
-        """The lints at work, and the one view of the run: made when somebody first looks."""
+        """The lints, and the one view of the run; made on first use."""
         return Watch(all_lints())
 
     def _begin(self, *, is_durable: bool) -> None:

@@ -1,4 +1,4 @@
-"""What ends a run or a command, and what a claim that fails says: by the words of its message."""
+"""Errors that end a run or a command, and failing claims, by the words of their messages."""
 
 from __future__ import annotations
 

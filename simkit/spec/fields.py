@@ -196,7 +196,7 @@ def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidat
 
 def _as_schema(value: Any) -> Any:
     if isinstance(value, str):
-        return _as_function(value)
+        return as_function(value)
     # Code that knows the pipeline's `schemas` checks it.
     if _refers_by_name(value):
         return value
@@ -227,7 +227,8 @@ def is_function_name(text: str) -> bool:
 _FUNCTIONS_RENAMED: Final = {"simkit.nodes:same": "simkit:same"}
 
 
-def _as_function(value: Any) -> str:
+def as_function(value: Any) -> str:
+    """Return the name of a function as it is now; raise what refuses any other text."""
     text = _as_text(value)
     if text in _FUNCTIONS_RENAMED:
         warnings.warn(
@@ -274,7 +275,7 @@ SchemaValue = Annotated[
 """A JSON Schema, a named one as ``{$ref: Name}``, or ``module:Model``."""
 FunctionName = Annotated[
     str,
-    BeforeValidator(_as_function),
+    BeforeValidator(as_function),
     WithJsonSchema(FUNCTION_SCHEMA),
 ]
 Count = Annotated[

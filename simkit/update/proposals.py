@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -94,9 +94,15 @@ def fixes(prepared: Prepared, view: View, judgement: Judgement) -> Proposal:
 
 
 def additions(
-    prepared: Prepared, view: View, redactor: Redactor, *, with_contexts: bool = True
+    prepared: Prepared,
+    view: View,
+    redactor: Redactor,
+    *,
+    with_contexts: bool = True,
+    names: Collection[str] = (),
 ) -> Proposal:
-    """Return a first set of claims for each turn that has no ``expect``."""
+    """Return a first set of claims for each turn that has no ``expect``; with ``names``, of no
+    other kinds."""
     document, original = prepared.document, _original_document(prepared)
     stable = StableClaims(redactor, words_of(document.data["turns"]))
     edits, notes = [], []
@@ -113,6 +119,7 @@ def additions(
             if "expect" in turn.model_fields_set
             else first_claims(view, place, stable, with_contexts=with_contexts)
         )
+        claims = {name: claim for name, claim in claims.items() if not names or name in names}
         if claims and _plain_at(original.data, at):
             edit = _escaped(Give(at, "expect", claims))
             edits.append(Proposed(edit, document.position(path), path_text((*path, "expect"))))

@@ -90,8 +90,9 @@ def program() -> str:
 
 
 PROGRAM = (
-    "\nIf it is a program that asks for messages itself, write beside it a function that takes one "
-    "message and returns the reply, `def answer(text): …`, and name that: `app:answer`."
+    "\nIf it is a program that reads the user's messages by `input()`, run it as it is: "
+    "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
+    "`def answer(text): …`."
 )
 
 

@@ -86,12 +86,14 @@ NO_PIPELINE = {
     "Name a function that takes the message and adds the rest: `def run(text): …`.",
     "shop_desk:empty": "3:11: `shop_desk:empty` takes no parameter, so it must return the "
     "pipeline: a function of the user's message, or an object. It returned nothing.\n"
-    "If it is a program that asks for messages itself, write beside it a function that takes one "
-    "message and returns the reply, `def answer(text): …`, and name that: `shop_desk:answer`.",
+    "If it is a program that reads the user's messages by `input()`, run it as it is: "
+    "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
+    "`def answer(text): …`.",
     "shop_desk:failing": "3:11: `shop_desk:failing` takes no parameter, so it was called to make "
     "the pipeline, and raised KeyError: 'client' at shop_desk.py:30 in failing.\n"
-    "If it is a program that asks for messages itself, write beside it a function that takes one "
-    "message and returns the reply, `def answer(text): …`, and name that: `shop_desk:answer`.",
+    "If it is a program that reads the user's messages by `input()`, run it as it is: "
+    "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
+    "`def answer(text): …`.",
     "shop_desk.py:Desk": "3:11: `shop_desk.py:Desk` names a file. Name its module: "
     "`shop_desk:Desk`.",
     "code/shop_desk.py::Desk": "3:11: `code/shop_desk.py::Desk` is no `module:function`\n"

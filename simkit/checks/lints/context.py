@@ -207,9 +207,11 @@ class CurrentMessageTwice:
                 sections += [part.section] * _times_shown(part, identity, event.turn)
             elif _is_made_of(part, identity):
                 sections.append(part.section)
+        # Contexts of code have no sections, unless its file names them.
+        through = f": through {', '.join(sections)}" if all(sections) else ""
         problem = (
             f"agent {event.agent!r} is sent the user's message {identity} {times} times "
-            f"in turn {event.turn}: through {', '.join(sections)}"
+            f"in turn {event.turn}{through}"
         )
         index = view.calls[event.call].index
         data = {"sections": sections}

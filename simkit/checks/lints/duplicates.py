@@ -202,16 +202,21 @@ class DuplicateMessage:
 
 
 def _named(pairs: Sequence[Pair]) -> str:
-    """Return the text about duplicates: ``message m3 twice (section history)``."""
+    """Return the text about duplicates: ``message m3 twice (section history)``.
+
+    Contexts of code have no sections.
+    """
     a, first, b, two = pairs[0]
-    through = f"section {first}" if first == two else f"sections {first} and {two}"
+    through = f" (section {first})" if first == two else f" (sections {first} and {two})"
+    if not first or not two:
+        through = ""
     if not a or not b:
-        return f"the same text twice ({through})"
+        return f"the same text twice{through}"
     ids = [a if a == b else f"{a} = {b}" for a, _, b, _ in pairs]
     if len(ids) == 1:
-        return f"message {ids[0]} twice ({through})"
+        return f"message {ids[0]} twice{through}"
     more = ", …" if len(ids) > IDS_MAX else ""
-    return f"{len(ids)} messages twice ({through}): {', '.join(ids[:IDS_MAX])}{more}"
+    return f"{len(ids)} messages twice{through}: {', '.join(ids[:IDS_MAX])}{more}"
 
 
 def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pair]) -> None:

@@ -27,33 +27,37 @@ def command(words: tuple[str, ...]) -> None:
     from simkit.spec.explanations import explanation_of, explanations
 
     if not words:
-        for found in explanations().values():
-            echo(f"{found.title:<34} {found.severity or found.kind}")
+        for explanation in explanations().values():
+            echo(f"{explanation.title:<34} {explanation.severity or explanation.kind}")
         return
     echo("\n".join(lines_of(explanation_of(" ".join(words)))))
 
 
-def lines_of(found: Explanation) -> Iterator[str]:
+def lines_of(explanation: Explanation) -> Iterator[str]:
     """Yield an explanation as the terminal shows it."""
     from simkit.cli.console import fit_terminal, paint_for, wants_color
     from simkit.report.wording import wrapped
 
     fit_terminal()
     paint = paint_for(wants_color())
-    about = found.severity or {"claim": "a claim does not hold", "error": "an error"}[found.kind]
-    yield f"{paint(found.title, 'warning' if about == 'warning' else 'bad')} ({about})"
+    about = (
+        explanation.severity
+        or {"claim": "a claim does not hold", "error": "an error"}[explanation.kind]
+    )
+    yield f"{paint(explanation.title, 'warning' if about == 'warning' else 'bad')} ({about})"
     for head, text in (
-        ("message", found.message),
-        ("rule", found.rule),
-        ("cause", found.cause),
-        ("fix", found.fix),
-        ("in code", found.fix_in_code),
+        ("message", explanation.message),
+        ("rule", explanation.rule),
+        ("cause", explanation.cause),
+        ("fix", explanation.fix),
+        ("in code", explanation.fix_in_code),
     ):
         if text:
             first, *rest = wrapped(text, f"  {head:<9}")
             yield first.replace(head, paint(head, "quiet"), 1)
             yield from rest
-    if found.can_be_turned_off:
+    if explanation.can_be_turned_off:
         yield from wrapped(
-            f"to keep it as it is, give a reason: `lints: {{{found.id}: the reason}}`", " " * 11
+            f"to keep it as it is, give a reason: `lints: {{{explanation.id}: the reason}}`",
+            " " * 11,
         )

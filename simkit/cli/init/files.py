@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from simkit.cli.init.project import Project
 from simkit.cli.schema.schemas import schema_text
 from simkit.core.errors import SimkitError
 from simkit.report.last_run import FOLDER
+from simkit.spec.scenario.writing import scalar
 from simkit.update.files import FileChange, read_bytes, write
 
 
@@ -94,7 +96,7 @@ from simkit.bdd import *  # noqa: F403 - the steps have no Python names
 
 scenarios(".")
 '''
-WORKFLOW: Final = """\
+_WORKFLOW: Final = """\
 # Runs every scenario and feature. No model is called, so no key is needed.
 name: simkit
 on:
@@ -106,15 +108,33 @@ permissions:
 jobs:
   simkit:
     runs-on: ubuntu-latest
-    steps:
+{folder}    steps:
       - uses: actions/checkout@v6
       - uses: actions/setup-python@v6
         with:
-          python-version: "3.12"
-      # If scenarios run functions of your project, install it here, too.
-      - run: python -m pip install agent-simkit
-      - run: simkit validate scenarios --format github
-      - run: python -m pytest scenarios features
+          python-version: "{python}"
+{install}      - run: python -m pip install agent-simkit
+      - run: simkit validate {scenarios} --format github
+      - run: python -m pytest {scenarios} {features}
+"""
+
+
+def workflow_text(project: Project) -> str:
+    """Return a workflow for GitHub that installs a project and runs its scenarios and features."""
+    folder = os.path.relpath(project.root.resolve(), project.top.resolve()).replace(os.sep, "/")
+    return _WORKFLOW.format(
+        folder="" if folder == "." else _IN_FOLDER.format(folder=folder),
+        python=project.python,
+        install="".join(f"      - run: {scalar(line)}\n" for line in project.install),
+        scenarios=project.scenarios,
+        features=project.features,
+    )
+
+
+_IN_FOLDER: Final = """\
+    defaults:
+      run:
+        working-directory: {folder}
 """
 SCHEMA_FILE: Final = "simkit.schema.json"
 SETTINGS_FILE: Final = ".vscode/settings.json"
@@ -129,28 +149,34 @@ IGNORED: Final = f"{FOLDER}/"
 _EXISTS: Final = "there already, left as it is"
 
 
-def first_project() -> dict[str, str]:
-    """Return the files of a first project, by their names below its folder."""
+SAMPLE: Final[Mapping[str, str]] = {
+    "scenarios/support.pipeline.yaml": PIPELINE,
+    "scenarios/refund.scenario.yaml": SCENARIO,
+    "features/refund.feature": FEATURE,
+    "features/test_features.py": STEPS,
+}
+"""The files of a first project, by their names below its folder, where there is no app yet."""
+
+
+def files_around(project: Project) -> dict[str, str]:
+    """Return the files that a project's scenarios have around them, by their names."""
+    top = os.path.relpath(project.top.resolve(), project.root.resolve()).replace(os.sep, "/")
+    prefix = "" if top == "." else f"{top}/"
     return {
-        "scenarios/support.pipeline.yaml": PIPELINE,
-        "scenarios/refund.scenario.yaml": SCENARIO,
-        "features/refund.feature": FEATURE,
-        "features/test_features.py": STEPS,
-        ".github/workflows/simkit.yml": WORKFLOW,
+        f"{prefix}.github/workflows/simkit.yml": workflow_text(project),
         SCHEMA_FILE: schema_text(None) + "\n",
         SETTINGS_FILE: f"{{\n{ASSOCIATION}}}\n",
     }
 
 
-def started(folder: str) -> Iterator[str]:
-    """Write the missing files of a first project; yield the actions, file by file.
+def written_files(root: Path, files: Mapping[str, str]) -> Iterator[str]:
+    """Write those of the files that the folder does not have; yield the actions, file by file.
 
     Raise SimkitError at the first file or folder that cannot be written; the files yielded before
     exist.
     """
-    root = Path(folder)
-    _make(root)
-    for name, text in first_project().items():
+    make_folder(root)
+    for name, text in files.items():
         file = root / name
         if _write_new(file, text):
             yield f"{file}: written"
@@ -159,10 +185,10 @@ def started(folder: str) -> Iterator[str]:
             yield ASSOCIATION.rstrip("\n")
         else:
             yield f"{file}: {_EXISTS}"
-    yield _ignoring(root / ".gitignore")
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, where it is not; raise SimkitError if it cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -176,11 +202,11 @@ def _make(folder: Path) -> None:
 
 def _write_new(file: Path, text: str) -> bool:
     """Write a new file with its folders; return whether it is new."""
-    _make(file.parent)
+    make_folder(file.parent)
     return write_new(file, text)
 
 
-def _ignoring(file: Path) -> str:
+def ignoring(file: Path) -> str:
     """Make git ignore files that a run leaves behind, unless it does; return the action."""
     if _write_new(file, f"{IGNORED}\n"):
         return f"{file}: written"

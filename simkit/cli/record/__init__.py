@@ -9,6 +9,7 @@ import click
 
 from simkit.cli.completion import complete_file
 from simkit.core.errors import SimkitError
+from simkit.core.output import echo
 
 MODES = ("once", "new_episodes", "all", "verify", "none")
 
@@ -107,9 +108,18 @@ def command(
             "  Record where somebody reads what is written, and commit that; --force records here."
         )
     if name:
-        from simkit.cli.record.first_scenario import First, write_first
+        from simkit.cli.record.first_scenario import (
+            First,
+            recorded_source,
+            write_first,
+            written_text,
+        )
 
-        return write_first(First(name, pipeline, messages, call, cassette, folders))
+        first = First(name=name, pipeline=pipeline, messages=messages, call=call, folders=folders)
+        first_scenario = write_first(first, recorded_source(cassette))
+        for line in written_text(first_scenario.file):
+            echo(line)
+        return 0
     if mode not in ("none", "verify"):
         require()
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,26 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.cli.console import Progress, paint_for
 from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
-from simkit.core.output import echo
 from simkit.core.redact import Redactor
 from simkit.core.text import counted
 from simkit.language.yaml import load_text
+from simkit.providers.values import Offer
 from simkit.report.text import findings_text
 from simkit.session.execution.alone import replayed_alone, root_of
-from simkit.session.execution.first_run import UNMARKED, FirstRun, first_run
-from simkit.session.execution.first_scenario import scenario_of
+from simkit.session.execution.first_run import (
+    UNMARKED,
+    CassetteReplies,
+    FirstRun,
+    ReplySource,
+    first_run,
+)
+from simkit.session.execution.first_scenario import agents_of, scenario_of
 from simkit.session.simulate import placed, run, simulate
 from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.apps import TURNS, App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
+from simkit.spec.scenario.modules import folder_with
 from simkit.spec.scenario.writing import block
 from simkit.trace.views import view_of
 from simkit.update import additions, changed_text
@@ -37,30 +45,57 @@ _MANY = 1_000
 """The limit of runs and calls of a first run, of which nothing is known yet."""
 
 
-class First(msgspec.Struct, frozen=True):
-    """The user's options."""
+class First(msgspec.Struct, frozen=True, kw_only=True):
+    """The scenario that is to be written."""
 
     name: str
+    """Its file, with or without the ending."""
     pipeline: str
     messages: tuple[str, ...]
     call: str = ""
-    cassette: str = ""
     folders: tuple[str, ...] = ()
     """The folders of the app's modules, beside the working directory."""
+    is_program: bool = False
+    """Whether the app reads the messages itself."""
+    env: Mapping[str, str] = {}
+    """The environment variables that it needs."""
+    claims: tuple[str, ...] = ()
+    """The kinds of claims that are written; empty for all."""
+
+    @property
+    def file(self) -> Path:
+        """The scenario's file."""
+        return Path(self.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
 
 
-def write_first(first: First) -> int:
-    """Write the first scenario of an app, which holds; return the exit code.
+class FirstScenario(msgspec.Struct, frozen=True):
+    """A first scenario that was written."""
 
-    Raise SimkitError if the app fails, or if a scenario cannot express what it does.
+    file: Path
+    offers: tuple[tuple[str, Offer], ...]
+    """The tools that models were offered, each with the agent."""
+    functions: Mapping[str, str]
+    """Tool to its function, where a stand-in can replace it."""
+
+
+def recorded_source(cassette: str) -> ReplySource | None:
+    """Return the source that answers from a cassette; None without one: the provider answers."""
+    return CassetteReplies(load(cassette), Keying(Redactor(os.environ))) if cassette else None
+
+
+def write_first(first: First, source: ReplySource | None) -> FirstScenario:
+    """Write the first scenario of an app, which holds.
+
+    The app's models are answered by a source, by their providers without one. Raise SimkitError
+    if the app fails, or if a scenario cannot express what it does.
     """
-    file = Path(first.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
+    file = first.file
     _refuse_what_is_there(file)
     redactor = Redactor(os.environ)
     progress = Progress()
     progress.begin(f"running {first.pipeline}")
     try:
-        first_run = _first_run_of(first, file, redactor)
+        first_run = _first_run_of(first, file, source)
     finally:
         progress.end()
     if not first_run.calls:
@@ -73,21 +108,24 @@ def write_first(first: First) -> int:
         first_run,
         file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
         first.pipeline,
-        _app(first, file, with_paths=True),
-        first.messages,
+        user_texts=first.messages,
     )
-    tree = redactor.value(make())
-    text, problems = _holding(str(file), tree, redactor)
+    app = _app(first, file, functions=first_run.functions.values())
+    tree = redactor.value(make(app))
+    text, problems = _holding(first, tree, redactor)
     if problems and any(used.tool in first_run.functions for used in first_run.used):
         # A tool's change inside the app is no result that could replace the call.
-        without = redactor.value(make(with_tools=False))
-        text, others = _holding(str(file), without, redactor)
+        without = redactor.value(make(app, with_tools=False))
+        text, others = _holding(first, without, redactor)
         tree, problems = (tree, problems) if others else (without, ())
     if problems:
         report = findings_text(problems, paint_for(False))
         raise SimkitError(
             f"{file}: not written, since a scripted run differs from this one:\n{report}"
         )
+    if not _holds_again(file, text):
+        tree = {**tree, "app": {**tree.get("app", {}), "fresh": True}}
+        text, _ = _holding(first, tree, redactor)
     if redactor.text(text) != text:
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -95,11 +133,15 @@ def write_first(first: First) -> int:
         _refuse_what_is_there(file)
     if replayed_alone(str(file)):
         # Some part of the contexts is new in every process.
-        text, _ = _holding(str(file), tree, redactor, with_contexts=False)
+        text, _ = _holding(first, tree, redactor, with_contexts=False)
         file.write_text(text, encoding="utf-8", newline="\n")
-    _check_alone(file)
-    _tell(file, text)
-    return 0
+        _check_alone(file)
+    offers = (
+        (agent, offer)
+        for agent, call in zip(agents_of(first_run), first_run.calls, strict=True)
+        for offer in call.model_request.offers
+    )
+    return FirstScenario(file, tuple(offers), first_run.functions)
 
 
 def _check_alone(file: Path) -> None:
@@ -118,45 +160,68 @@ def _refuse_what_is_there(file: Path) -> None:
         raise SimkitError(f"{file}: there is such a file, and nothing is written over it")
 
 
-def _app(first: First, file: Path, *, with_paths: bool = False) -> dict[str, Any]:
-    """Return the app's options; with ``with_paths``, also the folder of its module."""
+def _app(first: First, file: Path, functions: Collection[str] | None = None) -> dict[str, Any]:
+    """Return the app's options: those of the first run, or with its tools' ``functions`` those of
+    the scenario, which names folders only if its modules would not be found without them."""
     folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
-    root = root_of(first.pipeline) if with_paths else None
-    if root is not None and root not in folders:
-        folders.append(root)
     scenario_folder = file.resolve().parent
-    path = [os.path.relpath(folder, scenario_folder).replace(os.sep, "/") for folder in folders]
-    return {"path": path, **({"call": first.call} if first.call else {})}
+    app: dict[str, Any] = {}
+    if functions is None or not _are_found(first, functions, scenario_folder):
+        root = root_of(first.pipeline, folders) if functions is not None else None
+        if root is not None and root not in folders:
+            folders.append(root)
+        app["path"] = [
+            os.path.relpath(folder, scenario_folder).replace(os.sep, "/") for folder in folders
+        ]
+    if first.is_program:
+        app["input"] = TURNS
+    if first.call:
+        app["call"] = first.call
+    if first.env:
+        app["env"] = dict(first.env)
+    return app
 
 
-def _first_run_of(first: First, file: Path, redactor: Redactor) -> FirstRun:
+def _are_found(first: First, functions: Collection[str], folder: Path) -> bool:
+    """Return whether all modules are found where they were imported from, or are installed."""
+    folders = [Path.cwd(), *map(Path, first.folders)]
+    for name in (first.pipeline, *functions):
+        module, root = name.partition(":")[0], root_of(name, folders)
+        if root is not None and folder_with(module, folder) != root:
+            return False
+    return True
+
+
+def _first_run_of(first: First, file: Path, source: ReplySource | None) -> FirstRun:
     """Run the app once; unattributed calls belong to one agent so far."""
     tree = {
-        "version": 1,
         "scenario": first.name,
         "pipeline": first.pipeline,
         "app": _app(first, file),
-        "agents": {UNMARKED: {"messages": {"$any": True}}},
         "limits": dict.fromkeys(
             ("agent_runs_per_turn", "model_calls_per_run", "handoffs_per_turn"), _MANY
         ),
         "turns": [{"user": text} for text in first.messages],
     }
     prepared = _prepared(str(file), _text(tree))
-    cassette = load(first.cassette) if first.cassette else None
+    assert isinstance(prepared.pipeline, App)
+    app = msgspec.structs.replace(prepared.pipeline, fallback=UNMARKED)
+    prepared = msgspec.structs.replace(prepared, pipeline=app)
     # Output of a user's function is no part of the report.
     with contextlib.redirect_stdout(sys.stderr), placed(prepared):
-        return first_run(prepared, cassette, Keying(redactor))
+        return first_run(prepared, source)
 
 
 def _holding(
-    file: str, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
+    first: First, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
 ) -> tuple[str, Sequence[Finding]]:
     """Return a scenario's text with claims, and the remaining findings.
 
     Lints that the app breaks are turned off in the text: the app is not simkit's.
     """
-    claimed = partial(_claimed, file, redactor=redactor, with_contexts=with_contexts)
+    file = str(first.file)
+    names = first.claims if with_contexts else ()
+    claimed = partial(_claimed, file, redactor=redactor, with_contexts=with_contexts, names=names)
     text = claimed(_text(tree))
     with contextlib.redirect_stdout(sys.stderr):
         findings = simulate(_prepared(file, text)).judgement.findings
@@ -169,13 +234,25 @@ def _holding(
     return text, findings
 
 
-def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -> str:
+def _holds_again(file: Path, text: str) -> bool:
+    """Return whether a scenario holds a second time in one process, as beside others of the app."""
+    prepared = _prepared(str(file), text)
+    assert isinstance(prepared.pipeline, App)
+    app = msgspec.structs.replace(prepared.pipeline, is_apart=False)
+    shared = msgspec.structs.replace(prepared, pipeline=app)
+    with contextlib.redirect_stdout(sys.stderr):
+        return not [simulate(shared) for _ in range(2)][-1].judgement.findings
+
+
+def _claimed(
+    file: str, text: str, redactor: Redactor, *, with_contexts: bool, names: Collection[str]
+) -> str:
     """Return the text with claims for each turn; after a claimed error, for the next."""
     while True:
         prepared = _prepared(file, text)
         with contextlib.redirect_stdout(sys.stderr):
             view = view_of(run(prepared).events)
-        proposal = additions(prepared, view, redactor, with_contexts=with_contexts)
+        proposal = additions(prepared, view, redactor, with_contexts=with_contexts, names=names)
         longer, _ = changed_text(file, text, [proposal])
         if longer == text:
             return text
@@ -183,7 +260,7 @@ def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -
 
 
 def _text(tree: Mapping[str, Any]) -> str:
-    order = ("version", "scenario", "pipeline", "app", "lints", "agents", "limits", "turns")
+    order = ("scenario", "pipeline", "app", "lints", "agents", "limits", "turns")
     ordered = {key: tree[key] for key in order if key in tree}
     return "\n".join([*block(_literal(ordered), 0), ""])
 
@@ -199,14 +276,20 @@ def _literal(value: Any) -> Any:
 
 def _prepared(file: str, text: str) -> Prepared:
     (document,) = load_text(text, file)
-    return Library().assembled(ScenarioCase(file, str(document.data["scenario"]), 0, 1), document)
+    item = ScenarioCase(file, str(document.data["scenario"]), 0, 1)
+    prepared = Library().assembled(item, document)
+    assert isinstance(prepared.pipeline, App)
+    # State in its modules must not reach the next run: a new process does not have it.
+    app = msgspec.structs.replace(prepared.pipeline, is_apart=True)
+    return msgspec.structs.replace(prepared, pipeline=app)
 
 
-def _tell(file: Path, text: str) -> None:
-    (document,) = load_text(text, str(file))
+def written_text(file: Path) -> Iterator[str]:
+    """Yield the messages about a new scenario file."""
+    (document,) = load_text(file.read_text(encoding="utf-8"), str(file))
     agents = {agent for turn in document.data["turns"] for agent in turn.get("replies", {})}
-    echo(
+    yield (
         f"{file}: {counted(len(document.data['turns']), 'turn')}, "
         f"{counted(len(agents), 'agent')}: {', '.join(sorted(agents))}"
     )
-    echo(f"It holds: `simkit replay {file}`. Read its claims: they say what is.")
+    yield f"It holds: `simkit replay {file}`. Read its claims: they say what is."

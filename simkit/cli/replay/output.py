@@ -249,8 +249,8 @@ class _Printer:
 
     def begin_verifying(self, count: int) -> None:
         """Show on the progress line that a second process runs everything again."""
-        what = f"{counted(count, 'scenario')} again, in another process"
-        self._progress.begin(f"running {what}", is_counted=False)
+        label = f"{counted(count, 'scenario')} again, in another process"
+        self._progress.begin(f"running {label}", is_counted=False)
 
     def show(self, ran: Ran) -> None:
         """Print the report of a scenario, if it has one."""

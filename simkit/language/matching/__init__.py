@@ -63,8 +63,8 @@ _compiled: Final[dict[bytes, Matcher]] = {}
 def compile_matcher(matcher: Any) -> Matcher:
     """Return the matcher compiled; raise MatcherError.
 
-    What was compiled before is returned again: what reading a file has checked is what the judge
-    asks, however many turns, rows and runs claim the same.
+    A matcher that was compiled before is returned again: the judge uses the matchers that were
+    compiled when the file was read, however many turns, rows and runs claim the same.
     """
     try:
         key = msgspec.json.encode(matcher, enc_hook=_source_text)

@@ -233,7 +233,7 @@ def load_text(text: str, file: str) -> list[Document]:
 
 
 class _Nodes:
-    """A text's nodes: kept for places that are asked for, or composed again for them."""
+    """A text's nodes: kept for later places, or composed again for them."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self._file = text, file
@@ -328,7 +328,7 @@ def _comma_advice(inside: str, word: str, role: str) -> str:
 
 
 class _Parsed(NamedTuple):
-    """What a text holds, or why it cannot be read."""
+    """The nodes of a text, or why it cannot be read."""
 
     heads: list[Head] | SourceError
     documents: list[Document] | SourceError
@@ -344,7 +344,7 @@ class DocumentCache:
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], _Parsed] = {}
         self._files: dict[str, _Parsed] = {}
-        self._kept: deque[_Nodes] = deque()
+        self._recent: deque[_Nodes] = deque()
 
     def heads(self, file: str) -> list[Head]:
         """Return the head of each document of a file; raise SourceError."""
@@ -373,9 +373,9 @@ class DocumentCache:
             nodes = _Nodes(text, file)
             with gc_paused():
                 parsed = self._texts[text, file] = _parse(nodes, file)
-            self._kept.append(nodes)
-            while sum(len(kept.text) for kept in self._kept) > NODES_KEPT_MAX:
-                self._kept.popleft().forget()
+            self._recent.append(nodes)
+            while sum(len(nodes.text) for nodes in self._recent) > NODES_KEPT_MAX:
+                self._recent.popleft().forget()
         return parsed
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from simkit.capture.http.places import is_library
+from simkit.spec.scenario.modules import file_of
 
 
 def replayed_alone(file: str) -> str:
-    """Replay a scenario file in a new process; return the error, empty if it holds.
+    """Replay a scenario file in a new process; return the error, empty if it holds."""
+    return run_alone("simkit", "replay", "-q", file)
+
+
+def run_alone(module: str, *arguments: str) -> str:
+    """Run a module in a new process; return its error, empty if it ends well.
 
     The process has no ``PYTHON…`` variable of this one, and does not import from its working
     directory, so that it finds only what a user would have.
@@ -20,7 +27,7 @@ def replayed_alone(file: str) -> str:
         name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
     }
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "simkit", "replay", "-q", file],
+        [sys.executable, "-P", "-m", module, *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -32,13 +39,14 @@ def replayed_alone(file: str) -> str:
     return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip()
 
 
-def root_of(pipeline: str) -> Path | None:
-    """Return the folder from which a pipeline's module was imported; None for an installed one."""
-    name = pipeline.partition(":")[0].partition(".")[0]
-    module = sys.modules.get(name)
-    files = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-    file = next((file_ for file_ in files if file_), None)
-    if file is None or is_library(file):
+def root_of(pipeline: str, folders: Iterable[Path]) -> Path | None:
+    """Return the folder from which a pipeline's module is imported; None for an installed one.
+
+    It is looked for in ``folders`` first.
+    """
+    module = pipeline.partition(":")[0]
+    file = file_of(module, [*map(str, folders), *sys.path])
+    if file is None or is_library(str(file)):
         return None
-    place = Path(file).resolve()
-    return place.parent.parent if place.name == "__init__.py" else place.parent
+    package = file.parent if file.name == "__init__.py" else file
+    return package.resolve().parents[module.count(".")]

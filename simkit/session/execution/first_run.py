@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -61,10 +61,43 @@ class FirstRun(msgspec.Struct, frozen=True):
     """Tool to its function, if the function can be replaced."""
 
 
-def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> FirstRun:
-    """Run an app once: for real, or answered from a cassette; raise SimkitError if it fails."""
+class ReplySource(Protocol):
+    """Answers the models of an app for which no replies are written yet."""
+
+    def answer(self, call: ModelCall, turn: int, recorder: TraceRecorder) -> HttpAnswer:
+        """Return the answer of a model call; ``turn`` counts from 0."""
+
+    def answer_other(
+        self, request: HttpRequest, turn: int, recorder: TraceRecorder
+    ) -> HttpAnswer | None:
+        """Return the answer of a request that is no model call, if there is one."""
+
+
+class CassetteReplies:
+    """Answers from a cassette."""
+
+    def __init__(self, cassette: Cassette, keying: Keying) -> None:
+        self._player = Player(_of_nobody(cassette), keying)
+
+    def answer(self, call: ModelCall, turn: int, recorder: TraceRecorder) -> HttpAnswer:
+        """Return the recorded answer; raise PipelineError if there is none."""
+        return self._player.take(UNMARKED, turn + 1, call.request, recorder.session)
+
+    def answer_other(
+        self, request: HttpRequest, turn: int, recorder: TraceRecorder
+    ) -> HttpAnswer | None:
+        """Return the recorded answer, if there is one."""
+        try:
+            return self._player.take(UNMARKED, turn + 1, request, recorder.session)
+        except PipelineError:
+            return None
+
+
+def first_run(prepared: Prepared, source: ReplySource | None) -> FirstRun:
+    """Run an app once, answered by a source, for real without one; raise SimkitError if it
+    fails."""
     with ExitStack() as stack:
-        witness = _ProbeAnswerer(cassette, keying)
+        witness = _ProbeAnswerer(source)
         process = InProcessWorker(ProcessSetup(prepared, traffic=witness), Trace())
         stack.callback(process.close)
         for place, turn in enumerate(prepared.scenario.turns):
@@ -77,11 +110,11 @@ def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> 
 
 
 class _ProbeAnswerer:
-    """Forwards model calls, or answers them from a cassette, and records them."""
+    """Forwards model calls, or has them answered, and records them."""
 
-    def __init__(self, cassette: Cassette | None, keying: Keying) -> None:
-        self.is_live = cassette is None
-        self._player = Player(_of_nobody(cassette), keying) if cassette is not None else None
+    def __init__(self, source: ReplySource | None) -> None:
+        self.is_live = source is None
+        self._source = source
         self.turn = 0
         self.calls: list[ObservedCall] = []
         self.used: list[Used] = []
@@ -105,22 +138,19 @@ class _ProbeAnswerer:
                 call_record.answer = call.protocol.parse_response(plain, call.model_request)
             answered(answer)
 
-        if self._player is None:
+        if self._source is None:
             return Forward(ChunkRecorder(ended, lambda response: True))
-        response = self._player.take(UNMARKED, self.turn + 1, call.request, recorder.session)
+        response = self._source.answer(call, self.turn, recorder)
         ended(response)
         return response
 
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Forward a request, or answer it from the cassette."""
-        if self._player is None:
+        """Forward a request, or have it answered."""
+        if self._source is None:
             return Forward(None)
-        try:
-            return self._player.take(UNMARKED, self.turn + 1, request, recorder.session)
-        except PipelineError:
-            return None
+        return self._source.answer_other(request, self.turn, recorder)
 
     def records(self, tool: str) -> bool:
         """Return whether a tool's function is observed."""

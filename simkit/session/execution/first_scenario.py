@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from simkit.adapters.handoff_tools import PREFIXES
 from simkit.adapters.naming import Voice, rule_of, voices_of
-from simkit.core.messages import HANDOFF_PREFIX, Fails, Message
+from simkit.core.messages import Fails, Message
 from simkit.providers.failures import FAILURES
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
 
@@ -27,12 +28,13 @@ def scenario_of(
 
     ``app`` are the app's options; with ``with_tools``, results replace the tools' functions.
     """
-    agents = _agents(first)
+    agents = agents_of(first)
     handoffs_by_tool = _handoffs(first, agents)
     used = {entry.tool for entry in first.used}
     tools = {tool: entry for tool, entry in first.functions.items() if tool in used and with_tools}
-    tree: dict[str, Any] = {"version": 1, "scenario": name, "pipeline": pipeline}
-    tree["app"] = {**app, **({"tools": tools} if tools else {})}
+    tree: dict[str, Any] = {"scenario": name, "pipeline": pipeline}
+    if app or tools:
+        tree["app"] = {**app, **({"tools": tools} if tools else {})}
     rules = _rules(first, agents, handoffs_by_tool)
     if rules:
         tree["agents"] = rules
@@ -43,24 +45,43 @@ def scenario_of(
     return tree
 
 
-def _agents(first: FirstRun) -> list[str]:
+def agents_of(first: FirstRun) -> list[str]:
     """Return the agent of each call."""
-    unmarked = [call for call in first.calls if call.agent == UNMARKED]
-    names = iter(voices_of([call.model_request for call in unmarked])[1])
-    return [next(names).name if call.agent == UNMARKED else call.agent for call in first.calls]
+    names = iter(_voices(first)[1])
+    agents = [next(names).name if call.agent == UNMARKED else call.agent for call in first.calls]
+    other_names = _names_by_tools(first, agents)
+    return [other_names.get(agent, agent) for agent in agents]
+
+
+def _voices(first: FirstRun) -> tuple[list[Voice], list[Voice]]:
+    return voices_of([call.model_request for call in first.calls if call.agent == UNMARKED])
+
+
+def _names_by_tools(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
+    """Return how agents that say nothing of themselves are called by the tools that pass control
+    to them: by that name it is guessed what the tool does."""
+    unmarked = {
+        agent for call, agent in zip(first.calls, agents, strict=True) if call.agent == UNMARKED
+    }
+    names: dict[str, str] = {}
+    for tool, agent in _handoffs(first, agents).items():
+        name = next((tool.removeprefix(p) for p in PREFIXES if tool.startswith(p)), "")
+        if name and agent in unmarked and name not in agents and name not in names.values():
+            names.setdefault(agent, name)
+    return names
 
 
 def _rules(
     first: FirstRun, agents: Sequence[str], handoffs_by_tool: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    voices: list[Voice] = voices_of([s.model_request for s in first.calls if s.agent == UNMARKED])[
-        0
-    ]
-    rules: dict[str, dict[str, Any]] = {}
-    for voice in voices:
-        rules[voice.name] = rule_of(voice, voices)
+    voices, owners = _voices(first)
+    calls = (
+        agent for call, agent in zip(first.calls, agents, strict=True) if call.agent == UNMARKED
+    )
+    names = {voice.name: agent for voice, agent in zip(owners, calls, strict=True)}
+    rules = {names[voice.name]: rule_of(voice, voices) for voice in voices}
     for tool, target in handoffs_by_tool.items():
-        if tool != f"{HANDOFF_PREFIX}{target}":
+        if tool not in [f"{prefix}{target}" for prefix in PREFIXES]:
             known = rules.setdefault(target, {})
             known["handoff"] = [*known.get("handoff", []), tool]
     return {agent: _short(rule) for agent, rule in rules.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -16,15 +17,18 @@ from simkit.core.redact.names import secrets_of
 from simkit.language.matching import kinds
 from simkit.language.paths import head_of
 from simkit.language.references import compile as compile_references
-from simkit.language.yaml import Document
+from simkit.language.yaml import Document, near
 from simkit.spec.fields import (
     AS_MATCHER,
+    FUNCTION_NAME,
+    FUNCTION_SCHEMA,
     Flag,
     FunctionName,
     OrText,
     Positive,
     TextValue,
     YamlModel,
+    as_function,
     matcher_of,
     refuse,
 )
@@ -80,6 +84,19 @@ StoreChannelValue = Annotated[
 ]
 
 
+TURNS: Final = "turns"
+"""The value of `app.input` for a program that reads the user's messages itself."""
+_INPUT: Final = {"anyOf": [{"const": TURNS}, FUNCTION_SCHEMA, {"type": "object"}]}
+
+
+def _input(value: Any) -> Any:
+    if value == TURNS or isinstance(value, dict):
+        return value
+    if isinstance(value, str) and near(value, [TURNS]):
+        raise refuse(f"`{value}` is no way to give input", word=value, known=(TURNS,))
+    return as_function(value)
+
+
 class AppOptions(YamlModel):
     """How the pipeline's code is built and run."""
 
@@ -116,9 +133,12 @@ class AppOptions(YamlModel):
     """Names for `error: {type: …}`, each with the class of the code's exception."""
     tools: dict[str, FunctionName] = Field(default_factory=dict)
     """Tool to the function that implements it, so that `tool_results` can replace it."""
-    input: FunctionName | dict[str, Any] | None = None
-    """The input of a graph: a function of the user's message, or a mapping with `${user}` in
-    values."""
+    input: Annotated[
+        str | dict[str, Any] | None, BeforeValidator(_input), WithJsonSchema(_INPUT)
+    ] = None
+    """`turns` for a program that reads the user's messages by `input()` or from stdin: each turn's
+    text is typed in, and what is printed is the reply. Else the input of a graph: a function of
+    the user's message, or a mapping with `${user}` in values."""
     output: str | None = None
     """The key of a graph's state that is its reply, or `module:function` of the state; without
     it, the last message's text."""
@@ -298,6 +318,18 @@ class Implements(YamlModel):
     skipped."""
 
 
+MODULE_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_CODE: Final = {
+    "type": "string",
+    "pattern": f"^({FUNCTION_NAME.pattern}|{MODULE_NAME.pattern})$",
+}
+
+
+def _code(value: Any) -> Any:
+    is_module = isinstance(value, str) and MODULE_NAME.fullmatch(value)
+    return value if is_module else as_function(value)
+
+
 class CodePipeline(YamlModel):
     """A pipeline that is code, in its own file, for all its scenarios."""
 
@@ -305,8 +337,9 @@ class CodePipeline(YamlModel):
     """The format's version: 1, if it is left out."""
     pipeline: TextValue
     """Its name."""
-    code: FunctionName
-    """`module:function`: the object that takes the user's message, or a function that makes it."""
+    code: Annotated[str, BeforeValidator(_code), WithJsonSchema(_CODE)]
+    """`module:function`: the object that takes the user's message, or a function that makes it.
+    With `app: {input: turns}` also a module alone, which runs as `python -m` does."""
     app: AppOptions = Field(default_factory=AppOptions)
     """How its code is built and run."""
     agents: Rules = Field(default_factory=dict)
@@ -353,6 +386,8 @@ class App(msgspec.Struct, frozen=True):
     """The command that starts it, if it is a program of its own; it then has no entry."""
     channels: Mapping[str, Channel] = {}
     """The channels that such a program reports."""
+    fallback: str = ""
+    """The agent of calls of which nothing says whose they are; without it they are an error."""
     is_apart: bool = False
     """Whether it runs beside another run: its modules are imported again, with that run's time."""
 

@@ -15,7 +15,14 @@ from simkit.language.yaml import Document, DocumentCache, near, text_of
 from simkit.spec.fields import FUNCTION_NAME, validated, validated_at
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.names import check_pipeline
-from simkit.spec.scenario.apps import App, CodePipeline, ProgramPipeline, check_program
+from simkit.spec.scenario.apps import (
+    MODULE_NAME,
+    TURNS,
+    App,
+    CodePipeline,
+    ProgramPipeline,
+    check_program,
+)
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.filling import Filling, used_files
 from simkit.spec.scenario.implementing import check_implements
@@ -120,7 +127,7 @@ class Prepared(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(drawn, scenario=scenario)
 
     def _drawn(self, source: Document, seed: int) -> Prepared:
-        """Return the scenario filled in anew; where nothing is filled in, it is the same."""
+        """Return the scenario with new values filled in; without any it is the same."""
         filling = Filling(source, self.item.row, seed, self.used_written, self.numbers)
         document = filling.filled(source)
         used = tuple(filling.filled(written_use) for written_use in self.used_written)
@@ -226,7 +233,8 @@ class Library:
 
     def _pipeline_document(self, document: Document, scenario: Scenario) -> Document:
         name = scenario.pipeline
-        if ":" in name and not name.endswith(PIPELINE_SUFFIX):
+        is_program = scenario.app.input == TURNS and MODULE_NAME.fullmatch(name) is not None
+        if (":" in name or is_program) and not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
             return document
         key = document.file, name
         if key not in self._named:
@@ -341,7 +349,8 @@ def _as_imported(name_written: str) -> str:
 
 def _app(scenario: Scenario, document: Document) -> App:
     """Return the code pipeline that a scenario names."""
-    if FUNCTION_NAME.fullmatch(scenario.pipeline) is None:
+    is_program = scenario.app.input == TURNS
+    if FUNCTION_NAME.fullmatch(scenario.pipeline) is None and not is_program:
         raise document.error(
             ("pipeline",),
             f"`{scenario.pipeline}` is no `module:function`",
@@ -370,12 +379,20 @@ def _in_file(
     else:
         app = msgspec.structs.replace(app, program=named.program, channels=named.channels)
         check_program(document, named.app)
+    options = named.app
+    if scenario is not None and "app" in scenario.model_fields_set:
+        options = scenario.app
+    if app.entry and ":" not in app.entry and options.input != TURNS:
+        raise document.error(
+            ("code",),
+            f"`{app.entry}` is no `module:function`",
+            advice=_nearest_name(app.entry, document),
+        )
     if scenario is None:
         return app
-    fields_set = scenario.model_fields_set
     return msgspec.structs.replace(
         app,
-        options=scenario.app if "app" in fields_set else app.options,
+        options=options,
         agents={**app.agents, **scenario.agents},
         allow_hosts=(*app.allow_hosts, *scenario.allow_hosts),
     )

@@ -98,7 +98,7 @@ def misnamed(path: str | Path) -> str:
 def items_in(file: str, cache: DocumentCache | None = None) -> list[ScenarioCase]:
     """Return the scenarios of a file; only their names and needs are read.
 
-    Whoever goes on to run them gives the cache from which their documents will be taken.
+    A caller that runs them passes the cache of documents.
     """
     read = (DocumentCache() if cache is None else cache).heads
     items: list[ScenarioCase] = []

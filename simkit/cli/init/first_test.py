@@ -1,0 +1,323 @@
+"""The files that ``simkit init --app`` writes for an app: a scenario, a feature, a pipeline.
+
+The app is run once. Its models are answered by scaffolded replies, or with ``--record`` by their
+providers. The run becomes the scenario; simkit replays it in a new process before it
+says that it holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.adapters.environment import DUMMY_KEY
+from simkit.adapters.handoff_tools import PREFIXES
+from simkit.cli.init.files import STEPS, write_new
+from simkit.cli.init.project import Project
+from simkit.cli.record.first_scenario import First, FirstScenario, write_first
+from simkit.core.errors import ProgramNamed, SimkitError
+from simkit.core.text import counted
+from simkit.language.json_schema.examples import example_of
+from simkit.language.yaml import load_text
+from simkit.providers.protocols import PROTOCOLS
+from simkit.session.execution.alone import replayed_alone, run_alone
+from simkit.session.execution.scaffold import ScaffoldedReplies
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
+from simkit.spec.scenario.writing import block, flow, quoted
+
+DEFAULT_MESSAGE: Final = "Hello"
+_VARIABLES_MAX: Final = 6
+"""Missing environment variables for which a dummy is tried."""
+_VARIABLE: Final = re.compile(
+    r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET)\b", re.IGNORECASE
+)
+_USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
+"""Names of modules that say nothing of what an app is about."""
+
+
+class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The request for a first scenario: the app, and how it is run."""
+
+    name: str
+    """``module:name``, a module, or either by its file."""
+    messages: tuple[str, ...]
+    call: str = ""
+    folders: tuple[str, ...] = ()
+    is_recorded: bool = False
+    """Whether the providers answer."""
+
+
+def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
+    """Write what is not there yet; yield what was done, file by file.
+
+    The working directory is the project's. Raises SimkitError where the app cannot be run, or
+    nothing holds in a new process.
+    """
+    request = _by_its_name(request, project)
+    for stem in _stems(request.name):
+        scenario = Path(project.scenarios, f"{stem}{SCENARIO_SUFFIX}")
+        if not os.path.lexists(scenario):
+            break
+        if request.name in scenario.read_text(encoding="utf-8", errors="replace"):
+            yield f"{scenario}: there already, left as it is"
+            return
+    models_text = "its models are asked" if request.is_recorded else "no model is asked"
+    yield f"running {request.name}: {models_text}"
+    first = _write_scenario(request, str(scenario))
+    document = _document(scenario)
+    _add_comments(scenario, first, request, document)
+    pipeline = scenario.with_name(f"{stem}{PIPELINE_SUFFIX}")
+    feature = Path(project.features, f"{stem}.feature")
+    before = scenario.read_text(encoding="utf-8")
+    is_moved = ("app" in document or "agents" in document) and _moved(scenario, pipeline, document)
+    lines = [] if os.path.lexists(feature) else _feature_lines(feature, scenario, request, document)
+    if is_moved and replayed_alone(str(scenario)):
+        pipeline.unlink()
+        scenario.write_text(before, encoding="utf-8", newline="\n")
+    elif is_moved:
+        yield f"{pipeline}: written: how the app is run, and which calls are whose"
+    yield f"{scenario}: written: {_counts(document)}"
+    yield from lines
+    waived = document.get("lints", {})
+    for code in waived:
+        yield f"  {code} is found in this run: {LINTS[code].name}. It is off in the scenario."
+
+
+# The scenario
+
+
+def _by_its_name(request: AppRequest, project: Project) -> AppRequest:
+    """Return the request with the app's name as Python imports it, and the folder of its module."""
+    module, colon, attribute = request.name.partition(":")
+    known = {app.name: app for app in project.apps}
+    if module.endswith(".py") or "/" in module:
+        file = Path(module if module.endswith(".py") else f"{module}.py").resolve()
+        if not file.is_file():
+            raise SimkitError(f"{module}: there is no such file")
+        place = project.name_of(file)
+        name = f"{place.module}{colon}{attribute}"
+        return msgspec.structs.replace(request, name=name, folders=(str(place.folder),))
+    found_app = known.get(request.name)
+    if found_app is not None:
+        folders = (*request.folders, str(found_app.folder))
+        return msgspec.structs.replace(request, folders=folders)
+    return request
+
+
+def _stems(name: str) -> Iterator[str]:
+    """Yield what an app's files may be called, the shortest first."""
+    words = [word.lower() for word in re.split(r"\W+", name) if word]
+    yield next((word for word in words if word not in _USUAL), words[0])
+    yield "_".join(words)
+    yield from (f"{'_'.join(words)}_{number}" for number in itertools.count(2))
+
+
+def _write_scenario(request: AppRequest, scenario: str) -> FirstScenario:
+    """Write the scenario; try the next likely way where one does not run."""
+    first = First(
+        name=scenario,
+        pipeline=request.name,
+        messages=request.messages,
+        call=request.call,
+        folders=request.folders,
+        is_program=":" not in request.name,
+        env=_own_keys(),
+        claims=("context",),
+    )
+    hands_off = True
+    while True:
+        source = None if request.is_recorded else ScaffoldedReplies(hands_off=hands_off)
+        try:
+            return write_first(first, source)
+        except SimkitError as problem:
+            variable = _missing_variable(str(problem), first.env)
+            is_program = isinstance(problem.__cause__ or problem, ProgramNamed)
+            if is_program and not first.is_program:
+                first = msgspec.structs.replace(first, is_program=True)
+            elif variable and len(first.env) < _VARIABLES_MAX:
+                env = {**first.env, variable: DUMMY_KEY}
+                first = msgspec.structs.replace(first, env=env)
+            elif source is not None and hands_off and source.has_handed_off:
+                hands_off = False
+            else:
+                raise SimkitError(_advised(str(problem))) from problem
+
+
+def _own_keys() -> dict[str, str]:
+    """Return dummies for the keys in `.env`, which the app reads and nobody else has."""
+    try:
+        text = Path(".env").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    names = re.findall(r"^\s*(?:export\s+)?(\w+)\s*=", text, re.MULTILINE)
+    return {name: DUMMY_KEY for name in names if _is_key(name)}
+
+
+def _is_key(name: str) -> bool:
+    """Return whether a variable holds a key for which simkit has no dummy of its own."""
+    known = {key for protocol in PROTOCOLS.values() for key in protocol.keys}
+    return _VARIABLE.fullmatch(name) is not None and name not in known
+
+
+def _missing_variable(problem: str, env: Mapping[str, str]) -> str:
+    """Return the variable of a key that an error names and that is not set."""
+    names = (name.upper() for name in _VARIABLE.findall(problem))
+    return next((n for n in names if n not in env and n not in os.environ and _is_key(n)), "")
+
+
+def _advised(problem: str) -> str:
+    """Return an error with what to type here, where it says what to write in a scenario."""
+    method = re.search(r"app: \{call: (\w+)\}", problem)
+    if method:
+        return f"{problem}\n  Here: `--call {method[1]}`."
+    if "app: {path:" in problem:
+        return f"{problem}\n  Here: `--path DIR`."
+    return problem
+
+
+def _document(file: Path) -> Mapping[str, Any]:
+    (document,) = load_text(file.read_text(encoding="utf-8"), str(file))
+    data: Mapping[str, Any] = document.data
+    return data
+
+
+def _counts(document: Mapping[str, Any]) -> str:
+    agents = {agent for turn in document["turns"] for agent in turn.get("replies", {})}
+    return f"{counted(len(document['turns']), 'turn')}, {', '.join(sorted(agents))}"
+
+
+def _moved(scenario: Path, pipeline: Path, document: Mapping[str, Any]) -> bool:
+    """Move what is said of the app into a file that the feature can name too."""
+    tree = {"pipeline": pipeline.name.removesuffix(PIPELINE_SUFFIX), "code": document["pipeline"]}
+    tree |= {key: document[key] for key in ("app", "agents") if key in document}
+    if not write_new(pipeline, "\n".join([*block(tree, 0), ""])):
+        return False
+    text = scenario.read_text(encoding="utf-8")
+    parts = [part for part in _top_parts(text) if not part.startswith(("app:", "agents:"))]
+    shorter = "".join(parts).replace(
+        f"pipeline: {flow(document['pipeline'])}\n", f"pipeline: {pipeline.name}\n", 1
+    )
+    scenario.write_text(shorter, encoding="utf-8", newline="\n")
+    return True
+
+
+def _top_parts(text: str) -> list[str]:
+    """Return a document's text cut before each of its keys."""
+    return re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)
+
+
+def _add_comments(
+    scenario: Path, first: FirstScenario, request: AppRequest, document: Mapping[str, Any]
+) -> None:
+    """Say in the scenario what it is, and what to do with it."""
+    how = (
+        "Its models were asked, and answered so."
+        if request.is_recorded
+        else "No model was asked: write what yours would reply."
+    )
+    head = (
+        f"# `simkit init --app {request.name}` ran the app once. {how}\n"
+        "# It holds. To see a failure, change a word below `context`, or in the app itself.\n"
+    )
+    text = scenario.read_text(encoding="utf-8")
+    foot = "".join(f"{line}\n" for line in _tool_comment(first, document))
+    scenario.write_text(f"{head}{text}{foot}", encoding="utf-8", newline="\n")
+
+
+def _tool_comment(first: FirstScenario, document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an example of a tool's call, where nobody calls one yet and a tool is offered."""
+    if any("calls" in str(turn.get("replies")) for turn in document["turns"]):
+        return
+    for agent, offer in first.offers:
+        if offer.schema is None or offer.name.startswith(PREFIXES):
+            continue
+        call = flow({offer.name: example_of(offer.schema)}).removeprefix("{").removesuffix("}")
+        yield f"# `{agent}` is offered tools. A reply that calls one; the tool itself does not run:"
+        yield f"#     replies: {{{flow(agent)}: [{{calls: [{{{call}}}]}}, What it says then.]}}"
+        yield f"#     tool_results: {{{flow(offer.name)}: what it returns}}"
+        if "agents" in document and offer.name in first.functions:
+            entry = flow({offer.name: first.functions[offer.name]})
+            yield f"#   with, on top: app: {{tools: {entry}}}"
+        return
+
+
+# The feature
+
+
+def _feature_lines(
+    feature: Path, scenario: Path, request: AppRequest, document: Mapping[str, Any]
+) -> list[str]:
+    """Write the feature and what binds it, and hold all with pytest, in a new process; return what
+    was done."""
+    steps = feature.with_name("test_features.py")
+    stem = feature.stem
+    pipeline = scenario.with_name(f"{stem}{PIPELINE_SUFFIX}")
+    text = feature_text(stem, request.name, document, has_file=pipeline.is_file())
+    feature.parent.mkdir(parents=True, exist_ok=True)
+    write_new(feature, text)
+    is_bound = write_new(steps, STEPS)
+    failed = run_alone(
+        "pytest", "-q", "--no-header", "-p", "no:cacheprovider", str(scenario), str(feature.parent)
+    )
+    if failed:
+        feature.unlink()
+        if is_bound:
+            steps.unlink()
+        last = "\n".join(f"  {line}" for line in failed.splitlines()[-12:])
+        return [f"{feature}: not written, since pytest does not pass it:\n{last}"]
+    bound = "written" if is_bound else "there already, left as it is"
+    return [f"{feature}: written", f"{steps}: {bound}"]
+
+
+def feature_text(stem: str, name: str, document: Mapping[str, Any], *, has_file: bool) -> str:
+    """Return the conversation of a scenario as a feature."""
+    named = stem if has_file else name
+    lines = [
+        f"Feature: {stem.replace('_', ' ').capitalize()}",
+        "",
+        f"  Scenario: What the models of {stem} are sent",
+        f"    Given the pipeline {quoted(named)}",
+    ]
+    lines += [
+        f"    And the lint {code} is off because {quoted(str(why))}"
+        for code, why in document.get("lints", {}).items()
+    ]
+    for turn in document["turns"]:
+        lines.append(f"    When the user says {quoted(str(turn['user']))}")
+        for agent, replies in turn.get("replies", {}).items():
+            for reply in replies if isinstance(replies, list) else [replies]:
+                lines += _reply_lines(agent, reply)
+        keyword = "Then"
+        for agent, claims in turn.get("expect", {}).get("context", {}).items():
+            if "[" in agent:
+                continue
+            for text in _texts(claims):
+                lines.append(f"    {keyword} the context of {agent} includes {quoted(text)}")
+                keyword = "And"
+    return "\n".join([*lines, ""])
+
+
+def _reply_lines(agent: str, reply: Any) -> Iterator[str]:
+    if isinstance(reply, str):
+        yield f"    And {agent} replies {quoted(reply)}"
+        return
+    yield f"    And {agent} answers with this line:"
+    yield '      """'
+    yield f"      {flow(reply)}"
+    yield '      """'
+
+
+def _texts(claims: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the users' texts among the messages of a context that are claimed whole."""
+    messages = claims.get("messages", ())
+    for message in messages if isinstance(messages, Sequence) else ():
+        text = message.get("user") if isinstance(message, Mapping) else None
+        if isinstance(text, str) and text.strip() and "\n" not in text:
+            yield text

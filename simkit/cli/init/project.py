@@ -1,0 +1,392 @@
+"""The facts of a project: how it is installed, where its tests are, and which apps could be tested.
+
+Its files are read; nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.adapters.server_files import FILE as SERVER_FILE
+from simkit.adapters.server_files import graphs_of
+from simkit.cli.configured_paths import configured_paths
+
+_SKIPPED: Final = frozenset(
+    (
+        *("build", "dist", "docs", "env", "features", "node_modules", "scenarios", "site-packages"),
+        *("test", "tests", "venv"),
+    )
+)
+"""Folders in which no app is looked for."""
+_FILES_MAX: Final = 400
+_FRAMEWORKS: Final[Mapping[str, str]] = {
+    "agents": "OpenAI Agents",
+    "google.adk": "Google ADK",
+    "langchain": "LangChain",
+    "langgraph": "LangGraph",
+    "langgraph_supervisor": "LangGraph",
+    "langgraph_swarm": "LangGraph",
+    "pydantic_ai": "PydanticAI",
+}
+"""Packages to what people call them."""
+_CLIENTS: Final = frozenset(("anthropic", "google.genai", "httpx", "litellm", "openai", "requests"))
+_MAKERS: Final = re.compile(r"compile|(create_)?(\w+_)?(agent|supervisor|swarm)|\w*Agent")
+"""How what makes a pipeline of a framework is called."""
+_TALKS: Final = frozenset(("answer", "ask", "chat", "handle", "invoke", "reply", "respond", "run"))
+"""How a function of the user's message is mostly called."""
+_FIRST: Final = ("triage_agent", "root_agent", "graph", "app", "agent", "supervisor", "swarm")
+"""Usual names of a pipeline, if a module has several agents."""
+
+
+class ImportName(msgspec.Struct, frozen=True):
+    """How a module is imported."""
+
+    module: str
+    folder: Path
+    """The folder that must be on ``sys.path``."""
+
+
+class FoundApp(msgspec.Struct, frozen=True):
+    """Something that may be tested."""
+
+    name: str
+    """As ``--app`` takes it."""
+    why: str
+    """Its kind, and the file that says so."""
+    folder: Path
+    """From where its module is imported."""
+    is_certain: bool = False
+    """Whether the project itself says that it is an app."""
+
+
+class Project(msgspec.Struct, frozen=True):
+    """A folder as `simkit init` sees it."""
+
+    root: Path
+    apps: tuple[FoundApp, ...]
+    """The likeliest first."""
+    scenarios: str
+    """The folder for scenarios, from ``root``."""
+    features: str
+    """The folder for features."""
+    install: tuple[str, ...]
+    """The shell commands that install it."""
+    python: str
+    """The version of Python for which it is made."""
+
+    @property
+    def top(self) -> Path:
+        """The folder of its repository, where GitHub looks for workflows."""
+        above = (self.root.resolve(), *self.root.resolve().parents)
+        return next((folder for folder in above if (folder / ".git").exists()), self.root)
+
+    def name_of(self, file: Path) -> ImportName:
+        """Return how one of its files is imported."""
+        root = self.root.resolve()
+        modules = (module for module in _modules(root) if module.file == file)
+        module = next(modules, None)
+        if module is None:
+            return import_of(file, root, (), ())
+        return ImportName(module.name, module.folder)
+
+
+def look_at(root: Path) -> Project:
+    """Return the project of a folder; files that cannot be read are ignored."""
+    settings = _toml(root / "pyproject.toml")
+    tests = configured_paths(str(root))
+    folder = f"{os.path.relpath(tests[0], root)}/".replace(os.sep, "/") if tests else ""
+    if folder.startswith((".", "scenarios/", "features/")):
+        folder = ""
+    return Project(
+        root,
+        tuple({app.name: app for app in reversed([*_apps(root, settings)])}.values())[::-1],
+        f"{folder}scenarios",
+        f"{folder}features",
+        tuple(_install_lines(root, settings)),
+        _python_of(settings),
+    )
+
+
+def import_of(file: Path, root: Path, imports: Iterable[str], known: Iterable[str]) -> ImportName:
+    """Return how a file is imported: its name, and the folder from which.
+
+    It is a module of its package, unless it imports its neighbours by their bare names, as a script
+    does that is started in its folder. ``imports`` are its own, ``known`` those of the whole
+    project, which say which folders without an ``__init__.py`` are packages.
+    """
+    folder, parts = file.parent, [file.stem] if file.stem not in ("__init__", "__main__") else []
+    tops = {name.partition(".")[0] for name in imports}
+    neighbours = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
+    above = {path.stem for path in root.iterdir()}
+    is_named_by_package = any(name.startswith(f"{folder.name}.") for name in known)
+    if not is_named_by_package and parts and tops & neighbours - above - {file.stem}:
+        return ImportName(parts[0], folder)
+    while folder != root and folder.name.isidentifier():
+        dotted = ".".join((folder.name, *parts))
+        is_package = (folder / "__init__.py").is_file() or any(
+            name == dotted or name.startswith(f"{dotted}.") for name in known
+        )
+        if not is_package:
+            break
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ImportName(".".join(parts) or file.stem, folder)
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _table(settings: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    for key in keys:
+        inner = settings.get(key)
+        settings = inner if isinstance(inner, Mapping) else {}
+    return settings
+
+
+# Apps
+
+
+def _apps(root: Path, settings: Mapping[str, Any]) -> Iterator[FoundApp]:
+    root = root.resolve()
+    modules = _modules(root)
+    by_file = {module.file: module for module in modules}
+    for name, place in graphs_of(root / SERVER_FILE).items():
+        path, _, attribute = place.rpartition(":")
+        module = by_file.get((root / path).resolve())
+        if module is not None:
+            why = f"the graph `{name}` of {SERVER_FILE}"
+            yield FoundApp(f"{module.name}:{attribute}", why, module.folder, is_certain=True)
+    loops = {module: name for module in modules if (name := _loop_of(module))}
+    for script, entry in _scripts(settings):
+        found_modules = (m for m in loops if m.name == entry.partition(":")[0])
+        for module in found_modules:
+            yield FoundApp(entry, f"the script `{script}`, an input() loop", module.folder)
+    yield from sorted(
+        (app for module in modules for app in _objects(module)),
+        key=lambda app: _rank(app.name.rpartition(":")[2]),
+    )
+    for module, entry in loops.items():
+        yield FoundApp(entry, f"an input() loop in {module.short}", module.folder)
+    for module in modules:
+        yield from _talks(module)
+
+
+class _Module(msgspec.Struct, frozen=True, eq=False):
+    """A file of the project, as far as it is text."""
+
+    name: str
+    folder: Path
+    file: Path
+    short: str
+    """Its file, from the project's folder."""
+    tree: ast.Module
+    imports: frozenset[str]
+
+
+def _modules(root: Path) -> list[_Module]:
+    trees: dict[Path, ast.Module] = {}
+    for file in _files(root):
+        with suppress(OSError, SyntaxError, ValueError):
+            trees[file] = ast.parse(file.read_text(encoding="utf-8"))
+    imports = {file: frozenset(_imports(tree)) for file, tree in trees.items()}
+    known = frozenset(name for names in imports.values() for name in names)
+    modules = []
+    for file, tree in trees.items():
+        place = import_of(file, root, imports[file], known)
+        short = file.relative_to(root).as_posix()
+        modules.append(_Module(place.module, place.folder, file, short, tree, imports[file]))
+    return modules
+
+
+def _files(root: Path) -> list[Path]:
+    files: list[Path] = []
+    waiting = [root]
+    while waiting and len(files) < _FILES_MAX:
+        folder = waiting.pop(0)
+        try:
+            inside = sorted(folder.iterdir())
+        except OSError:
+            continue
+        for path in inside:
+            if path.is_dir():
+                is_own = not path.name.startswith(".") and path.name not in _SKIPPED
+                if is_own and not (path / "pyvenv.cfg").exists():
+                    waiting.append(path)
+            elif path.suffix == ".py" and "." not in path.stem and not _is_test(path):
+                files.append(path)
+    return files
+
+
+def _is_test(file: Path) -> bool:
+    return file.name == "conftest.py" or file.name.startswith("test_")
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def _is_of(package: str, imports: Iterable[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for name in imports)
+
+
+def _scripts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for table in (
+        _table(settings, "project", "scripts"),
+        _table(settings, "tool", "poetry", "scripts"),
+    ):
+        yield from ((name, str(entry)) for name, entry in table.items())
+
+
+def _objects(module: _Module) -> Iterator[FoundApp]:
+    """Yield what a module assigns that a framework made."""
+    framework = next((f for name, f in _FRAMEWORKS.items() if _is_of(name, module.imports)), "")
+    for node in module.tree.body if framework else ():
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        if not isinstance(node.value, ast.Call) or not _MAKERS.fullmatch(_called(node.value)):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Name) and not target.id.startswith("_"):
+                yield FoundApp(
+                    f"{module.name}:{target.id}", f"{framework}, in {module.short}", module.folder
+                )
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Subscript):  # `Agent[Context](…)`
+        function = function.value
+    return getattr(function, "attr", getattr(function, "id", ""))
+
+
+def _rank(name: str) -> int:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+def _loop_of(module: _Module) -> str:
+    """Return how an app that is an ``input()`` loop is named; empty where a module has none."""
+    used = {*_FRAMEWORKS, *_CLIENTS}
+    readers = [
+        node.name
+        for node in module.tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _reads(node)
+    ]
+    at_top = [
+        node
+        for node in module.tree.body
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+    if any(_reads(node) for node in at_top) or (readers and _has_guard(at_top)):
+        return module.name
+    is_of_models = any(_is_of(name, module.imports) for name in used)
+    return f"{module.name}:{readers[0]}" if readers and is_of_models else ""
+
+
+def _reads(tree: ast.AST) -> bool:
+    """Return whether code asks for input in a loop."""
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.While | ast.For))
+    return any(_is_input(node) for loop in loops for node in ast.walk(loop))
+
+
+def _is_input(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "input"
+    # `asyncio.to_thread(input, …)`, `for line in sys.stdin`
+    is_handed_over = (
+        isinstance(node, ast.Name) and node.id == "input" and isinstance(node.ctx, ast.Load)
+    )
+    return is_handed_over or (isinstance(node, ast.Attribute) and node.attr == "stdin")
+
+
+def _has_guard(body: Iterable[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.If) and "__main__" in ast.dump(node.test) for node in body)
+
+
+def _talks(module: _Module) -> Iterator[FoundApp]:
+    """Yield the functions of one message that a module with a client has."""
+    if not any(_is_of(name, module.imports) for name in (*_CLIENTS, *_FRAMEWORKS)):
+        return
+    for node in module.tree.body:
+        if isinstance(node, ast.ClassDef):
+            methods = {
+                inner.name
+                for inner in node.body
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+            if methods & _TALKS:
+                yield FoundApp(
+                    f"{module.name}:{node.name}", f"a class in {module.short}", module.folder
+                )
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_talk(node):
+            yield FoundApp(
+                f"{module.name}:{node.name}", f"a function in {module.short}", module.folder
+            )
+
+
+def _is_talk(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    arguments = node.args
+    places = [*arguments.posonlyargs, *arguments.args]
+    return len(places) - len(arguments.defaults) == 1 and bool(node.name.split("_")[0] in _TALKS)
+
+
+# How it is installed
+
+
+def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the commands that install a project, and what its tests need."""
+    if (root / "uv.lock").is_file():
+        yield "python -m pip install uv"
+        yield "uv export --quiet --frozen --all-groups --no-emit-project -o requirements.lock"
+        yield "python -m pip install --no-deps -r requirements.lock"
+    is_built = "build-system" in settings or any(
+        (root / f).is_file() for f in ("setup.py", "setup.cfg")
+    )
+    project = _table(settings, "project")
+    if is_built:
+        extras = [
+            name
+            for name in ("dev", "test", "tests")
+            if name in _table(project, "optional-dependencies")
+        ]
+        yield (
+            f'python -m pip install -e ".[{extras[0]}]"' if extras else "python -m pip install -e ."
+        )
+    elif project.get("dependencies") and not (root / "uv.lock").is_file():
+        yield (
+            "python -c \"import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))"
+            "['project']['dependencies'], sep='\\n')\" > requirements.tmp"
+        )
+        yield "python -m pip install -r requirements.tmp"
+    groups = [
+        name for name in ("dev", "test", "tests") if name in _table(settings, "dependency-groups")
+    ]
+    if groups and not (root / "uv.lock").is_file():
+        yield f"python -m pip install --group {groups[0]}"
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        if (root / name).is_file():
+            yield f"python -m pip install -r {name}"
+
+
+def _python_of(settings: Mapping[str, Any]) -> str:
+    """Return the oldest Python that a project and simkit both take."""
+    versions = str(_table(settings, "project").get("requires-python", ""))
+    least = re.search(r">=\s*3\.(\d+)", versions)
+    return f"3.{max(int(least[1]), 12)}" if least else "3.12"
