@@ -150,6 +150,13 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "website")
 
 
+@nox.session(venv_backend="none")
+def pictures(session: nox.Session) -> None:
+    """Draw docs/pictures anew: what the terminal shows, in the environment that is active."""
+    session.run("python", "-m", "website.pictures")
+    session.run("git", "diff", "--stat", external=True)
+
+
 @nox.session(python="3.11")
 def release(session: nox.Session) -> None:
     """Build sdist and wheel into dist/, and use the wheel where nothing else is installed."""
@@ -205,6 +212,8 @@ def google_adk(session: nox.Session) -> None:
     session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist")
     session.run("simkit", "replay", "-q", "--needs-met", *ADK_SCENARIOS)
     session.run(*ALL_TESTS, *ADK, *session.posargs)
+    # The page's example, which has nothing to run on elsewhere.
+    session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "google-adk")
 
 
 @nox.session(python=PYTHONS)

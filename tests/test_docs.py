@@ -16,11 +16,13 @@ import yaml
 
 from simkit.spec.lint_catalogue import LINTS
 from tests.golden import assert_part_is, assert_tables_are
+from website.pictures import apply_diff
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+TUTORIAL = DOCS / "tutorial.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"^# (\S+\.(?:scenario|pipeline)\.yaml|\S+\.py|\S+\.feature)\n")
 SECONDS = re.compile(r"(?<=\()\d+\.\d+(?= s\))|(?<= in )\d+\.\d+(?=s)")
@@ -62,9 +64,21 @@ def simkit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+STEP_BY_STEP = [page for page in PAGES if any(kind == "diff" for kind, _ in blocks(page))]
+"""Pages on which a file changes from one example to the next."""
+NEEDING = {"google-adk.md": "google.adk"}
+"""Pages whose examples need a library that has an environment of its own: `nox -s google_adk`."""
+
+
+def is_installed(page: Path) -> bool:
+    """Whether what the examples of a page need is here."""
+    return page.name not in NEEDING or find_spec(NEEDING[page.name]) is not None
+
+
 CONSOLES = [
     pytest.param(page, text, id=f"{page.name}-{number}")
     for page in PAGES
+    if page not in STEP_BY_STEP and is_installed(page)
     for number, (kind, text) in enumerate(blocks(page))
     if kind == "console"
 ]
@@ -76,9 +90,14 @@ CONSOLES = [
 def test_a_console_example_prints_what_the_page_says(page: Path, text: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
 
+    assert_prints(page, text, tmp_path)
+
+
+def assert_prints(page: Path, text: str, folder: Path) -> None:
+    """Run the commands of a console example, and compare what they print with the page."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, wanted = part.partition("\n")
-        done = simkit(command, tmp_path)
+        done = simkit(command, folder)
         printed = SECONDS.sub("0.05", done.stdout)
         if printed.strip() != SECONDS.sub("0.05", wanted).strip():
             body = SECONDS.sub("0.05", done.stdout.strip())
@@ -421,3 +440,39 @@ def test_every_link_of_a_page_leads_to_a_page_and_heading_that_exist(page: Path)
     ]
 
     assert missing == []
+
+
+@pytest.mark.golden
+@pytest.mark.slow
+@pytest.mark.parametrize("page", STEP_BY_STEP, ids=lambda page: page.name)
+def test_a_page_that_changes_its_files_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    for kind, text in blocks(page):
+        named = ANY_FILE.match(text)
+        if kind == "diff":
+            assert named is not None
+            apply_diff(tmp_path / named[1], text.partition("\n")[2])
+        elif kind == "console":
+            assert_prints(page, text, tmp_path)
+        elif named and "/" not in named[1]:
+            (tmp_path / named[1]).write_text(text, encoding="utf-8")
+
+
+def test_the_commands_of_the_tutorials_workflow_are_those_that_it_shows() -> None:
+    (workflow,) = [text for _, text in blocks(TUTORIAL) if text.startswith("# .github/")]
+    steps = yaml.safe_load(workflow)["jobs"]["scenarios"]["steps"]
+
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands == [
+        "pip install agent-simkit openai",
+        "simkit validate --strict .",
+        "pytest -q",
+    ]
+
+
+def test_the_tutorial_explains_the_words_as_the_glossary_does() -> None:
+    text = TUTORIAL.read_text(encoding="utf-8")
+    words = re.findall(r"^\| (\w+) \| (.+?) \| .+ \|$", text, re.MULTILINE)[1:]
+
+    assert [word for word, _ in words] == ["context", "run", "section", "channel"]
+    assert {"context", "section", "channel", "agent run"} <= {word for word, *_ in glossary()}
+    assert [word for word, _ in words if f"**{word}**" not in text.lower()] == []
