@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.trace.events import Cut
+
+_NO_TOOLS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class CallFacts(msgspec.Struct, frozen=True):
@@ -46,8 +50,9 @@ class Run:
         self.final: Message | None = None
         """Its last message without a tool call; None if there is none."""
         self.has_replied = False
-        self.output_tools: Sequence[str] = ()
-        """The tools by which its model gives structured output."""
+        self.output_tools: Mapping[str, str] = _NO_TOOLS
+        """The tools that its model calls to give its output, each with the argument that holds
+        the output; empty where the arguments are the output."""
         self.cuts: tuple[Cut, ...] = ()
         """Messages that filters dropped from the next context."""
         self.lasting_cuts: tuple[Cut, ...] = ()

@@ -1,21 +1,21 @@
-"""Structured output by a tool call. Pure."""
+"""Output that a model gives by calling a tool: which tool, and where in its arguments. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from simkit.core.messages import JsonValue
+from simkit.core.messages import JsonValue, ToolCall
 from simkit.language.json_schema import schema_errors
 from simkit.providers.values import Offer, ParsedRequest
 
 
 def output_tool(
-    model_request: ParsedRequest, value: JsonValue, tools: Sequence[str]
+    model_request: ParsedRequest, value: JsonValue, tools: Mapping[str, str]
 ) -> Offer | None:
     """Return the offered tool that takes a structured output; None if it is given as text.
 
-    It is the tool that must be called, or the first of the ``tools`` for output that accepts this
-    value; if none does, the first one, so that the code can reject it.
+    It is the one that must be called, or, of the output ``tools``, the first that takes this
+    value; where none does, the first, so that code is seen to refuse it.
     """
     if model_request.output is not None:
         return None
@@ -26,17 +26,28 @@ def output_tool(
     matching = (
         candidate
         for candidate in known
-        if not schema_errors(candidate.schema, args_of(value, candidate))
+        if not schema_errors(candidate.schema, args_of(value, candidate, tools))
     )
     return next(matching, next(iter(known), None))
 
 
-def args_of(value: JsonValue, tool: Offer) -> JsonValue:
-    """Return the arguments by which a tool gets a value.
+def args_of(value: JsonValue, tool: Offer, tools: Mapping[str, str]) -> JsonValue:
+    """Return the arguments with which a model calls ``tool`` to give a value as its output.
 
-    A value that is no object is the one argument of a tool with one.
+    ``tools`` names the argument that holds the output. Where it names none, the arguments are the
+    output; then a value that is no object is the one argument of a tool that has one.
     """
+    if tools.get(tool.name):
+        return {tools[tool.name]: value}
     if isinstance(value, dict) or not isinstance(tool.schema, dict):
         return value
     names = list(tool.schema.get("properties", ()))
     return {names[0]: value} if len(names) == 1 else value
+
+
+def output_of(call: ToolCall, tools: Mapping[str, str]) -> JsonValue:
+    """Return the output that a call of an output tool gives: the opposite of `args_of`."""
+    argument = tools[call.name]
+    if not argument or not isinstance(call.args, dict):
+        return call.args
+    return call.args.get(argument)

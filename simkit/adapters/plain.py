@@ -7,6 +7,7 @@ from typing import Any
 from simkit.adapters.app_options import give, object_behind
 from simkit.adapters.entry import Talk, build
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
+from simkit.adapters.session_memory import SessionMemory
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 
@@ -25,7 +26,7 @@ class PlainPilot(FrameworkDriver):
         """``subject_value`` is the result of the factory ``subject`` for the first session."""
         self._subject, self._app, self._adapter_context = subject, app, adapter_context
         self._subject_value = subject_value
-        self._talks: dict[str, Talk] = {}
+        self._talks = SessionMemory(self._begin)
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Call the function with the user's message."""
@@ -34,25 +35,20 @@ class PlainPilot(FrameworkDriver):
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
         text = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self._talk(turn), text)
+        return self._adapter_context.caller.call(self._talks.of(turn), text)
 
-    def _talk(self, turn: UserTurn) -> Talk:
-        session = turn.session
-        if session not in self._talks:
-            # The object made before the first turn belongs to another session if others came
-            # before.
-            subject_value, self._subject_value = (
-                None if turn.turns_before else self._subject_value,
-                None,
-            )
-            self._talks[session] = build(
-                self._app.entry,
-                self._subject,
-                self._app.options.call,
-                session,
-                subject_value,
-                self._adapter_context.caller.call,
-            )
-            behind = object_behind(self._talks[session])
-            give(self._app, self._adapter_context.recorder, behind, session=session)
-        return self._talks[session]
+    def _begin(self, turn: UserTurn) -> Talk:
+        # The object made before the first turn belongs to another session if others came before.
+        subject_value = None if turn.turns_before else self._subject_value
+        self._subject_value = None
+        talk = build(
+            self._app.entry,
+            self._subject,
+            self._app.options.call,
+            turn.session,
+            subject_value,
+            self._adapter_context.caller.call,
+        )
+        recorder = self._adapter_context.recorder
+        give(self._app, recorder, object_behind(talk), session=turn.session)
+        return talk

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from simkit.adapters.activations import Run
+from simkit.adapters.output_calls import output_of
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.cassettes.encodings import NotDecodable, decoded
 from simkit.core.errors import WireInvalid
@@ -61,8 +62,10 @@ def record_answer(
 
 
 def concluded(recorder: TraceRecorder, run: Run, message: Message) -> None:
-    """End an unannotated run when its model has given a final message or passed control."""
+    """End a run that nobody marks, where its model has given its output or passed control."""
     if any(call.is_handoff for call in message.calls):
         recorder.end_run(run, "handed_off")
     elif not message.calls:
         recorder.end_run(run)
+    elif all(call.name in run.output_tools for call in message.calls):
+        recorder.end_run(run, output=output_of(message.calls[0], run.output_tools))

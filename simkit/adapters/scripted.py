@@ -119,7 +119,7 @@ class ScriptedAnswers:
             tool = output_tool(model_request, reply.value, call.run.output_tools)
             if tool is not None:
                 # Providers without answer schemas get structured output like this.
-                args = args_of(reply.value, tool)
+                args = args_of(reply.value, tool, call.run.output_tools)
                 call_made = ToolCall(self._recorder.new_call_id(), tool.name, args)
                 return Message("assistant", calls=(call_made,)), "calls"
             text = _encode(reply.value).decode()

@@ -331,6 +331,17 @@ class TraceRecorder:
 
     # Model calls
 
+    def set_output_tools(self, run: Run, tools: Mapping[str, str]) -> None:
+        """Set the tools that the run's model calls to give the run's output, from its next call on.
+
+        ``tools`` maps each to the argument that holds the output; to an empty text where the
+        arguments are the output. A `json:` reply line is served as a call of one of them, and a
+        call of one is no tool at work: it is in no claim on `tool_calls`. Example::
+
+            recorder.set_output_tools(run, {"final_answer": "answer"})
+        """
+        run.output_tools = tools
+
     def record_request(
         self,
         run: Run,
@@ -502,7 +513,8 @@ class TraceRecorder:
             thinking=thinking,
         )
         for reply_call in reply.calls:
-            self._session.ask(ToolRequest(reply_call, run.agent, run))
+            is_output = reply_call.name in run.output_tools
+            self._session.ask(ToolRequest(reply_call, run.agent, run, is_output, is_output))
             if reply_call.is_handoff:
                 self._hand_over_by(reply_call, reply_call.target, run)
         if not reply.calls:

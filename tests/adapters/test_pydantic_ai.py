@@ -197,7 +197,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     ),
     "models off the wire": (AgentRunLog, "answered", _nothing, "graph: a model that sends"),
     "output that is refused": (
-        AgentRunLog, "response_received", _nothing, "desk: an output function",
+        TraceRecorder, "set_output_tools", _nothing, "desk: an output function",
     ),
     "output that is taken": (AgentRunLog, "settled", _nothing, "desk: an output function"),
     "calls that are denied": (AgentRunLog, "_tell_unmade", _nothing, "desk: a tool call waits"),

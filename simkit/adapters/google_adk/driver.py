@@ -159,9 +159,7 @@ class AdkPilot(FrameworkDriver):
             self._adapter_context.recorder.restored()
             self._is_back = False
         running = self._running
-        subject = self._adapter_context.caller.call(
-            running.turn, turn.session, turn.project, message
-        )
+        subject = self._adapter_context.caller.call(running.turn, turn, message)
         self._waiting[turn.session] = _waiting_in(subject) or self._waiting.get(turn.session, {})
         if any(map(_is_kept, running.keepers())):
             self._adapter_context.recorder.saved()

@@ -131,7 +131,7 @@ def _wrap_requests(before: Replacement) -> Replacement:
             keep_in_step()
             log.recorder.handoff_tools.learn({}, ROUTERS)
             log.recorder.handoff_tools.see(llm_request.tools_dict)
-            run.output_tools = OUTPUT_TOOLS
+            log.recorder.set_output_tools(run, OUTPUT_TOOLS)
             await shortened(log, run, callback_context.get_invocation_context())
             installation.replace(heard_plugins(self.plugins, _compares))
         return await before(self, callback_context=callback_context, llm_request=llm_request)

@@ -24,7 +24,7 @@ TRANSFER: Final = "transfer_to_agent"
 ROUTERS: Final = {TRANSFER: "agent_name"}
 FINISH: Final = "finish_task"
 """The tool by which an agent reports that its task is done."""
-OUTPUT_TOOLS: Final = ("set_model_response", FINISH)
+OUTPUT_TOOLS: Final = {"set_model_response": "", FINISH: ""}
 """The tools for structured output, where models have no other way to give it."""
 SUMMARIZER: Final = "event_summarizer"
 """The agent name of summaries of old events, for which the ADK has no name."""

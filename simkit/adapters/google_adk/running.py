@@ -13,6 +13,9 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
+from simkit.adapters.session_memory import SessionMemory
+from simkit.runtime.ports import UserTurn
+
 WAYS: Final = ("run_async", "run")
 """Ways to call a runner: ``app: {call: …}``."""
 _SERVICES: Final = ("session_service", "artifact_service", "memory_service", "credential_service")
@@ -33,13 +36,14 @@ class Running:
             "artifact_service": InMemoryArtifactService(),
             "memory_service": InMemoryMemoryService(),
         }
-        self._runners: dict[str, tuple[Runner, dict[str, Any]]] = {}
-        """Session to its runner and its run options."""
+        self._runners: list[Runner] = []
+        self._memory = SessionMemory(self._begin)
+        """Each session's runner, with what it is run with."""
 
-    async def turn(self, session: str, project: str, message: types.Content) -> list[Any]:
+    async def turn(self, turn: UserTurn, message: types.Content) -> list[Any]:
         """Run one turn of a session; return its events."""
-        runner, options = self._runner(session)
-        identity = {"user_id": options.get("user_id", project), "session_id": session}
+        runner, options = self._memory.of(turn)
+        identity = {"user_id": options.get("user_id", turn.project), "session_id": turn.session}
         service, app = runner.session_service, runner.app_name
         if await service.get_session(app_name=app, **identity) is None:
             await service.create_session(app_name=app, state=options.get("state"), **identity)
@@ -52,14 +56,12 @@ class Running:
                 made_events.append(event)
         return made_events
 
-    def _runner(self, session: str) -> tuple[Runner, dict[str, Any]]:
-        own_runner = self._runners.get(session)
-        if own_runner is None:
-            options = self._options(session)
-            own: dict[str, Any] = {key: options[key] for key in _RUNNERS if key in options}
-            runner = Runner(**{**self._services, **self._rooted(own), **own})
-            own_runner = self._runners[session] = runner, options
-        return own_runner
+    def _begin(self, turn: UserTurn) -> tuple[Runner, dict[str, Any]]:
+        options = self._options(turn.session)
+        own: dict[str, Any] = {key: options[key] for key in _RUNNERS if key in options}
+        runner = Runner(**{**self._services, **self._rooted(own), **own})
+        self._runners.append(runner)
+        return runner, options
 
     def _rooted(self, own: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.root, AdkApp):
@@ -69,4 +71,4 @@ class Running:
 
     def keepers(self) -> list[Any]:
         """Return the services that store the sessions run so far."""
-        return [runner.session_service for runner, _ in self._runners.values()]
+        return [runner.session_service for runner in self._runners]

@@ -259,7 +259,7 @@ class WrappedPilot(PlainPilot):
         for graph in self._graphs():
             self._work.watch.stored.look(graph, self._adapter_context.caller)
         text = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self._talk(turn), text)
+        return self._adapter_context.caller.call(self._talks.of(turn), text)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return the agents and channels of the module's graph, if it has one."""

@@ -23,6 +23,7 @@ from simkit.adapters.openai_agents.agent_runs import AgentRunLog, flight_now
 from simkit.adapters.openai_agents.names import Names, reachable
 from simkit.adapters.openai_agents.runner import listening, silence
 from simkit.adapters.plain_values import plain_or_text
+from simkit.adapters.session_memory import SessionMemory
 from simkit.core.errors import FrameworkFailed, PipelineError
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
@@ -105,9 +106,9 @@ class AgentPilot(FrameworkDriver):
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""
-        self._agent, self._app, self._adapter_context = agent, app, adapter_context
+        self._agent, self._adapter_context = agent, adapter_context
         self._way = way_of(app, WAYS)
-        self._talks: dict[str, _Talk] = {}
+        self._memory = SessionMemory(lambda turn: _Talk(agent, options_of(app, turn.session)))
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
         """Add the agents that handoffs can reach, and that their context is observed."""
@@ -120,11 +121,7 @@ class AgentPilot(FrameworkDriver):
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Run the current agent with the conversation."""
-        talk = self._talks.get(turn.session)
-        if talk is None:
-            talk = self._talks[turn.session] = _Talk(
-                self._agent, options_of(self._app, turn.session)
-            )
+        talk = self._memory.of(turn)
         result = self._adapter_context.caller.call(self._run, talk, self._input_of(talk, turn))
         talk.agent, talk.items = result.last_agent, result.to_input_list(mode="normalized")
         talk.waiting = result if result.interruptions else None

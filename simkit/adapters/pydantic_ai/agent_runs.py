@@ -190,7 +190,8 @@ class AgentRunLog:
         self.started(agent_run)
         run = agent_run.run
         if run is not None:
-            run.output_tools, agent_run.unheard = output_tools, run.model_calls
+            self.recorder.set_output_tools(run, dict.fromkeys(output_tools, ""))
+            agent_run.unheard = run.model_calls
         if messages:
             self._tell_unmade(agent_run, messages[-1])
 
@@ -255,14 +256,6 @@ class AgentRunLog:
             reply = as_message(response)
             usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
             self.recorder.replied(run, call, reply, "calls" if reply.calls else "text", usage)
-
-    def response_received(self, agent_run: AgentRun, response: m.ModelResponse) -> None:
-        """Handle a response: calls that give its output execute no tools."""
-        tools = agent_run.run.output_tools if agent_run.run is not None else ()
-        with self.writing():
-            for part in response.parts:
-                if isinstance(part, m.ToolCallPart) and part.tool_name in tools:
-                    self._not_carried_out(part.tool_call_id)
 
     def _not_carried_out(self, call_id: str) -> bool:
         """Mark a call as not executed; return whether the call is known."""

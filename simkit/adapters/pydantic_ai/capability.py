@@ -63,7 +63,6 @@ class ObservingCapability(compat.SafeCapability):
             tools = [tool.name for tool in (*parameters.function_tools, *parameters.output_tools)]
             name = request_context.model.model_name
             self._log.answered(self._agent_run, sent_by(request_context), tools, name, response)
-        self._log.response_received(self._agent_run, response)
         return response
 
     async def wrap_output_process(

@@ -32,6 +32,7 @@ from simkit.adapters.plain_values import NotPlain, plain, plain_or_text
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, flight_now
 from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
 from simkit.adapters.pydantic_ai.runner import listening
+from simkit.adapters.session_memory import SessionMemory
 from simkit.core.errors import FrameworkFailed, PipelineError
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
@@ -113,12 +114,12 @@ class AgentPilot(FrameworkDriver):
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""
-        self._agent, self._app, self._adapter_context = agent, app, adapter_context
+        self._agent, self._adapter_context = agent, adapter_context
         if agent.name is None:
             # The framework would infer this name from the variable that holds the agent.
             agent.name = app.entry.rpartition(":")[2].rpartition(".")[2]
         self._way = way_of(app, WAYS)
-        self._talks: dict[str, _Talk] = {}
+        self._memory = SessionMemory(lambda turn: _Talk(options_of(app, turn.session)))
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
         """Add the agent, and that its dependencies are observed."""
@@ -129,9 +130,7 @@ class AgentPilot(FrameworkDriver):
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Run the agent with the conversation."""
-        talk = self._talks.get(turn.session)
-        if talk is None:
-            talk = self._talks[turn.session] = _Talk(options_of(self._app, turn.session))
+        talk = self._memory.of(turn)
         options = dict(talk.options, message_history=talk.messages)
         text: str | None = turn.text
         if turn.resumes:
