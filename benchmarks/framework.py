@@ -29,7 +29,7 @@ from simkit.adapters.entry import Caller, home_of, is_factory
 from simkit.adapters.framework_driver import AdapterContext, pilot_for
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.module_lookup import entry_of
-from simkit.adapters.plain import PlainPilot
+from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import RunHalted, SimkitError
 from simkit.runtime.clock import VirtualClock
@@ -137,7 +137,7 @@ def _tapped(app: App, texts: Sequence[str]) -> None:
     entry = entry_of(app)
     if is_factory(entry):
         entry = entry()
-    flown = pilot_for(entry, app, adapter_context) or PlainPilot(entry, app, adapter_context)
+    flown = pilot_for(entry, app, adapter_context) or FunctionDriver(entry, app, adapter_context)
     driver = Instrumented(flown, adapter_context, home_of(app.entry), app.agents)
     driver.facts(e.PipelineFacts(name=app.pipeline, agents={}))
     try:

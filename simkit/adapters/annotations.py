@@ -64,6 +64,11 @@ def current_mark() -> Mark | None:
     return _mark.get()
 
 
+def is_annotated() -> bool:
+    """Return whether this code runs in a block that names its agent (`simkit.agent`)."""
+    return _mark.get() is not None
+
+
 @contextmanager
 def heard_by(listener: AnnotationListener) -> Iterator[None]:
     """Report the annotations of the code inside to a listener."""

@@ -1,53 +1,163 @@
-"""The names from which an adapter is written, for authors of adapters: ``docs/how-to/adapters.md``.
+"""All that an adapter is written with, simkit's own too: ``docs/how-to/adapters.md``.
 
-The names here are stable; everything else below ``simkit.adapters`` is internal.
+These names are public and stay. Everything else below ``simkit.adapters`` is private.
 """
 
 from simkit.adapters.activations import Run, ToolRequest
-from simkit.adapters.entry import found_as
-from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, Restartable, UseTool
+from simkit.adapters.annotations import is_annotated
+from simkit.adapters.app_options import choose_method, make_run_options, put_given_state
+from simkit.adapters.entry import Caller, found_as, home_of, is_factory
+from simkit.adapters.environment import DUMMY_KEY, forget_modules
+from simkit.adapters.filtering import function_name, observe_result
+from simkit.adapters.framework_driver import (
+    COMPUTED_PROMPT,
+    AdapterContext,
+    FrameworkDriver,
+    Restartable,
+    SessionMemory,
+    UseTool,
+)
+from simkit.adapters.held_state import HeldState
+from simkit.adapters.history_reader import GrowingLists
 from simkit.adapters.instrumentation import Instrumentation
-from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain
-from simkit.adapters.scoping import ContextListeners
-from simkit.adapters.serial_executor import Loops, keep_in_step
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Installation
-from simkit.core.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported
-from simkit.core.messages import Message, ToolCall, Usage
+from simkit.adapters.plain import FunctionDriver
+from simkit.adapters.plain_values import (
+    NotPlain,
+    Snapshots,
+    fields_of,
+    is_equal,
+    names_of,
+    plain,
+    plain_or_text,
+)
+from simkit.adapters.pools import threads_take_turns, wait_for_thread
+from simkit.adapters.scoping import (
+    ContextListeners,
+    ContextScope,
+    ParallelGroups,
+    let_others_begin,
+)
+from simkit.adapters.serial_executor import PATIENCE_S, Loops, SerialExecutor, keep_in_step
+from simkit.adapters.streams import leading_equal, leading_same
+from simkit.adapters.tool_use import ToolFailure
+from simkit.adapters.trace_recorder import TraceRecorder, status_after
+from simkit.adapters.wire_messages import attachment_text, parse_messages
+from simkit.capture.http.installing import Installation, Replacement, Row
+from simkit.capture.http.request_router import is_intercepted
+from simkit.core.errors import (
+    FrameworkFailed,
+    FunctionMissing,
+    PipelineError,
+    RunHalted,
+    ScriptBroken,
+    ScriptMisfit,
+    Unsupported,
+)
+from simkit.core.messages import (
+    ABSENT,
+    HANDOFF_PREFIX,
+    ROLE_ALIASES,
+    JsonValue,
+    Message,
+    ToolCall,
+    Usage,
+)
+from simkit.language.paths import lookup
+from simkit.language.references import compile as compile_references
+from simkit.language.yaml import near as nearest_name
+from simkit.providers.openai.parts import arguments_of as parse_arguments
+from simkit.providers.values import Offer
 from simkit.runtime.models.returned import returned_by
 from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
-from simkit.trace.events import AgentFacts, ChannelFacts, PipelineFacts
+from simkit.spec.scenario.apps import AgentRule, App, StoreChannel
+from simkit.trace.events import AgentFacts, ChannelFacts, Cut, PipelineFacts
+from simkit.trace.reducers import DECLARED_RESET, empty_value
+from simkit.trace.store import canonical
+from simkit.trace.store import copied as copy_plain
 
 __all__ = [
+    "ABSENT",
+    "COMPUTED_PROMPT",
+    "DECLARED_RESET",
+    "DUMMY_KEY",
+    "HANDOFF_PREFIX",
+    "PATIENCE_S",
+    "ROLE_ALIASES",
     "AdapterContext",
     "AgentFacts",
+    "AgentRule",
     "App",
+    "Caller",
     "ChannelFacts",
     "ContextListeners",
+    "ContextScope",
+    "Cut",
     "FrameworkDriver",
     "FrameworkFailed",
+    "FunctionDriver",
+    "FunctionMissing",
+    "GrowingLists",
+    "HeldState",
     "Installation",
     "Instrumentation",
+    "JsonValue",
     "Loops",
     "Message",
     "NotPlain",
+    "Offer",
+    "ParallelGroups",
     "PipelineError",
     "PipelineFacts",
+    "Replacement",
     "Restartable",
+    "Row",
     "Run",
+    "RunHalted",
     "ScriptBroken",
+    "ScriptMisfit",
+    "SerialExecutor",
+    "SessionMemory",
     "Snapshots",
+    "StoreChannel",
     "ToolCall",
+    "ToolFailure",
     "ToolRequest",
     "TraceRecorder",
     "Unsupported",
     "Usage",
     "UseTool",
     "UserTurn",
+    "attachment_text",
+    "canonical",
+    "choose_method",
+    "compile_references",
+    "copy_plain",
+    "empty_value",
     "fields_of",
+    "forget_modules",
     "found_as",
+    "function_name",
+    "home_of",
+    "is_annotated",
+    "is_equal",
+    "is_factory",
+    "is_intercepted",
     "keep_in_step",
+    "leading_equal",
+    "leading_same",
+    "let_others_begin",
+    "lookup",
+    "make_run_options",
+    "names_of",
+    "nearest_name",
+    "observe_result",
+    "parse_arguments",
+    "parse_messages",
     "plain",
+    "plain_or_text",
+    "put_given_state",
     "returned_by",
+    "status_after",
+    "threads_take_turns",
+    "wait_for_thread",
 ]

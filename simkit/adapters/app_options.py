@@ -17,8 +17,8 @@ from simkit.trace.events import PipelineFacts
 from simkit.trace.store import copied
 
 
-def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
-    """Return the method that runs ``noun``: the app's, or else the first.
+def choose_method(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
+    """Return the way to run ``noun``, the first unless the app names another.
 
     Raise FunctionMissing for an unknown method.
     """
@@ -28,8 +28,8 @@ def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
     return way
 
 
-def options_of(app: App, session: str) -> dict[str, Any]:
-    """Return the options with which a session's agent is run.
+def make_run_options(app: App, session: str) -> dict[str, Any]:
+    """Return what a session's agent is run with beside its messages.
 
     Raise FunctionMissing if the function does not exist, or returns no mapping.
     """
@@ -58,12 +58,9 @@ def gifts_of(
     return Gifts(initial_state, lambda name: scopes.get(name, "session"), project)
 
 
-def give(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
-    """Call the scenario's function that puts given state into ``thing``.
-
-    It gets ``start``, the first moment, and ``more``, if it has these parameters. Raise
-    FunctionMissing.
-    """
+def put_given_state(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
+    """Has what the scenario gives put into ``thing``; of ``start``, its first moment, and what
+    ``more`` there is to tell, the function gets what it takes. Raises FunctionMissing."""
     if not recorder.initial_state or app.options.given is None:
         return
     put = found_as(app.options.given)

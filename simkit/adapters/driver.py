@@ -37,7 +37,7 @@ from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.module_lookup import check_folders, check_imported, entry_of
 from simkit.adapters.own_modules import OwnModules
-from simkit.adapters.plain import PlainPilot
+from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.pools import carrying_contexts, taking_turns
 from simkit.adapters.renaming import RenamingSink
 from simkit.adapters.rules import check_agents, check_nodes, handoff_tools_of, refuse_nodes
@@ -228,9 +228,9 @@ class CodeDriver:
         entry = entry_of(app)
         driver = pilot_for(entry, app, adapter_context)
         if driver is not None or not is_factory(entry):
-            return driver or PlainPilot(entry, app, adapter_context)
+            return driver or FunctionDriver(entry, app, adapter_context)
         subject_value = made_by(app.entry, entry, self._caller.call)
-        return pilot_for(subject_value, app, adapter_context) or PlainPilot(
+        return pilot_for(subject_value, app, adapter_context) or FunctionDriver(
             entry, app, adapter_context, subject_value
         )
 

@@ -53,14 +53,14 @@ def _changed(message: Message, fresh: deque[Message], by: str) -> Cut:
     return Cut(message.number, by, "content", becomes=replace(becomes, id=message.id))
 
 
-def name_of(function: Any) -> str:
-    """Return a function's name; for a callable object, its class's."""
+def function_name(function: Any) -> str:
+    """Return a function's name; of an object that is called, its class's."""
     name: str = getattr(function, "__name__", type(function).__name__)
     return name
 
 
-def observed(returned: Any, tell: Callable[[Any], None]) -> Any:
-    """Return a function's result, and pass it to ``tell`` as soon as it is available."""
+def observe_result(returned: Any, tell: Callable[[Any], None]) -> Any:
+    """Return what a function returned, of which ``tell`` hears as soon as it is there."""
     if inspect.isawaitable(returned):
         return _awaited(returned, tell)
     tell(returned)

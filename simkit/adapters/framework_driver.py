@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.entry import Caller
@@ -155,6 +155,31 @@ class Restartable(Protocol):
 
         Raise ScriptMisfit if nothing of it would be left.
         """
+
+
+MemoryT = TypeVar("MemoryT")
+
+
+class SessionMemory(Generic[MemoryT]):
+    """Keep one conversation memory per session, so that a turn continues its own session's.
+
+    A driver makes one of these, and so every scenario begins without any memory::
+
+        self._memory = SessionMemory(lambda turn: Conversation())
+        ...
+        conversation = self._memory.of(turn)
+    """
+
+    def __init__(self, make: Callable[[UserTurn], MemoryT]) -> None:
+        """``make`` returns an empty memory; it is given the first turn of the memory's session."""
+        self._make = make
+        self._memories: dict[str, MemoryT] = {}
+
+    def of(self, turn: UserTurn) -> MemoryT:
+        """Return the memory that a turn continues: empty in the first turn of its session."""
+        if turn.session not in self._memories:
+            self._memories[turn.session] = self._make(turn)
+        return self._memories[turn.session]
 
 
 Make = Callable[[Any, App, AdapterContext], FrameworkDriver | None]

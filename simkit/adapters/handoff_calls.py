@@ -6,15 +6,13 @@ pipeline; for any other tool the arguments are the payload.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from simkit.adapters.activations import Run
 from simkit.core.messages import Handoff, JsonValue
 from simkit.language.json_schema import place_text, schema_errors
-from simkit.trace.events import HandoffRequested
 
 MISFITS_MAX: Final = 3
 """The number of rejected fields in a message."""
@@ -39,11 +37,6 @@ def told_by(args: JsonValue) -> HandoffFields:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def asked_for_by(run: Run, requested: Iterable[HandoffRequested]) -> list[HandoffRequested]:
-    """Return the handoffs that an agent run has asked for and that are not made yet."""
-    return [handoff for handoff in requested if handoff.run == run.id]
 
 
 def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:

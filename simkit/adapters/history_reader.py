@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from simkit.adapters.streams import Print, leading_same, print_of
 from simkit.core.messages import Message
@@ -59,21 +59,60 @@ class MessageHistory:
         self.references.clear()
 
 
-def is_worth_it(more: int, size: int) -> bool:
-    """Return whether copying a list of this size is cheaper than reading ``more`` messages."""
+class KnownList(Protocol):
+    """What is kept of one list that grows."""
+
+    def take(self, other: Self, size: int) -> None:
+        """Hold what another keeps of its first items."""
+
+
+ListT = TypeVar("ListT", bound=KnownList)
+
+
+class GrowingLists(Generic[ListT]):
+    """What is kept of lists that are read again and again, so that only new items are read.
+
+    Each list has an owner, as an agent has its history. What is at the front of a list and is known
+    is not read again, nor what it shares with the list that was read before it: agents mostly share
+    what was said.
+    """
+
+    def __init__(self, make: Callable[[], ListT]) -> None:
+        """``make`` returns what is kept of an empty list."""
+        self._make = make
+        self._last: dict[tuple[str, str], ListT] = {}
+        self._newest = make()
+
+    def find(
+        self, owner: tuple[str, str], length: int, same: Callable[[ListT], int]
+    ) -> tuple[ListT, int]:
+        """Return what is kept of an owner's list, and how many items of its front are known.
+
+        ``length`` is the list's length now; ``same`` counts the items that something kept has in
+        common with its front.
+        """
+        items = self._last.get(owner)
+        if items is None:
+            items = self._last[owner] = self._make()
+        size = same(items)
+        if _is_worth_it(length - size, length):
+            theirs = same(self._newest)
+            if _is_worth_it(theirs - size, theirs):
+                items.take(self._newest, size := theirs)
+        self._newest = items
+        return items, size
+
+
+def _is_worth_it(more: int, size: int) -> bool:
+    """Return whether a list of this size is better taken over whole than so many ``more`` read."""
     return more * _DEARER > size
 
 
 class Readings:
-    """The histories of one session: those of its agents, and of the lists in its state.
-
-    Messages at the front that are the same objects are not read again, nor those shared with the
-    history read before: agents mostly share a conversation.
-    """
+    """The histories of one session: those of its agents, and of the lists in its state."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], MessageHistory] = {}
-        self._newest = MessageHistory()
+        self._histories = GrowingLists(MessageHistory)
 
     def of(
         self,
@@ -87,12 +126,8 @@ class Readings:
 
         ``ours`` depends on the message and ``words`` only.
         """
-        reading = self._last.setdefault(owner, MessageHistory())
-        size = reading.same(messages, words)
-        if is_worth_it(len(messages) - size, len(messages)):
-            theirs = self._newest.same(messages, words)
-            if is_worth_it(theirs - size, theirs):
-                reading.take(self._newest, size := theirs)
-        reading.go_on(messages, size, ours, words, count)
-        self._newest = reading
-        return reading
+        history, size = self._histories.find(
+            owner, len(messages), lambda known: known.same(messages, words)
+        )
+        history.go_on(messages, size, ours, words, count)
+        return history

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from simkit.adapters.app_options import give, object_behind
+from simkit.adapters.app_options import object_behind, put_given_state
 from simkit.adapters.entry import Talk, build
-from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
-from simkit.adapters.session_memory import SessionMemory
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, SessionMemory
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 
 
-class PlainPilot(FrameworkDriver):
-    """Runs a function of the user's message.
+class FunctionDriver(FrameworkDriver):
+    """Flies a function of the user's message.
 
     It does not observe nodes, sections, and state without annotations (`simkit.state`).
     """
@@ -50,5 +49,5 @@ class PlainPilot(FrameworkDriver):
             self._adapter_context.caller.call,
         )
         recorder = self._adapter_context.recorder
-        give(self._app, recorder, object_behind(talk), session=turn.session)
+        put_given_state(self._app, recorder, object_behind(talk), session=turn.session)
         return talk

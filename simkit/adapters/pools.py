@@ -26,7 +26,7 @@ from simkit.adapters.terminal import ProgramClosed
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.capture.http.guards import serves_many, watched_thread
 from simkit.capture.http.installing import Installation, Replacement, Row
-from simkit.capture.http.request_router import is_gated
+from simkit.capture.http.request_router import is_intercepted
 
 _turns: Final = ContextListeners[ThreadTurns]("simkit_thread_turns")
 
@@ -38,13 +38,13 @@ def taking_turns(turns: ThreadTurns) -> Iterator[None]:
         yield
 
 
-def takes_turns() -> bool:
-    """Return whether threads started here take turns."""
+def threads_take_turns() -> bool:
+    """Return whether the threads that are started here take turns."""
     return _turns.current() is not None
 
 
-def follow(is_over: Callable[[], bool]) -> bool:
-    """Wait until another thread ends or sleeps; return False if threads take no turns."""
+def wait_for_thread(is_over: Callable[[], bool]) -> bool:
+    """Wait until another thread is over or sleeps; return False where nobody takes turns."""
     turns = _turns.current()
     if turns is not None:
         turns.follow(is_over)
@@ -72,7 +72,7 @@ def _submit(before: Replacement) -> Replacement:
         if turns is not None:
             rank = turns.submitted()
             work = _in_turn(turns, rank, work)
-        if is_gated():
+        if is_intercepted():
             args, work = (work, *args), contextvars.copy_context().run
         future: Future[Any] = before(self, work, *args, **kwargs)
         if turns is not None:

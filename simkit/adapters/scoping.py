@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.belonging import Owner, current_owner, may_belong_to
+from simkit.capture.http.installing import Replacement, Row
 
 ValueT = TypeVar("ValueT")
 
@@ -98,6 +100,28 @@ class ContextListeners(Generic[ListenerT]):
                 place = next(i for i, candidate in enumerate(self._working) if candidate is entry)
                 self._working = (*self._working[:place], *self._working[place + 1 :])
 
+    def wrap(self, owner: Any, name: str, method: str = "") -> Row:
+        """Return the row of an `Installation` that lets listeners stand around a function.
+
+        Instead of the function ``name`` of ``owner``, a ``method`` of the current listener is
+        called, by default the one with the same name. It gets the function first, and then what the
+        function is called with. Code that nobody listens to calls the function as ever. Example::
+
+            installation = Installation(lambda: [listeners.wrap(Agent, "run")])
+        """
+
+        def replace(before: Replacement) -> Replacement:
+            @functools.wraps(before)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                listener = self.current()
+                if listener is None:
+                    return before(*args, **kwargs)
+                return getattr(listener, method or name)(before, *args, **kwargs)
+
+            return wrapper
+
+        return owner, name, replace
+
 
 KeyT = TypeVar("KeyT")
 
@@ -144,7 +168,7 @@ class ParallelGroups(Generic[KeyT]):
         self._groups.clear()
 
 
-async def others_begin() -> None:
-    """Let parallel code begin first, so that a group starts together."""
+async def let_others_begin() -> None:
+    """Let those begin that were started beside this code: a group goes to work together."""
     for _ in range(TICKS):
         await asyncio.sleep(0)

@@ -11,19 +11,19 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Final
 
-from simkit.capture.http.request_router import is_gated
+from simkit.capture.http.request_router import is_intercepted
 
 PATIENCE_S: Final = 10.0
 """Seconds that a loop waits for a thread; a thread that waits for the loop itself continues
 after that."""
 
 
-class InStep(ThreadPoolExecutor):
-    """A pool that finishes its work on submission."""
+class SerialExecutor(ThreadPoolExecutor):
+    """A pool whose work is done when it has been submitted."""
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = super().submit(work, *args, **kwargs)
-        if is_gated():
+        if is_intercepted():
             wait([future], PATIENCE_S)
         return future
 
@@ -36,7 +36,7 @@ def keep_in_step() -> None:
     loop: Any = asyncio.get_running_loop()
     if getattr(loop, _loops, False):
         return
-    loop.set_default_executor(InStep(thread_name_prefix="asyncio"))
+    loop.set_default_executor(SerialExecutor(thread_name_prefix="asyncio"))
     setattr(loop, _loops, True)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from msgspec import MsgspecError
@@ -269,6 +270,23 @@ class TraceRecorder:
             output=self._plain(output),
             message=final.number if final is not None else 0,
         )
+
+    @contextmanager
+    def end_on_error(self, run: Run) -> Iterator[None]:
+        """End a run as failed, or as cancelled, if the code inside raises; the exception passes.
+
+        Example::
+
+            with recorder.end_on_error(run):
+                result = agent.run(task)
+            recorder.end_run(run, output=result)
+        """
+        try:
+            yield
+        except BaseException as problem:
+            with self.lock:
+                self.end_run(run, status_after(problem))
+            raise
 
     def open_run(self, agent: str) -> Run | None:
         """Return the agent's last open run of this turn; None if there is none."""
@@ -644,6 +662,10 @@ class TraceRecorder:
         )
         self.requested.append(request)
 
+    def pending_handoffs(self, run: Run) -> list[e.HandoffRequested]:
+        """Return the handoffs that a run has asked for and that are neither made nor refused."""
+        return [request for request in self.requested if request.run == run.id]
+
     def refused(self, request: e.HandoffRequested, reason: str) -> None:
         """Emit that a requested handoff is not made."""
         self.requested.remove(request)
@@ -768,11 +790,9 @@ STOPS: Final = (CancelledError, GeneratorExit)
 """Exceptions that stop a running agent: a task is cancelled, or a stream is closed early."""
 
 
-def ending(problem: BaseException | None, *stops: type[BaseException]) -> str:
-    """Return the status of a run that an exception ended.
-
-    ``stops`` are a framework's own exceptions that stop an agent.
-    """
+def status_after(problem: BaseException | None, *stops: type[BaseException]) -> str:
+    """Return the status of a run that a problem ended; ``stops`` are a framework's own ways to
+    stop an agent."""
     if problem is None:
         return "done"
     return "cancelled" if isinstance(problem, (*STOPS, *stops)) else "failed"

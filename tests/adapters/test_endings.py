@@ -6,7 +6,7 @@ from asyncio import CancelledError
 
 import pytest
 
-from simkit.adapters.trace_recorder import ending
+from simkit.adapters.trace_recorder import status_after
 
 
 class Stopped(Exception):
@@ -24,8 +24,8 @@ class Stopped(Exception):
     ],
 )
 def test_what_ended_the_work_says_how_it_ended(problem: BaseException | None, status: str) -> None:
-    assert ending(problem) == status
+    assert status_after(problem) == status
 
 
 def test_a_frameworks_own_way_to_stop_an_agent_cancels_it() -> None:
-    assert ending(Stopped(), Stopped) == "cancelled"
+    assert status_after(Stopped(), Stopped) == "cancelled"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simkit.adapters.session_memory import SessionMemory
+from simkit.adapters.framework_driver import SessionMemory
 from simkit.runtime.ports import UserTurn
 
 

@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import Any
 
-from simkit.adapters.filtering import name_of, observed
+from simkit.adapters.filtering import function_name, observe_result
 
 
 def trim(messages: list[str]) -> list[str]:
@@ -19,14 +19,14 @@ async def trim_later(messages: list[str]) -> list[str]:
 
 
 def test_a_function_goes_by_its_name_and_an_object_by_its_class() -> None:
-    assert [name_of(one) for one in (trim, functools.partial(trim))] == ["trim", "partial"]
+    assert [function_name(one) for one in (trim, functools.partial(trim))] == ["trim", "partial"]
 
 
 def test_what_is_returned_is_heard_when_it_is_there_and_passed_on() -> None:
     told: list[Any] = []
 
-    at_once = observed(trim(["a", "b"]), told.append)
-    later = observed(trim_later(["a", "c"]), told.append)
+    at_once = observe_result(trim(["a", "b"]), told.append)
+    later = observe_result(trim_later(["a", "c"]), told.append)
     before = list(told)
 
     assert (before, at_once) == ([["b"]], ["b"])

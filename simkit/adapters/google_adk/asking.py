@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from google.genai import types
 
-from simkit.adapters.plain_values import plain_or_text
-from simkit.core.messages import JsonValue
+from simkit.adapters.api import JsonValue, plain_or_text
 
 CONFIRM: Final = "adk_request_confirmation"
 """The call by which the ADK asks whether a tool may be executed."""

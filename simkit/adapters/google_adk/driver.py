@@ -24,24 +24,31 @@ from google.adk.workflow import BaseNode
 from google.genai import types
 from google.genai.errors import APIError
 
-from simkit.adapters.activations import Run
-from simkit.adapters.app_options import options_of, way_of
-from simkit.adapters.entry import found_as, home_of
-from simkit.adapters.environment import forget_modules
-from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
+from simkit.adapters.api import (
+    AdapterContext,
+    App,
+    FrameworkDriver,
+    FrameworkFailed,
+    FunctionDriver,
+    Instrumentation,
+    JsonValue,
+    PipelineError,
+    PipelineFacts,
+    Run,
+    ScriptMisfit,
+    UserTurn,
+    choose_method,
+    forget_modules,
+    found_as,
+    home_of,
+    make_run_options,
+)
 from simkit.adapters.google_adk.asking import answer_to
 from simkit.adapters.google_adk.event_parsing import here_now, listening
 from simkit.adapters.google_adk.facts import agents_of, channels_of, is_structured
 from simkit.adapters.google_adk.log import AdkLog, text_of
 from simkit.adapters.google_adk.quiet import quiet
 from simkit.adapters.google_adk.running import WAYS, Running
-from simkit.adapters.instrumentation import Instrumentation
-from simkit.adapters.plain import PlainPilot
-from simkit.core.errors import FrameworkFailed, PipelineError, ScriptMisfit
-from simkit.core.messages import JsonValue
-from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
-from simkit.trace import events as e
 
 _ROOTS: Final = ("app", "root_agent")
 """Names that the ADK's tools look for in an application's module, in order."""
@@ -138,17 +145,17 @@ class AdkPilot(FrameworkDriver):
     def __init__(self, root: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown method of running agents."""
         self._app, self._adapter_context = app, adapter_context
-        self._way = way_of(app, WAYS)
+        self._way = choose_method(app, WAYS)
         self._running = self._make_running(root)
         self._waiting: dict[str, dict[str, Any]] = {}
         """Session to the long-running calls of its last turn, by id."""
         self._is_back = False
 
     def _make_running(self, root: Any) -> Running:
-        options = partial(options_of, self._app)
+        options = partial(make_run_options, self._app)
         return Running(root, home_of(self._app.entry), self._way, options)
 
-    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Add the agents, their output keys, and that state is observed."""
         return _known(facts, [_agent_in(self._running.root)])
 
@@ -192,7 +199,7 @@ class AdkPilot(FrameworkDriver):
         self._is_back = True
 
 
-class CodePilot(PlainPilot):
+class CodePilot(FunctionDriver):
     """Runs code that runs agents itself, with the agents of its module."""
 
     name = "google-adk"
@@ -203,7 +210,7 @@ class CodePilot(PlainPilot):
         super().__init__(subject, app, adapter_context)
         self._loaded = loaded
 
-    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Add the module's agents, and that their state is observed."""
         return _known(facts, self._loaded)
 
@@ -212,7 +219,7 @@ def _agent_in(root: Any) -> Any:
     return root.root_agent if isinstance(root, AdkApp) else root
 
 
-def _known(facts: e.PipelineFacts, roots: Sequence[Any]) -> e.PipelineFacts:
+def _known(facts: PipelineFacts, roots: Sequence[Any]) -> PipelineFacts:
     agents = {name: agent for root in roots for name, agent in agents_of(root).items()}
     channels = {name: agent for root in roots for name, agent in channels_of(root).items()}
     return msgspec.structs.replace(

@@ -13,7 +13,15 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, Final
 
-from simkit.adapters.activations import Run
+from simkit.adapters.api import (
+    ContextListeners,
+    Installation,
+    Replacement,
+    Row,
+    Run,
+    keep_in_step,
+    let_others_begin,
+)
 from simkit.adapters.google_adk import compat
 from simkit.adapters.google_adk.filters import (
     heard_callbacks,
@@ -25,9 +33,6 @@ from simkit.adapters.google_adk.log import OUTPUT_TOOLS, ROUTERS, AdkLog
 from simkit.adapters.google_adk.places import Place, inside, place_now, steps
 from simkit.adapters.google_adk.quiet import nobodys
 from simkit.adapters.google_adk.tools import answered
-from simkit.adapters.scoping import ContextListeners, others_begin
-from simkit.adapters.serial_executor import keep_in_step
-from simkit.capture.http.installing import Installation, Replacement, Row
 
 _ears: Final = ContextListeners[AdkLog]("simkit_adk_log")
 current_log, told_to = _ears.current, _ears.activate
@@ -80,7 +85,7 @@ def _flown(before: Replacement) -> Replacement:
         hear_sessions(self.session_service)
         place = log.begin(place_now(), kwargs.get("new_message"))
         try:
-            await others_begin()
+            await let_others_begin()
             async with aclosing(steps(place, before(self, **kwargs))) as events:
                 async for event in events:
                     yield event
@@ -105,7 +110,7 @@ def _worked(before: Replacement) -> Replacement:
         last: Any = None
         try:
             if place.opens_branch:
-                await others_begin()
+                await let_others_begin()
             async with aclosing(steps(place, before(self, parent_context))) as events:
                 async for last in events:
                     log.event_made(place, last)

@@ -9,9 +9,8 @@ from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
 from google.adk.tools import BaseTool
 from google.adk.tools.agent_tool import AgentTool
 
-from simkit.adapters.framework_driver import COMPUTED_PROMPT
+from simkit.adapters.api import COMPUTED_PROMPT, AgentFacts, ChannelFacts
 from simkit.adapters.google_adk.state import scope_of
-from simkit.trace import events as e
 
 
 def reachable(root: Any) -> Iterator[Any]:
@@ -35,17 +34,17 @@ def _below(node: Any) -> Iterator[Any]:
     yield from getattr(graph, "nodes", ())
 
 
-def agents_of(root: Any) -> Mapping[str, e.AgentFacts]:
+def agents_of(root: Any) -> Mapping[str, AgentFacts]:
     """Return the facts of each agent."""
     return {agent.name: _facts_of(agent) for agent in reachable(root)}
 
 
-def _facts_of(agent: Any) -> e.AgentFacts:
+def _facts_of(agent: Any) -> AgentFacts:
     if not isinstance(agent, LlmAgent):
-        return e.AgentFacts()
+        return AgentFacts()
     instruction = agent.instruction
     tools = (_name_of(tool) for tool in agent.tools)
-    return e.AgentFacts(
+    return AgentFacts(
         instructions=instruction if isinstance(instruction, str) else COMPUTED_PROMPT,
         tools=tuple(name for name in tools if name),
         handoffs=tuple(dict.fromkeys(target.name for target in _targets_of(agent))),
@@ -72,8 +71,8 @@ def _targets_of(agent: Any) -> Iterator[Any]:
             )
 
 
-def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
-    """Return the output keys of parallel agents: each agent's value replaces the other's.
+def channels_of(root: Any) -> Mapping[str, ChannelFacts]:
+    """Return the keys that agents in parallel write their answers to: each replaces the other's.
 
     Other state is not declared anywhere.
     """
@@ -84,7 +83,7 @@ def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
         for below in reachable(agent)
     )
     keys = (getattr(agent, "output_key", None) for agent in channels)
-    return {key: e.ChannelFacts("replace", scope_of(key)) for key in keys if key}
+    return {key: ChannelFacts("replace", scope_of(key)) for key in keys if key}
 
 
 def is_structured(root: Any, agent: str) -> bool:

@@ -10,25 +10,25 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-import msgspec
 from google.adk.models import Gemini
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 
-from simkit.adapters.activations import Run
-from simkit.adapters.filtering import name_of, observed
+from simkit.adapters.api import (
+    Message,
+    Replacement,
+    Row,
+    Run,
+    function_name,
+    observe_result,
+    parse_messages,
+)
 from simkit.adapters.google_adk import compat
-from simkit.capture.http.installing import Replacement, Row
-from simkit.core.messages import Message
-from simkit.providers.gemini.generate import PROTOCOL
-from simkit.providers.http import HttpRequest
 
 Hears: TypeAlias = Callable[[], "tuple[Any, Run] | None"]
 """Returns the log of this code, and the run whose request is being prepared."""
 
 SHORTENED: Final = "include_contents"
-_ADDRESS: Final = "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent"
-_encode: Final = msgspec.json.Encoder().encode
 
 
 async def shortened(log: Any, run: Run, context: Any) -> None:
@@ -65,8 +65,7 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
     contents_data = [
         content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents
     ]
-    body = _encode({"contents": contents_data})
-    return list(PROTOCOL.parse_request(HttpRequest("POST", _ADDRESS, (), body)).messages)
+    return parse_messages(contents_data, "gemini")
 
 
 def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
@@ -96,14 +95,14 @@ def heard_callbacks(callbacks: Sequence[Any], hears: Hears) -> list[Any]:
 
 
 def _of_callback(callback: Any, hears: Hears) -> Any:
-    name = name_of(callback)
+    name = function_name(callback)
 
     # The ADK reads from the signature how to call a callback.
     @functools.wraps(callback)
     def tell(*args: Any, **kwargs: Any) -> Any:
         requests = (value for value in (*args, *kwargs.values()) if isinstance(value, LlmRequest))
         looked = _Look(hears(), name, next(requests, None))
-        return observed(callback(*args, **kwargs), looked.again)
+        return observe_result(callback(*args, **kwargs), looked.again)
 
     return tell
 

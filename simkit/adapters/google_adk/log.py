@@ -9,15 +9,17 @@ from typing import Any, Final
 from google.adk.agents import ParallelAgent
 from google.genai import types
 
-from simkit.adapters.activations import Run
-from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.api import (
+    AdapterContext,
+    JsonValue,
+    Message,
+    ParallelGroups,
+    Run,
+    status_after,
+)
 from simkit.adapters.google_adk.asking import question_of
 from simkit.adapters.google_adk.places import AgentRun, Place, open_call
 from simkit.adapters.google_adk.state import States
-from simkit.adapters.handoff_calls import asked_for_by
-from simkit.adapters.scoping import ParallelGroups
-from simkit.adapters.trace_recorder import ending
-from simkit.core.messages import JsonValue, Message
 
 TRANSFER: Final = "transfer_to_agent"
 """The tool that passes control, and its argument with the agent."""
@@ -135,7 +137,7 @@ class AdkLog:
 
     def _passes_on(self, run: Run, agent: str = "") -> bool:
         """Return whether a run has requested a handoff, to ``agent`` if given, not made yet."""
-        mine = asked_for_by(run, self.recorder.requested)
+        mine = self.recorder.pending_handoffs(run)
         return any(handoff.to_agent == agent or not agent for handoff in mine)
 
     def _told_handoffs(self, parent: Run | None) -> None:
@@ -177,7 +179,7 @@ class AdkLog:
                 agent_run.parked.append(place)
             else:
                 waits = problem is None and agent_run.waiting
-                status = "interrupted" if waits else ending(None if is_left else problem)
+                status = "interrupted" if waits else status_after(None if is_left else problem)
                 is_silent = run.final is not None or status != "done"
                 output = None if is_silent else place.words or None
                 self.recorder.end_run(run, status, output)
@@ -191,7 +193,7 @@ class AdkLog:
         """Record its end."""
         with self.writing():
             if place.run is not None:
-                self.recorder.end_run(place.run, ending(problem))
+                self.recorder.end_run(place.run, status_after(problem))
 
     # Events of agents
 

@@ -6,8 +6,7 @@ import contextvars
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
-from simkit.adapters.activations import Run
-from simkit.adapters.scoping import ContextScope
+from simkit.adapters.api import ContextScope, Run
 
 open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", default=(0, ""))
 """The tool that runs here, by identity, and the id of its call."""

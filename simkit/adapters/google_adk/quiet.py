@@ -11,10 +11,8 @@ from typing import Any, Final
 
 from google.oauth2.credentials import Credentials
 
-from simkit.adapters.environment import DUMMY_KEY
+from simkit.adapters.api import DUMMY_KEY, Replacement, Row, RunHalted
 from simkit.adapters.google_adk import compat
-from simkit.capture.http.installing import Replacement, Row
-from simkit.core.errors import RunHalted
 
 
 class _Halts(logging.Filter):

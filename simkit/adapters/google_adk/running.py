@@ -13,8 +13,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from simkit.adapters.session_memory import SessionMemory
-from simkit.runtime.ports import UserTurn
+from simkit.adapters.api import SessionMemory, UserTurn
 
 WAYS: Final = ("run_async", "run")
 """Ways to call a runner: ``app: {call: …}``."""

@@ -7,12 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.adapters.activations import Run
+from simkit.adapters.api import JsonValue, NotPlain, Run, TraceRecorder, canonical, plain
 from simkit.adapters.google_adk import compat
-from simkit.adapters.plain_values import NotPlain, plain
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.core.messages import JsonValue
-from simkit.trace.store import canonical
 
 SCOPES: Final = {"app:": "global", "user:": "project", "temp:": "turn"}
 """Prefixes of keys, and the scopes that they mean."""

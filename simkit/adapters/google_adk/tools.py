@@ -10,11 +10,10 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 
+from simkit.adapters.api import Replacement, Row, returned_by
 from simkit.adapters.google_adk import compat
 from simkit.adapters.google_adk.log import TRANSFER
 from simkit.adapters.google_adk.places import open_call
-from simkit.capture.http.installing import Replacement, Row
-from simkit.runtime.models.returned import returned_by
 
 
 def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:

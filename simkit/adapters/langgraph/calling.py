@@ -10,17 +10,22 @@ from typing import Any, Final
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
-from simkit.adapters.app_options import give, way_of
-from simkit.adapters.entry import Caller
+from simkit.adapters.api import (
+    App,
+    Caller,
+    FunctionMissing,
+    NotPlain,
+    ScriptMisfit,
+    TraceRecorder,
+    UserTurn,
+    choose_method,
+    compile_references,
+    nearest_name,
+    plain,
+    put_given_state,
+)
 from simkit.adapters.langgraph.input import answer_to, given_to, reply_of
 from simkit.adapters.langgraph.names import graphs_in, tools_in
-from simkit.adapters.plain_values import NotPlain, plain
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.core.errors import FunctionMissing, ScriptMisfit
-from simkit.language.references import compile as compile_references
-from simkit.language.yaml import near
-from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
 
 _ASYNC: Final = ("ainvoke", "astream")
 _WAYS: Final = ("invoke", "stream", *_ASYNC)
@@ -42,7 +47,7 @@ class Calling:
         """Session to its own thread."""
         self._projects: dict[str, str] = {}
         """Session to its project."""
-        way = way_of(app, _WAYS, "a graph")
+        way = choose_method(app, _WAYS, "a graph")
         self._method = "ainvoke" if app.options.call is None and needs_a_loop(graph) else way
         _check_output(graph, app.options.output)
 
@@ -63,7 +68,7 @@ class Calling:
         if session not in self._threads:
             self._projects[session] = recorder.project
             config = self._config(session)
-            give(self._app, recorder, self._graph, session=session, config=config)
+            put_given_state(self._app, recorder, self._graph, session=session, config=config)
 
     def _config_of(self, session: str) -> Mapping[str, Any]:
         root = {"session": session, "project": self._projects[session]}
@@ -124,7 +129,7 @@ def _check_output(graph: Pregel, output: str | None) -> None:
         return
     known = [name for name in graph.channels if name in graph.builder.channels]
     if output not in known:
-        nearest = near(output, known)
+        nearest = nearest_name(output, known)
         hint = f". Did you mean `{nearest}`?" if nearest else f". It has {', '.join(known)}."
         raise FunctionMissing(f"the graph's state has no `{output}`{hint}", output)
 

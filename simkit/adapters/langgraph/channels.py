@@ -9,9 +9,8 @@ from typing import Any, Final
 from langgraph.channels import EphemeralValue, UntrackedValue
 from langgraph.channels.base import BaseChannel
 
+from simkit.adapters.api import ChannelFacts, canonical
 from simkit.adapters.langgraph.overwriting import keeps_the_newer
-from simkit.trace.events import ChannelFacts
-from simkit.trace.store import canonical
 
 _MESSAGES: Final = "langgraph.graph.message"
 _ADDED: Final = {list: "append", int: "add", float: "add", dict: "merge", set: "union"}

@@ -18,10 +18,22 @@ from langchain_core.messages import BaseMessage
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
-from simkit.adapters.activations import Run
-from simkit.adapters.entry import found_as, is_factory
-from simkit.adapters.environment import forget_modules
-from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.api import (
+    AdapterContext,
+    AgentFacts,
+    App,
+    FrameworkFailed,
+    FunctionDriver,
+    PipelineError,
+    PipelineFacts,
+    Run,
+    ScriptMisfit,
+    TraceRecorder,
+    UserTurn,
+    forget_modules,
+    found_as,
+    is_factory,
+)
 from simkit.adapters.langgraph.calling import Calling, asked_nothing, lost_with
 from simkit.adapters.langgraph.channels import channels_of
 from simkit.adapters.langgraph.input import reply_of
@@ -30,12 +42,6 @@ from simkit.adapters.langgraph.routes import edges_of, starts_of
 from simkit.adapters.langgraph.serving import Server, context_of, server_for
 from simkit.adapters.langgraph.stream_observers import heard_by
 from simkit.adapters.langgraph.work import Work
-from simkit.adapters.plain import PlainPilot
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.core.errors import FrameworkFailed, PipelineError, ScriptMisfit
-from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
-from simkit.trace.events import AgentFacts, PipelineFacts
 
 _HOMES: Final = ("langgraph", "langgraph_supervisor", "langgraph_swarm", "langchain")
 
@@ -235,7 +241,7 @@ class LangGraphPilot:
         """Do nothing."""
 
 
-class WrappedPilot(PlainPilot):
+class WrappedPilot(FunctionDriver):
     """Runs code that calls graphs itself, with the graph of its module."""
 
     name = "langgraph"

@@ -17,13 +17,10 @@ from langchain_core.messages.utils import filter_messages, trim_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
-from simkit.adapters.activations import Run
+from simkit.adapters.api import Cut, Replacement, Row, Run, TraceRecorder
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import HOOKS
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Replacement, Row
-from simkit.trace.events import Cut
 
 MESSAGES: Final = "messages"
 FOR_THE_MODEL: Final = "llm_input_messages"

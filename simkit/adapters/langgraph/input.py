@@ -9,14 +9,16 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from simkit.adapters.entry import found_as
+from simkit.adapters.api import (
+    App,
+    ScriptBroken,
+    UserTurn,
+    compile_references,
+    found_as,
+    nearest_name,
+)
 from simkit.adapters.langgraph.channels import is_state
 from simkit.adapters.langgraph.messages import text_of
-from simkit.core.errors import ScriptBroken
-from simkit.language.references import compile as compile_references
-from simkit.language.yaml import near
-from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
 
 MESSAGES: Final = "messages"
 
@@ -57,7 +59,7 @@ def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:
     keys = _keys(graph)
     for key in template:
         if keys is not None and key not in keys:
-            nearest = near(key, keys)
+            nearest = nearest_name(key, keys)
             hint = f" Did you mean `{nearest}`?" if nearest else ""
             raise ScriptBroken(
                 f"`{app.pipeline}` takes no {key!r}.{hint} It takes: {', '.join(keys)}.",

@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 from langgraph.errors import GraphInterrupt
 
+from simkit.adapters.api import Replacement, Row
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.channels import is_state
-from simkit.capture.http.installing import Replacement, Row
 
 WHOLE: Final = "simkit"
 """simkit's own stream mode: it sends the values of channels (`ChannelValues`)."""

@@ -10,12 +10,17 @@ from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
-from simkit.adapters.history_reader import is_worth_it
+from simkit.adapters.api import (
+    ROLE_ALIASES,
+    GrowingLists,
+    Message,
+    ToolCall,
+    copy_plain,
+    leading_equal,
+    leading_same,
+    names_of,
+)
 from simkit.adapters.langgraph.overwriting import told_write
-from simkit.adapters.plain_values import names_of
-from simkit.adapters.streams import leading_equal, leading_same
-from simkit.core.messages import ROLE_ALIASES, Message, ToolCall
-from simkit.trace.store import copied
 
 REMOVED: Final = "a message is removed"
 """Placeholder for LangGraph's order to remove a message; the state shows the result."""
@@ -41,7 +46,7 @@ def as_message(message: BaseMessage) -> Message:
 
 
 def _as_call(call: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(call["id"] or "", call["name"], copied(call["args"]))
+    return ToolCall(call["id"] or "", call["name"], copy_plain(call["args"]))
 
 
 class _Live(dict[str, Any]):
@@ -138,7 +143,7 @@ class _Batch:
 
 
 def _frozen(value: Any) -> Any:
-    return value if type(value) is str else copied(value) if value else _NOTHING
+    return value if type(value) is str else copy_plain(value) if value else _NOTHING
 
 
 class Conversions:
@@ -148,9 +153,7 @@ class Conversions:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], _Batch] = {}
-        self._newest = _Batch()
-        """The batch that was used last: agents mostly share the front of their lists."""
+        self._batches = GrowingLists(_Batch)
 
     def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
         """Return converted messages; ``owner`` identifies a list that grows."""
@@ -158,17 +161,9 @@ class Conversions:
         front = next(
             (n for n, message in enumerate(messages) if message.type != "system"), len(messages)
         )
-        batch, rest = (
-            self._last.setdefault(owner, _Batch()),
-            [*(messages[front:] if front else messages)],
-        )
-        size = batch.same(rest)
-        if is_worth_it(len(rest) - size, len(rest)):
-            theirs = self._newest.same(rest)
-            if is_worth_it(theirs - size, theirs):
-                batch.take(self._newest, size := theirs)
+        rest = [*(messages[front:] if front else messages)]
+        batch, size = self._batches.find(owner, len(rest), lambda known: known.same(rest))
         batch.go_on(rest, batch.unchanged(size))
-        self._newest = batch
         return [*map(as_message, messages[:front]), *batch.ours] if front else [*batch.ours]
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from langgraph.pregel import Pregel
 
+from simkit.adapters.api import HANDOFF_PREFIX
 from simkit.adapters.langgraph import compat
-from simkit.core.messages import HANDOFF_PREFIX
 
 PREBUILT: Final = frozenset(
     (

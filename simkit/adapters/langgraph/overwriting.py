@@ -8,8 +8,8 @@ from typing import Any
 
 from langgraph.types import Overwrite
 
+from simkit.adapters.api import DECLARED_RESET
 from simkit.adapters.langgraph import compat
-from simkit.trace.reducers import DECLARED_RESET
 
 
 def told_write(input: Any) -> Any:

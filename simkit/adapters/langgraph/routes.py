@@ -9,10 +9,8 @@ from langgraph.graph import END, START
 from langgraph.pregel import Pregel
 from langgraph.types import Send
 
-from simkit.adapters.activations import Run
+from simkit.adapters.api import Replacement, Run, TraceRecorder
 from simkit.adapters.langgraph import compat
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Replacement
 
 ReportRoute = Callable[[str, Sequence[str], Sequence[str]], None]
 """Receives a choice: the namespace of the code, the labels, their nodes."""

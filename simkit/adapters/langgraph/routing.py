@@ -9,8 +9,7 @@ from langgraph.graph import END
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from simkit.adapters.activations import Run
-from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.api import AdapterContext, Run
 from simkit.adapters.langgraph.commands import is_handoff, targets_of
 from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.names import agents_in, has_tools, path_of

@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
 
-from simkit.adapters.entry import found_as
+from simkit.adapters.api import found_as
 from simkit.adapters.server_files import graphs_of, server_file
 
 

@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from simkit.adapters.api import PATIENCE_S, Replacement, Row, threads_take_turns, wait_for_thread
 from simkit.adapters.langgraph import compat
-from simkit.adapters.pools import follow, takes_turns
-from simkit.adapters.serial_executor import PATIENCE_S
-from simkit.capture.http.installing import Replacement, Row
 
 
 def rows_for(hears: Callable[[], object]) -> list[Row]:
@@ -32,7 +30,7 @@ class _InStep:
 
     def submit(self, work: Any, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit work; wait for it if threads do not take turns."""
-        before, is_timed = self._before, takes_turns()
+        before, is_timed = self._before, threads_take_turns()
         work = partial(_after, before, work) if before is not None and is_timed else work
         future = self._before = self._executor.submit(work, *args, **kwargs)
         if not is_timed:
@@ -46,7 +44,7 @@ class _InStep:
 
 
 def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
-    follow(before.done)
+    wait_for_thread(before.done)
     return work(*args, **kwargs)
 
 

@@ -14,15 +14,19 @@ from typing import Any, Final
 import msgspec
 from langchain_core.messages import BaseMessage
 
-from simkit.adapters.activations import Run
+from simkit.adapters.api import (
+    DECLARED_RESET,
+    ChannelFacts,
+    Run,
+    TraceRecorder,
+    empty_value,
+    is_equal,
+    leading_same,
+    names_of,
+)
 from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_state
 from simkit.adapters.langgraph.messages import Conversions, as_message, messages_in, plain
 from simkit.adapters.langgraph.overwriting import is_reset, told_write
-from simkit.adapters.plain_values import is_equal, names_of
-from simkit.adapters.streams import leading_same
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.trace.events import ChannelFacts
-from simkit.trace.reducers import DECLARED_RESET, empty_value
 
 _JOINS: Final = {"add": operator.add, "merge": operator.or_, "union": operator.or_}
 

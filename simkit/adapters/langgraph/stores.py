@@ -11,20 +11,23 @@ import msgspec
 from langgraph.pregel import Pregel
 from langgraph.store.base import GetOp, PutOp, SearchOp
 
-from simkit.adapters.activations import Run
-from simkit.adapters.entry import Caller
+from simkit.adapters.api import (
+    ABSENT,
+    DECLARED_RESET,
+    Caller,
+    ChannelFacts,
+    Replacement,
+    Row,
+    Run,
+    StoreChannel,
+    TraceRecorder,
+    compile_references,
+    is_equal,
+    lookup,
+)
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.names import graphs_in
 from simkit.adapters.langgraph.stream_observers import current_listener
-from simkit.adapters.plain_values import is_equal
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Replacement, Row
-from simkit.core.messages import ABSENT
-from simkit.language.paths import lookup
-from simkit.language.references import compile as compile_references
-from simkit.spec.scenario.apps import StoreChannel
-from simkit.trace.events import ChannelFacts
-from simkit.trace.reducers import DECLARED_RESET
 
 SCOPE: Final = "global"
 """The scope of stored values that belong to no channel."""

@@ -16,14 +16,13 @@ from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel import Pregel
 
+from simkit.adapters.api import ContextListeners, Installation, Replacement
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
 from simkit.adapters.langgraph.loop_events import WHOLE, LoopListener
 from simkit.adapters.langgraph.loop_events import rows_for as rows_for_loops
 from simkit.adapters.langgraph.routes import routed
 from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
-from simkit.adapters.scoping import ContextListeners
-from simkit.capture.http.installing import Installation, Replacement
 
 MODES: Final = frozenset(("tasks", "checkpoints", "values", WHOLE))
 _EARS: Final = "__pregel_simkit_ears"

@@ -9,13 +9,10 @@ from typing import Any
 from langgraph.graph import END
 from langgraph.pregel import Pregel
 
-from simkit.adapters.activations import Run
+from simkit.adapters.api import ABSENT, Run, is_equal, lookup
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.names import reads_of
 from simkit.adapters.langgraph.state import State
-from simkit.adapters.plain_values import is_equal
-from simkit.core.messages import ABSENT
-from simkit.language.paths import lookup
 
 
 class Root:

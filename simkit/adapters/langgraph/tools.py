@@ -14,13 +14,10 @@ from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from simkit.adapters.activations import ToolRequest
-from simkit.adapters.framework_driver import UseTool
+from simkit.adapters.api import Replacement, Row, ToolRequest, UseTool, returned_by
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.messages import text_of
 from simkit.adapters.langgraph.stream_observers import current_listener
-from simkit.capture.http.installing import Replacement, Row
-from simkit.runtime.models.returned import returned_by
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
 """The id of the tool call that this code executes."""

@@ -13,8 +13,7 @@ from typing import Any, Final
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 
-from simkit.adapters.activations import Run
-from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.api import AdapterContext, Run, status_after, wait_for_thread
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, wrapping
 from simkit.adapters.langgraph.loop_events import WHOLE, ChannelValues
@@ -31,8 +30,6 @@ from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.stream_observers import End, Hear, namespace_now
 from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
-from simkit.adapters.pools import follow
-from simkit.adapters.trace_recorder import ending
 
 PATIENCE_S: Final = 10.0
 """Seconds that a task waits for its turn before it runs in parallel."""
@@ -112,7 +109,7 @@ class Watch(Moves):
             tasks = [task for task in self._tasks.values() if task.root is root]
             for task in tasks:
                 task.over.set()
-            status = ending(problem)
+            status = status_after(problem)
             for run in root.parts.values():
                 self._recorder.end_run(run, status)
             root.parts.clear()
@@ -353,9 +350,7 @@ class Watch(Moves):
     ) -> None:
         if has_failed:
             self._recorder.end_run(run, "failed")
-        elif run.final is None and any(
-            handoff.run == run.id for handoff in self._recorder.requested
-        ):
+        elif run.final is None and self._recorder.pending_handoffs(run):
             self._recorder.end_run(run, "handed_off")
         elif run.agent in self.outputs and task is not None:
             value = held_at(self.outputs[run.agent], update=self._plain(output))
@@ -390,7 +385,7 @@ class Watch(Moves):
             task = self._tasks.get(path[-1]) if path else None
         before = task.before if task is not None else None
         # The earlier task goes first; while it sleeps, the next one continues.
-        if may_wait and before is not None and not follow(before.over.is_set):
+        if may_wait and before is not None and not wait_for_thread(before.over.is_set):
             before.over.wait(PATIENCE_S)
 
     def raised(self, namespace: str, problem: BaseException) -> None:

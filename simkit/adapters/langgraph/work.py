@@ -8,8 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
-from simkit.adapters.activations import Run
-from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.api import AdapterContext, AgentRule, Offer, Run, Usage
 from simkit.adapters.langgraph.callbacks import Callbacks
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
@@ -18,9 +17,6 @@ from simkit.adapters.langgraph.stream_observers import End, Hear, installation, 
 from simkit.adapters.langgraph.tools import calling, used
 from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph.watch import Watch
-from simkit.core.messages import Usage
-from simkit.providers.values import Offer
-from simkit.spec.scenario.apps import AgentRule
 
 
 class Work:

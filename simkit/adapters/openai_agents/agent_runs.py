@@ -15,18 +15,24 @@ from agents.exceptions import (
     ToolOutputGuardrailTripwireTriggered,
 )
 
-from simkit.adapters.activations import Run, ToolRequest
-from simkit.adapters.framework_driver import AdapterContext
-from simkit.adapters.handoff_calls import asked_for_by
-from simkit.adapters.held_state import HeldState
+from simkit.adapters.api import (
+    AdapterContext,
+    ContextListeners,
+    ContextScope,
+    HeldState,
+    Installation,
+    JsonValue,
+    Loops,
+    Message,
+    ParallelGroups,
+    Run,
+    ToolRequest,
+    fields_of,
+    parse_arguments,
+    plain_or_text,
+    status_after,
+)
 from simkit.adapters.openai_agents.names import Names, taken_by
-from simkit.adapters.plain_values import fields_of, plain_or_text
-from simkit.adapters.scoping import ContextListeners, ContextScope, ParallelGroups
-from simkit.adapters.serial_executor import Loops
-from simkit.adapters.trace_recorder import ending
-from simkit.capture.http.installing import Installation
-from simkit.core.messages import JsonValue, Message
-from simkit.providers.openai.parts import arguments_of
 
 IGNORED: Final = "Multiple handoffs detected, ignoring this one."
 """The SDK's answer to every handoff call of a message except the first."""
@@ -120,7 +126,7 @@ class AgentRunLog:
                 name, reason = _tripwire(problem)
                 if name:
                     self._trip(name, reason, agent_run.run)
-            self._close(agent_run, ending(problem, InputGuardrailTripwireTriggered))
+            self._close(agent_run, status_after(problem, InputGuardrailTripwireTriggered))
 
     def _close(self, agent_run: AgentRun, status: str) -> None:
         self._parallel_groups.ended(agent_run)
@@ -184,7 +190,7 @@ class AgentRunLog:
             if run is None:
                 return
             to = self.names.of(target)
-            requests = asked_for_by(run, self.recorder.requested)
+            requests = self.recorder.pending_handoffs(run)
             handoff = next((request for request in requests if request.to_agent == to), None)
             for request in requests:
                 if request is not handoff:
@@ -278,7 +284,7 @@ def _text(value: JsonValue) -> str:
 
 def _approval(item: Any) -> JsonValue:
     """Return a tool call that waits for approval."""
-    args = arguments_of(item.arguments or "")
+    args = parse_arguments(item.arguments or "")
     return {"tool": item.tool_name, "args": args, "agent": item.agent.name}
 
 

@@ -15,19 +15,26 @@ import msgspec
 from agents.exceptions import AgentsException
 from agents.result import RunResultBase
 
-from simkit.adapters.activations import Run
-from simkit.adapters.app_options import options_of, way_of
-from simkit.adapters.framework_driver import COMPUTED_PROMPT, AdapterContext, FrameworkDriver
-from simkit.adapters.instrumentation import Instrumentation
+from simkit.adapters.api import (
+    COMPUTED_PROMPT,
+    AdapterContext,
+    AgentFacts,
+    App,
+    FrameworkDriver,
+    FrameworkFailed,
+    Instrumentation,
+    PipelineError,
+    PipelineFacts,
+    Run,
+    SessionMemory,
+    UserTurn,
+    choose_method,
+    make_run_options,
+    plain_or_text,
+)
 from simkit.adapters.openai_agents.agent_runs import AgentRunLog, flight_now
 from simkit.adapters.openai_agents.names import Names, reachable
 from simkit.adapters.openai_agents.runner import listening, silence
-from simkit.adapters.plain_values import plain_or_text
-from simkit.adapters.session_memory import SessionMemory
-from simkit.core.errors import FrameworkFailed, PipelineError
-from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
-from simkit.trace import events as e
 
 WAYS: Final = ("run", "run_sync", "run_streamed")
 """Ways to run an agent: ``app: {call: …}``."""
@@ -107,10 +114,10 @@ class AgentPilot(FrameworkDriver):
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""
         self._agent, self._adapter_context = agent, adapter_context
-        self._way = way_of(app, WAYS)
-        self._memory = SessionMemory(lambda turn: _Talk(agent, options_of(app, turn.session)))
+        self._way = choose_method(app, WAYS)
+        self._memory = SessionMemory(lambda turn: _Talk(agent, make_run_options(app, turn.session)))
 
-    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Add the agents that handoffs can reach, and that their context is observed."""
         names = Names(self._adapter_context.recorder.handoff_tools.ruled)
         names.meet(self._agent)
@@ -150,9 +157,9 @@ async def _streamed(talk: _Talk, input: Any) -> Any:
     return result
 
 
-def _facts_of(agent: Any, names: Names) -> e.AgentFacts:
+def _facts_of(agent: Any, names: Names) -> AgentFacts:
     instructions = agent.instructions
-    return e.AgentFacts(
+    return AgentFacts(
         instructions=COMPUTED_PROMPT if callable(instructions) else instructions or "",
         tools=tuple(tool.name for tool in agent.tools),
         handoffs=tuple(names.handoffs_of(agent).values()),

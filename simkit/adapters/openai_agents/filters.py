@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agents import Handoff, HandoffInputData, RunConfig
 
-from simkit.adapters.filtering import name_of, observed
+from simkit.adapters.api import Message, Replacement, function_name, observe_result, parse_messages
 from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
@@ -17,9 +17,6 @@ from simkit.adapters.openai_agents.agent_runs import (
     flight_now,
     installation,
 )
-from simkit.capture.http.installing import Replacement
-from simkit.core.messages import Message
-from simkit.providers.openai.items import messages_of
 
 NESTED: Final = "nest_handoff_history"
 """The SDK's function that puts the history before a handoff into one message."""
@@ -59,7 +56,7 @@ def _with_input(before: Replacement, tell: Tell) -> Replacement:
         if log is None or agent_run is None:
             return before(data, *args, **kwargs)
         report = functools.partial(tell, log, agent_run, data)
-        return observed(before(data, *args, **kwargs), report)
+        return observe_result(before(data, *args, **kwargs), report)
 
     return wrapper
 
@@ -67,7 +64,7 @@ def _with_input(before: Replacement, tell: Tell) -> Replacement:
 def _of_a_handoff(before: Replacement) -> Replacement:
     def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, filtered: Any) -> None:
         if isinstance(filtered, HandoffInputData):
-            log.passed_on(agent_run, history_in(data), history_in(filtered), name_of(before))
+            log.passed_on(agent_run, history_in(data), history_in(filtered), function_name(before))
 
     return _with_input(before, tell)
 
@@ -92,9 +89,9 @@ def _of_a_call(before: Replacement) -> Replacement:
 
         def report(updated: Any) -> None:
             after = messages_in(getattr(updated, "input", ()))
-            log.model_input(agent_run, payload.agent, sent_messages, after, name_of(before))
+            log.model_input(agent_run, payload.agent, sent_messages, after, function_name(before))
 
-        return observed(before(payload), report)
+        return observe_result(before(payload), report)
 
     return wrapper
 
@@ -117,4 +114,4 @@ def _is_said(item: Any) -> bool:
 
 def messages_in(items: Sequence[Any]) -> list[Message]:
     """Return items as messages, as a request would contain them."""
-    return messages_of([(item, f"input[{place}]") for place, item in enumerate(items)])
+    return parse_messages(items, "openai-responses")

@@ -6,10 +6,10 @@ from typing import Any
 
 from agents import FunctionTool, RunHooks
 
+from simkit.adapters.api import keep_in_step
 from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.filters import hear_handoffs
 from simkit.adapters.openai_agents.tools import answered, tool_began, tool_ended
-from simkit.adapters.serial_executor import keep_in_step
 
 
 class FlightHooks(RunHooks[Any]):

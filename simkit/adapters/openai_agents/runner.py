@@ -14,6 +14,7 @@ from typing import Any, Final
 import agents.run
 from agents.lifecycle import RunHooksBase
 
+from simkit.adapters.api import Installation, Replacement, Row, is_intercepted, keep_in_step
 from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
@@ -26,9 +27,6 @@ from simkit.adapters.openai_agents.agent_runs import (
 )
 from simkit.adapters.openai_agents.filters import hear_filters, hear_nesting
 from simkit.adapters.openai_agents.hooks import FlightHooks
-from simkit.adapters.serial_executor import keep_in_step
-from simkit.capture.http.installing import Installation, Replacement, Row
-from simkit.capture.http.request_router import is_gated
 
 
 @contextmanager
@@ -161,7 +159,7 @@ def _kept_here(before: Replacement) -> Replacement:
 
     @functools.wraps(before)
     def tell(self: Any, item: Any) -> None:
-        if not is_gated():
+        if not is_intercepted():
             before(self, item)
 
     return tell

@@ -10,6 +10,7 @@ import msgspec
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
+from simkit.adapters.api import Replacement, Row, plain_or_text, returned_by
 from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
@@ -17,9 +18,6 @@ from simkit.adapters.openai_agents.agent_runs import (
     current_log,
     installation,
 )
-from simkit.adapters.plain_values import plain_or_text
-from simkit.capture.http.installing import Replacement, Row
-from simkit.runtime.models.returned import returned_by
 
 
 def answered(tools: Iterable[Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from opentelemetry.trace import Span
 
-from simkit.adapters.activations import Run
+from simkit.adapters.api import Run
 
 AGENT: Final = "gen_ai.agent.name"
 OPERATION: Final = "gen_ai.operation.name"

@@ -16,9 +16,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
+from simkit.adapters.api import ContextListeners, Installation, Replacement, Row
 from simkit.adapters.opentelemetry import compat
-from simkit.adapters.scoping import ContextListeners
-from simkit.capture.http.installing import Installation, Replacement, Row
 
 
 class SpanListener(Protocol):

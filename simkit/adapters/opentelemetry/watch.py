@@ -13,14 +13,16 @@ from typing import Any, Final
 
 from opentelemetry import trace
 
-from simkit.adapters.activations import Run
-from simkit.adapters.annotations import current_mark
-from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.api import (
+    AdapterContext,
+    PipelineError,
+    Run,
+    is_annotated,
+    keep_in_step,
+    status_after,
+)
 from simkit.adapters.opentelemetry.sights import Sight, activation, naming
 from simkit.adapters.opentelemetry.spans import has_failed, nothing_exported, told_to
-from simkit.adapters.serial_executor import keep_in_step
-from simkit.adapters.trace_recorder import STOPS
-from simkit.core.errors import PipelineError
 
 
 def instrumentation(adapter_context: AdapterContext) -> SpanInstrument:
@@ -84,7 +86,7 @@ class SpanInstrument:
             run = sight.run if sight is not None else None
             if run is None or run.is_over:
                 return
-            passes_control = any(handoff.run == run.id for handoff in self._recorder.requested)
+            passes_control = bool(self._recorder.pending_handoffs(run))
             if self._loose.get(run.agent) is not run or run.final is not None or passes_control:
                 self._recorder.end_run(run, _status(span, passes_control))
 
@@ -92,8 +94,8 @@ class SpanInstrument:
 
     def run_now(self) -> Run | None:
         """Return the run of the agent that the nearest span names."""
-        if current_mark() is not None:
-            return None  # Code that names an agent reports its end itself.
+        if is_annotated():
+            return None  # Code that names an agent says itself when that is done.
         with self._recorder.lock:
             named = naming(self._sight_of(trace.get_current_span()))
             if named is None:
@@ -140,7 +142,7 @@ class SpanInstrument:
 
 
 def _status(span: trace.Span, passes_control: bool) -> str:
-    if isinstance(sys.exception(), STOPS):
+    if status_after(sys.exception()) == "cancelled":
         return "cancelled"
     if has_failed(span):
         return "failed"

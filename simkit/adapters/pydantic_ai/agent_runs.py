@@ -9,20 +9,26 @@ from pydantic_ai import DeferredToolRequests, ToolDefinition
 from pydantic_ai import messages as m
 from pydantic_ai.exceptions import RunCancelled
 
-from simkit.adapters.activations import Run
-from simkit.adapters.framework_driver import AdapterContext
-from simkit.adapters.handoff_calls import asked_for_by
-from simkit.adapters.held_state import HeldState
-from simkit.adapters.plain_values import plain_or_text
+from simkit.adapters.api import (
+    AdapterContext,
+    ContextListeners,
+    ContextScope,
+    HeldState,
+    Installation,
+    JsonValue,
+    Loops,
+    Message,
+    Offer,
+    ParallelGroups,
+    Run,
+    RunHalted,
+    SerialExecutor,
+    Usage,
+    plain_or_text,
+    status_after,
+)
 from simkit.adapters.pydantic_ai.messages import args_of, as_message, reason_of, result_of
 from simkit.adapters.pydantic_ai.names import Names
-from simkit.adapters.scoping import ContextListeners, ContextScope, ParallelGroups
-from simkit.adapters.serial_executor import InStep, Loops
-from simkit.adapters.trace_recorder import ending
-from simkit.capture.http.installing import Installation
-from simkit.core.errors import RunHalted
-from simkit.core.messages import JsonValue, Message, Usage
-from simkit.providers.values import Offer
 
 OUTPUT: Final = "output"
 """The guardrail that rejects output: the agent's output type, and its validators."""
@@ -75,7 +81,7 @@ class AgentRunLog:
         self._adapter_context = adapter_context
         self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
         self.names, self.loops = Names(), Loops()
-        self.threads = InStep(thread_name_prefix="pydantic-ai")
+        self.threads = SerialExecutor(thread_name_prefix="pydantic-ai")
         """The executor that runs synchronous functions one after another."""
         self._state, self._parallel_groups = (
             HeldState(self.recorder),
@@ -143,7 +149,7 @@ class AgentRunLog:
         """Report a handoff by an output function, if no rule has; return the run around both."""
         source = leaves.agent_run
         if source.run is not None:
-            if not asked_for_by(source.run, self.recorder.requested):
+            if not self.recorder.pending_handoffs(source.run):
                 query = agent_run.input if isinstance(agent_run.input, str) else None
                 self.recorder.hand_over(
                     source.name,
@@ -173,7 +179,7 @@ class AgentRunLog:
         """Record that the agent run has raised."""
         with self.writing():
             self.look(agent_run)
-            self._close(agent_run, ending(problem, RunCancelled))
+            self._close(agent_run, status_after(problem, RunCancelled))
 
     def _close(self, agent_run: AgentRun, status: str, output: Any = None) -> None:
         agent_run.is_over = True

@@ -8,7 +8,7 @@ from pydantic_ai.capabilities import CapabilityOrdering
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from simkit.adapters.plain_values import plain_or_text
+from simkit.adapters.api import keep_in_step, let_others_begin, plain_or_text
 from simkit.adapters.pydantic_ai import compat
 from simkit.adapters.pydantic_ai.agent_runs import (
     AgentRun,
@@ -20,8 +20,6 @@ from simkit.adapters.pydantic_ai.agent_runs import (
 from simkit.adapters.pydantic_ai.filters import rows_for
 from simkit.adapters.pydantic_ai.messages import args_of, sent_by
 from simkit.adapters.pydantic_ai.tools import HeardToolset
-from simkit.adapters.scoping import others_begin
-from simkit.adapters.serial_executor import keep_in_step
 
 
 class ObservingCapability(compat.SafeCapability):
@@ -44,7 +42,7 @@ class ObservingCapability(compat.SafeCapability):
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """Record the run."""
         keep_in_step()
-        await others_begin()
+        await let_others_begin()
         installation.replace(rows_for(ctx.capabilities.values()))
         self._log.started(self._agent_run)
         return await handler()

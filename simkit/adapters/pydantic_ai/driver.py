@@ -24,19 +24,28 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from simkit.adapters.activations import Run
-from simkit.adapters.app_options import options_of, way_of
-from simkit.adapters.framework_driver import COMPUTED_PROMPT, AdapterContext, FrameworkDriver
-from simkit.adapters.instrumentation import Instrumentation
-from simkit.adapters.plain_values import NotPlain, plain, plain_or_text
+from simkit.adapters.api import (
+    COMPUTED_PROMPT,
+    AdapterContext,
+    AgentFacts,
+    App,
+    FrameworkDriver,
+    FrameworkFailed,
+    Instrumentation,
+    NotPlain,
+    PipelineError,
+    PipelineFacts,
+    Run,
+    SessionMemory,
+    UserTurn,
+    choose_method,
+    make_run_options,
+    plain,
+    plain_or_text,
+)
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, flight_now
 from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
 from simkit.adapters.pydantic_ai.runner import listening
-from simkit.adapters.session_memory import SessionMemory
-from simkit.core.errors import FrameworkFailed, PipelineError
-from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
-from simkit.trace import events as e
 
 WAYS: Final = ("run", "run_sync", "run_stream", "run_stream_events", "iter")
 """Ways to run an agent: ``app: {call: …}``."""
@@ -118,10 +127,10 @@ class AgentPilot(FrameworkDriver):
         if agent.name is None:
             # The framework would infer this name from the variable that holds the agent.
             agent.name = app.entry.rpartition(":")[2].rpartition(".")[2]
-        self._way = way_of(app, WAYS)
-        self._memory = SessionMemory(lambda turn: _Talk(options_of(app, turn.session)))
+        self._way = choose_method(app, WAYS)
+        self._memory = SessionMemory(lambda turn: _Talk(make_run_options(app, turn.session)))
 
-    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Add the agent, and that its dependencies are observed."""
         agents = {Names().of(self._agent): _facts_of(self._agent)}
         return msgspec.structs.replace(
@@ -196,7 +205,7 @@ async def _iterated(agent: Any, text: str | None, options: dict[str, Any]) -> An
 _RUNS: Final = {"run_stream": _streamed, "run_stream_events": _events, "iter": _iterated}
 
 
-def _facts_of(agent: Any) -> e.AgentFacts:
+def _facts_of(agent: Any) -> AgentFacts:
     texts, functions = instructions_of(agent)
     aspects = [COMPUTED_PROMPT] if functions else []
-    return e.AgentFacts(instructions="\n\n".join([*texts, *aspects]), tools=tuple(tools_of(agent)))
+    return AgentFacts(instructions="\n\n".join([*texts, *aspects]), tools=tuple(tools_of(agent)))

@@ -14,12 +14,10 @@ from pydantic_ai.capabilities import (
     WrapperCapability,
 )
 
-from simkit.adapters.filtering import name_of
+from simkit.adapters.api import Message, Replacement, Row, function_name
 from simkit.adapters.pydantic_ai import compat
 from simkit.adapters.pydantic_ai.agent_runs import current_log, flight_now
 from simkit.adapters.pydantic_ai.messages import as_messages
-from simkit.capture.http.installing import Replacement, Row
-from simkit.core.messages import Message
 
 
 def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
@@ -75,4 +73,4 @@ def _name_of(capability: Any, way: str) -> str:
         functions = [capability.processor]
     elif isinstance(capability, Hooks):
         functions = compat.hooks_of(capability, way)
-    return ", ".join(map(name_of, functions)) or type(capability).__name__
+    return ", ".join(map(function_name, functions)) or type(capability).__name__

@@ -6,9 +6,8 @@ import asyncio
 import functools
 from typing import Any, Final
 
-from simkit.adapters.plain_values import plain_or_text
+from simkit.adapters.api import Replacement, plain_or_text
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, current_log, flight_now, inside
-from simkit.capture.http.installing import Replacement
 
 STATE: Final = "state"
 """The channel of a graph's state without fields."""

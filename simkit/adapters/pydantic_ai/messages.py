@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic_ai import messages as m
 
-from simkit.core.messages import Message, ToolCall
-from simkit.providers.attachments import inline, linked, placeholder
-from simkit.providers.openai.parts import arguments_of
+from simkit.adapters.api import Message, ToolCall, attachment_text, parse_arguments
 
 
 def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
@@ -45,7 +42,7 @@ def as_message(response: m.ModelResponse) -> Message:
 def args_of(args: Any) -> Any:
     """Return the arguments of a call as an object, or else as text."""
     if isinstance(args, str):
-        return arguments_of(args)
+        return parse_arguments(args)
     return {} if args is None else args
 
 
@@ -87,8 +84,8 @@ def _content_text(item: Any) -> str:
     kind = str(getattr(item, "kind", "file")).removesuffix("-url")
     if isinstance(item, m.BinaryContent):
         kind = item.media_type.partition("/")[0]
-        return placeholder(inline(kind, b64encode(item.data).decode(), item.media_type))
-    return placeholder(linked(kind, str(getattr(item, "url", getattr(item, "file_id", "")))))
+        return attachment_text(kind, data=item.data, media_type=item.media_type)
+    return attachment_text(kind, str(getattr(item, "url", getattr(item, "file_id", ""))))
 
 
 def reason_of(feedback: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_ai import Agent
 
+from simkit.adapters.api import Replacement, Row
 from simkit.adapters.pydantic_ai import compat, graphs
 from simkit.adapters.pydantic_ai.agent_runs import (
     AgentRun,
@@ -25,7 +26,6 @@ from simkit.adapters.pydantic_ai.agent_runs import (
 )
 from simkit.adapters.pydantic_ai.capability import ObservingCapability
 from simkit.adapters.pydantic_ai.messages import text_of
-from simkit.capture.http.installing import Replacement, Row
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from pydantic_ai import ToolDefinition, ToolReturn
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.toolsets import WrapperToolset
 
-from simkit.adapters.plain_values import plain_or_text
+from simkit.adapters.api import ToolFailure, plain_or_text
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, current_log, flight_now
-from simkit.adapters.tool_use import ToolFailure
 
 _RAISED: Final[dict[str, Callable[[str], Exception]]] = {
     "ModelRetry": ModelRetry,

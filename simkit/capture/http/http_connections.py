@@ -18,7 +18,13 @@ from typing import Any
 from simkit.capture.http import compat
 from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
-from simkit.capture.http.request_router import Forward, current_gate, decide, forwarding, is_gated
+from simkit.capture.http.request_router import (
+    Forward,
+    current_gate,
+    decide,
+    forwarding,
+    is_intercepted,
+)
 from simkit.capture.http.waiting import seconds, wait
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 
@@ -34,7 +40,7 @@ def rows(library: ModuleType) -> list[Row]:
 def _putrequest(before: Replacement) -> Replacement:
     def putrequest(connection: Any, *args: Any, **options: Any) -> None:
         # Also if a connection from before the run is still open.
-        if is_gated():
+        if is_intercepted():
             connection.sock = _Door(connection, connection.sock)
         before(connection, *args, **options)
 
@@ -43,7 +49,7 @@ def _putrequest(before: Replacement) -> Replacement:
 
 def _connect(before: Replacement) -> Replacement:
     def connect(connection: Any) -> None:
-        if not is_gated():
+        if not is_intercepted():
             before(connection)
             return
         connection.sock = _Door(connection, None)

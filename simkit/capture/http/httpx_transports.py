@@ -21,7 +21,7 @@ from simkit.capture.http.request_router import (
     current_gate,
     decide,
     forwarding,
-    is_gated,
+    is_intercepted,
     taken_in_loop,
 )
 from simkit.capture.http.waiting import seconds, wait, wait_async
@@ -50,7 +50,7 @@ class _Patch:
 
     def sync(self, before: Replacement) -> Replacement:
         def handle_request(transport: Any, request: Any) -> Any:
-            if not is_gated():
+            if not is_intercepted():
                 return before(transport, request)
             http_request = _request_of(request, request.read())
             gate = current_gate(http_request)
@@ -74,7 +74,7 @@ class _Patch:
 
     def asynchronous(self, before: Replacement) -> Replacement:
         async def handle_async_request(transport: Any, request: Any) -> Any:
-            if not is_gated():
+            if not is_intercepted():
                 return await before(transport, request)
             http_request = _request_of(request, await request.aread())
             gate = current_gate(http_request)

@@ -150,8 +150,8 @@ def _openings() -> list[_Opening]:
         return [opening for opening in _open if may_belong_to(opening.owner)]
 
 
-def is_gated() -> bool:
-    """Return whether requests here go to a router."""
+def is_intercepted() -> bool:
+    """Return whether a gate is asked about what is requested here."""
     return (bool(_open) or _current.get() is not None) and not _forwarding.get()
 
 
@@ -160,7 +160,7 @@ def current_gate(request: HttpRequest) -> RequestRouter | None:
 
     Raise RunHalted if it is ambiguous.
     """
-    if not is_gated():
+    if not is_intercepted():
         return None
     openings = _openings()
     if len(openings) == 1:
