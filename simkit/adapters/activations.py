@@ -11,7 +11,7 @@ import msgspec
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.trace.events import Cut
 
-_NO_TOOLS: Final[Mapping[str, str]] = MappingProxyType({})
+NO_TOOLS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class CallFacts(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Run:
         self.final: Message | None = None
         """Its last message without a tool call; None if there is none."""
         self.has_replied = False
-        self.output_tools: Mapping[str, str] = _NO_TOOLS
+        self.output_tools: Mapping[str, str] = NO_TOOLS
         """The tools that its model calls to give its output, each with the argument that holds
         the output; empty where the arguments are the output."""
         self.cuts: tuple[Cut, ...] = ()

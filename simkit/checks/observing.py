@@ -72,7 +72,7 @@ def _has_unseen_tools(scope: Scope) -> bool:
     Without an adapter a tool's result is only seen if a later request contains it.
     """
     facts = scope.pipeline
-    if not facts.is_code or {"state", "filters"} & {*facts.observes}:
+    if not facts.is_code or {"state", "filters", "tools"} & {*facts.observes}:
         return False
     ids_of_calls = {tool.call_id for tool in scope.tools}
     return any(

@@ -34,7 +34,7 @@ from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.testing.failure_text import broken_text, missing_text, proves_nothing_text
 from simkit.testing.leftovers import left_behind
-from simkit.testing.rules import APPLICATIONS, ConformanceRule, prompts_of, rules
+from simkit.testing.rules import APPLICATIONS, ConformanceRule, lines_by, prompts_of, rules
 from simkit.testing.silence import silenced
 from simkit.trace.store import decoded
 
@@ -64,8 +64,12 @@ class AdapterConformance:
     tests are skipped."""
     app: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Application to the ``app:`` of its scenario."""
-    replies: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Application and agent to reply lines of the first turn, in place of the suite's own."""
+    replies: ClassVar[Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]] = {}
+    """By application: reply lines by agent, in the place of the suite's own. A list has one mapping
+    for each turn; a mapping alone is the first turn's."""
+    output_tool: ClassVar[tuple[str, str] | None] = None
+    """The tool that models of the framework call to answer, if they answer in no other way, and the
+    argument that holds the answer: the suite's texts become calls of it."""
     frameworks: ClassVar[tuple[str, ...]] = ()
     """The top-level packages in which nothing may be left; empty means the entry point's own."""
 
@@ -89,7 +93,8 @@ class AdapterConformance:
     def test_the_rule_is_broken_where_the_adapter_tells_nothing(self, rule: str) -> None:
         """A rule that a silent adapter keeps proves nothing."""
         rule_ = self._rule(rule)
-        with silenced(self.adapter, self._module()):
+        tool = None if rule == "output_tool" else self.output_tool
+        with silenced(self.adapter, self._module(), tool):
             outcome = _came_of(simulate, self._prepared(rule_, by_prompt=rule_.by_prompt))
         if isinstance(outcome, Outcome) and outcome.passed:
             _fail(proves_nothing_text(self.adapter, self._entry(rule_), rule_))
@@ -105,7 +110,7 @@ class AdapterConformance:
                 continue
             _fail(
                 f"run {number} of `{self._entry(rule_)}` is not the first one again "
-                "(docs/adapters.md, What must be the same):\n"
+                "(docs/how-to/adapters.md, What must be the same):\n"
                 f"{_parting(first, other, 'first', 'then')}"
                 "  → Number what the framework draws; let threads run one after another."
             )
@@ -147,7 +152,7 @@ class AdapterConformance:
             if left != right:
                 _fail(
                     f"`{self._entry(rule)}` has another trace where others run beside it "
-                    "(docs/adapters.md, What must be the same):\n"
+                    "(docs/how-to/adapters.md, What must be the same):\n"
                     f"{_parting(left, right, 'alone', 'beside others')}"
                     "  → Ask `ContextListeners` who is listening here; keep nothing in the module."
                 )
@@ -160,7 +165,7 @@ class AdapterConformance:
         leftovers = left_behind(self._module(), frameworks, import_module(self.applications))
         if leftovers:
             _fail(
-                f"the adapter {self.adapter!r} has left this behind (docs/adapters.md, "
+                f"the adapter {self.adapter!r} has left this behind (docs/how-to/adapters.md, "
                 "What must be the same):\n  " + "\n  ".join(leftovers) + "\n"
                 "  → Replace by `Installation`, which puts back; close what `close` is told of."
             )
@@ -221,18 +226,21 @@ class AdapterConformance:
         self, rule: ConformanceRule, by_prompt: bool = False, prompt: str = ""
     ) -> str:
         """Return a rule's conversation as the text of a scenario file."""
-        first, *others = rule.turns
-        lines = self.replies.get(rule.app, {})
-        first = {**first, "replies": {**first["replies"], **lines}}
+        own = self.replies.get(rule.app, {})
+        by_turn = [own] if isinstance(own, Mapping) else own
+        turns = [
+            {**turn, "replies": {**lines_by(turn["replies"], self.output_tool), **lines}}
+            for turn, lines in zip_longest(rule.turns, by_turn[: len(rule.turns)], fillvalue={})
+        ]
         if prompt:
-            first = {**first, "user": prompt}
+            turns[0]["user"] = prompt
         document: dict[str, Any] = {
             "version": 1,
             "scenario": rule.rule,
             "pipeline": self._entry(rule),
             "app": dict(self.app.get(rule.app, {})),
             "agents": prompts_of(rule) if by_prompt else {},
-            "turns": [first, *others],
+            "turns": turns,
         }
         return _as_yaml(document)
 
@@ -262,7 +270,8 @@ def _installed(name: str) -> ModuleType:
     entries = list(entry_points(group=GROUP, name=name))
     if not entries:
         _fail(
-            f"no adapter is installed under the name {name!r} (docs/adapters.md, Publish it).\n"
+            f"no adapter is installed under the name {name!r} (docs/how-to/adapters.md, Publish "
+            "it).\n"
             f'  → In its pyproject.toml: [project.entry-points."{GROUP}"], and install it.'
         )
     return import_module(entries[0].value)

@@ -19,7 +19,7 @@ def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcom
     """Return the text of a broken rule; ``outcome`` is its run, or why it could not continue."""
     return "\n".join(
         (
-            f"the adapter {adapter!r} breaks the rule `{rule.rule}` (docs/adapters.md):",
+            f"the adapter {adapter!r} breaks the rule `{rule.rule}` (docs/how-to/adapters.md):",
             *wrapped(rule.says, "  "),
             *wrapped(f"`{entry}` is to be this: {APPLICATIONS[rule.app]}", "  "),
             "",

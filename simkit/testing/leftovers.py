@@ -9,8 +9,12 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from simkit.adapters import scoping
+
 DEPTH_MAX: Final = 3
 """The depth to which an application's objects are searched."""
+_WRAPPERS: Final = str(scoping.__file__)
+"""Where `ContextListeners.wrap` makes functions for adapters."""
 
 
 def left_behind(
@@ -73,7 +77,7 @@ class _Search:
         home = type(value).__module__
         is_mine = isinstance(home, str) and self.is_own(home)
         if isinstance(value, FunctionType):
-            is_mine = value.__code__.co_filename.startswith(self._home)
+            is_mine = value.__code__.co_filename.startswith((self._home, _WRAPPERS))
         if is_mine:
             self.leftovers.append(where)
 

@@ -61,8 +61,29 @@ APPLICATIONS: Final[Mapping[str, str]] = {
     "cancel": "`slow` has a tool `wait()` that never returns; once it runs, the application "
     "cancels the work, and replies `Cancelled.`",
     "sessions": "`clerk` answers, and is sent every message of its session.",
+    "output": "`clerk` has a tool `look_up(word)`, and answers with an object `{count: …}`, which "
+    "its model gives by calling another tool.",
 }
 """Application to its description. The instructions of an agent are `You are <its name>.`"""
+
+
+def lines_by(replies: Mapping[str, Any], tool: tuple[str, str] | None) -> dict[str, Any]:
+    """Return reply lines by agent, in which each text is a call of ``tool`` with that argument."""
+    if tool is None:
+        return dict(replies)
+    return {
+        agent: [_line_by(line, *tool) for line in lines]
+        if isinstance(lines, list)
+        else _line_by(lines, *tool)
+        for agent, lines in replies.items()
+    }
+
+
+def _line_by(line: Any, tool: str, argument: str) -> Any:
+    options = {"text": line} if isinstance(line, str) else dict(line)
+    if {"calls", "handoff"} & {*options} or "text" not in options:
+        return line
+    return {"calls": [{tool: {argument: options.pop("text")}}], **options}
 
 
 def prompts_of(rule: ConformanceRule) -> dict[str, Any]:

@@ -141,6 +141,7 @@ def test_long_values_are_shown_in_part() -> None:
         ("m12 and h1, then r7", "m# and h#, then r#"),
         ('{"call_id":"call3","n":3}', '{"call_id":"call#","n":3}'),
         ("call3 was asked", "call# was asked"),
+        ("'id': 'call_000000000000000000000012'", "'id': 'call#'"),
         ("recall3 x5 mm7", "recall3 x5 mm7"),
         ({"a": ["call1", 2]}, {"a": ["call#", 2]}),
         (Appended([1, "m2"]), [1, "m#"]),

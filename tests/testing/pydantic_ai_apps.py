@@ -26,6 +26,16 @@ retry = agent("writer")
 sessions = agent("clerk")
 tools = agent("clerk", tools=[look_up])
 
+
+@dataclass
+class Count:
+    """How many there are."""
+
+    count: int
+
+
+output = agent("clerk", output_type=Count, tools=[look_up])
+
 # Agents one after the other, beside each other, inside each other
 
 first, second = agent("first"), agent("second")

@@ -15,6 +15,7 @@ import msgspec
 from simkit.core.messages import Message
 from simkit.core.text import short_both
 from simkit.language.paths import as_text
+from simkit.trace.diff.values import in_own_ids
 from simkit.trace.reducers import Appended
 from simkit.trace.views import CallView, MadePart, RunView, ShownPart, TurnView
 
@@ -174,7 +175,7 @@ def plain(value: Any) -> Any:
             fields["calls"] = [{call.name: plain(call.args)} for call in value.calls]
         return fields
     if isinstance(value, str):
-        return _ID.sub(r"\1#", value)
+        return _ID.sub(r"\1#", in_own_ids(value))
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):

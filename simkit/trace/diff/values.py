@@ -36,10 +36,14 @@ class ItemEdit(msgspec.Struct, frozen=True, gc=False):
     edits: tuple[Edit, ...] = ()
 
 
+def in_own_ids(text: str) -> str:
+    """Return a text in which the ids of calls are the trace's, not as a provider writes them."""
+    return _SERVED_ID.sub(r"call\1", text)
+
+
 def message_fields(message: Message) -> dict[str, Any]:
     """Return the content of a message, without its ids, its turn and its section."""
-    text = _SERVED_ID.sub(r"call\1", message.content)
-    fields: dict[str, Any] = {"role": message.role, "content": text}
+    fields: dict[str, Any] = {"role": message.role, "content": in_own_ids(message.content)}
     if message.agent and message.role != "system":  # Instructions have no speaker.
         fields["agent"] = message.agent
     if message.tool:

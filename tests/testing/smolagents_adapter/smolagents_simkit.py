@@ -1,4 +1,3 @@
-# smolagents_simkit.py
 import copy
 import functools
 import inspect
@@ -30,6 +29,8 @@ class SmolagentsDriver(api.FrameworkDriver):
 
 
 class instrumentation(api.Instrumentation):
+    observes = ("tools",)
+
     def __init__(self, adapter_context):
         self._recorder, self._tools = adapter_context.recorder, adapter_context.use_tool
 
