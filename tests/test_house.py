@@ -323,6 +323,43 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert sorted(uses) == []
 
 
+OWN_ADAPTERS = ("google_adk", "langgraph", "openai_agents", "opentelemetry", "pydantic_ai")
+BESIDE_THE_API = {
+    # Both ask where a framework keeps something, and the first is asked without LangGraph, too.
+    ("langgraph/serving.py", "simkit.adapters.server_files"),
+    *((f"{adapter}/compat.py", "simkit.core.compat") for adapter in OWN_ADAPTERS),
+}
+
+
+@pytest.mark.parametrize("adapter", OWN_ADAPTERS)
+def test_an_own_adapter_imports_from_the_public_api_alone(adapter: str) -> None:
+    folder = ROOT / "simkit" / "adapters" / adapter
+    imported = [
+        (f"{adapter}/{file.name}", name)
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for name in _modules_in(node)
+        if name.partition(".")[0] == "simkit"
+    ]
+    own = f"simkit.adapters.{adapter}"
+
+    assert "simkit.adapters.api" in dict(map(reversed, imported))
+    assert [
+        (file, name)
+        for file, name in imported
+        if name != "simkit.adapters.api"
+        and name != own
+        and not name.startswith(f"{own}.")
+        and (file, name) not in BESIDE_THE_API
+    ] == []
+
+
+def _modules_in(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
 def _module(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 

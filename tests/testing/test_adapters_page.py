@@ -1,204 +1,93 @@
-"""docs/how-to/adapters.md: its example keeps the rules, and needs each of its hooks."""
+"""docs/how-to/adapters.md: its example is the one that is tested, and its names are there."""
 
 from __future__ import annotations
 
-import os
+import ast
 import re
-import subprocess
-import sys
+from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from simkit.adapters import api
-from simkit.adapters.framework_driver import FrameworkDriver, Restartable
-from simkit.adapters.instrumentation import Instrumentation
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, Restartable
+from simkit.adapters.instrumentation import HasNodes, Instrumentation
 from simkit.testing import AdapterConformance
 from simkit.testing.rules import APPLICATIONS, rules
+from tests.adapters.scribes import Desk
+from tests.golden import assert_part_is
+from tests.testing.third_party import ThirdParty
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "how-to" / "adapters.md").read_text(encoding="utf-8")
-FILES = {
+FILE = ROOT / "docs" / "how-to" / "adapters.md"
+PAGE = FILE.read_text(encoding="utf-8")
+BLOCKS = {
     name: text for text, name in re.findall(r"^```python\n(# (\S+)\n.*?)^```$", PAGE, re.M | re.S)
 }
+OWN = ("google_adk", "langgraph", "openai_agents", "opentelemetry", "pydantic_ai")
 
 
-def install(folder: Path) -> None:
-    """Writes the example's files, and installs its adapter as pip would."""
-    for name, text in FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    found = re.search(
-        r'^\[project\.entry-points\."simkit\.adapters"\]\nrelay = "(\w+)"$', PAGE, re.M
-    )
-    assert found is not None
-    metadata = folder / "relay_simkit-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: relay-simkit\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[simkit.adapters]\nrelay = {found[1]}\n")
-    (folder / "pytest.ini").write_text("[pytest]\n")
+# The example
 
 
-def held(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs the suite on the example."""
-    plugins = ("-p", "simkit.pytest_plugin", "-p", "no:cacheprovider", "-W", "error")
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", *plugins, *options],
-        cwd=folder, capture_output=True, text=True, check=False,
-        env={
-            **os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "COLUMNS": "100", "NO_COLOR": "1",
-        },
-    )  # fmt: skip
+@pytest.mark.golden
+@pytest.mark.parametrize("part", ["simkit", "applications", "test"])
+def test_the_example_is_the_file_that_is_tested(part: str, tmp_path: Path) -> None:
+    name = "test_smolagents.py" if part == "test" else f"smolagents_{part}.py"
+
+    text = ThirdParty("smolagents", tmp_path).text(part)
+
+    assert_part_is(FILE, BLOCKS[name], f"# {name}\n{text}")
 
 
-@pytest.fixture
-def example(tmp_path: Path) -> Path:
-    pytest.importorskip("openai", reason="openai is not installed")
-    install(tmp_path)
-    return tmp_path
+def test_the_page_publishes_the_example_as_the_test_installs_it(tmp_path: Path) -> None:
+    entry = '[project.entry-points."simkit.adapters"]\nsmolagents = "smolagents_simkit"\n'
+    metadata = ThirdParty("smolagents", tmp_path).folder / "smolagents_simkit-1.0.dist-info"
+
+    assert entry in PAGE
+    assert "smolagents = smolagents_simkit" in (metadata / "entry_points.txt").read_text()
 
 
 @pytest.mark.slow
-def test_the_adapter_of_the_page_keeps_the_rules_and_is_under_100_lines(example: Path) -> None:
-    done = held(example)
+def test_a_broken_rule_is_reported_as_the_page_shows(tmp_path: Path) -> None:
+    pytest.importorskip("smolagents", reason="smolagents is not installed")
+    (shown,) = re.findall(r"^```text\n(the adapter .*?)^```$", PAGE, re.M | re.S)
+    example = ThirdParty("smolagents", tmp_path)
+    example.edit("simkit", "lambda turn: with_own_memory(agent)", "lambda turn: agent")
 
-    assert " passed, 8 skipped in " in done.stdout.splitlines()[-1], done.stdout
-    assert "relay, stream: not supported: relay has no streams" in done.stdout
-    assert len(FILES["relay_simkit.py"].splitlines()) < 100
+    report = example.pytest("-k", "is_kept and sessions").stdout
 
-
-HOOKS = {
-    "attribution": ('("work", "gather", ', '("gather", '),
-    "parallel": ("group=beside.get(), ", ""),
-    "nested": ('outer.id if outer else ""', '""'),
-    "handoff": ("recorder.handoff_tools |= ", "unused = "),
-    "filter": ("self._recorder.filtered(working.get(), was, now, agent.shown.__name__)", "pass"),
-    "state": (' + [(relay.Talk, "note")]', ""),
-    "reducer": ('{"notes": [text]}', '{"notes": talk.notes}'),
-    "tools": (', "call")', ")"),
-    "cancel": ('status = "cancelled"', 'status = "done"'),
-    "exception": ('working.get(), "failed"', 'working.get(), "done"'),
-    "sessions": ("self._talks.setdefault(turn.session, ", "self._talks.setdefault(0, "),
-}
+    assert [part for part in shown.split("…\n") if part not in report] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", HOOKS)
-def test_each_hook_of_the_example_is_needed_to_keep_its_rule(rule: str, example: Path) -> None:
-    right, wrong = HOOKS[rule]
-    text = FILES["relay_simkit.py"]
-    assert text.count(right) == 1
+def test_the_driver_that_shows_the_memory_of_a_session_works() -> None:
+    (text,) = re.findall(r"^```python\n(class ListDriver.*?)^```$", PAGE, re.M | re.S)
+    names: dict[str, Any] = {"api": api}
+    exec(text, names)
 
-    (example / "relay_simkit.py").write_text(text.replace(right, wrong), encoding="utf-8")
-    done = held(example, "-k", f"is_kept and {rule}")
+    class Agent:
+        """Answers with the number of messages that it has had."""
 
-    assert "1 failed" in done.stdout
-    assert f"the adapter 'relay' breaks the rule `{rule}` (docs/adapters.md):" in done.stdout
+        def run(self, text: str, messages: tuple[str, ...] = ()) -> SimpleNamespace:
+            return SimpleNamespace(messages=(*messages, text), text=f"{len(messages)} before")
 
+    app = SimpleNamespace(options=SimpleNamespace(run_options=None))
+    driver = names["ListDriver"](Agent(), app)
+    turns = [api.UserTurn("hi", session=name) for name in ("s1", "s2", "s1", "s1", "s2")]
 
-@pytest.mark.slow
-def test_a_broken_rule_is_told_as_the_page_shows(example: Path) -> None:
-    (shown,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.M | re.S)
-    right, wrong = HOOKS["filter"]
-    text = FILES["relay_simkit.py"].replace(right, wrong)
-    (example / "relay_simkit.py").write_text(text, encoding="utf-8")
-
-    told = held(example, "-k", "is_kept and filter").stdout
-
-    assert [part for part in shown.split("…\n") if part not in told] == []
+    assert [driver.run_turn(turn) for turn in turns] == [
+        "0 before", "0 before", "1 before", "2 before", "1 before",
+    ]  # fmt: skip
 
 
-BREAKING = {
-    "it has left this behind": (
-        "with installation, listeners.activate(self):",
-        "installation.__enter__()\n        with listeners.activate(self):",
-        "left_behind",
-        "relay.work",
-    ),
-    "two runs differ": (
-        '{"notes": [text]}',
-        '{"notes": [text, id(talk)]}',
-        "ten_runs and state",
-        "is not the first one again",
-    ),
-    "others are heard": (
-        "listener = listeners.current()",
-        "listener = (listeners._working or [(None, None)])[0][0]",
-        "at_once",
-        "beside others:",
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BREAKING)
-def test_what_no_conversation_shows_is_found_too(name: str, example: Path) -> None:
-    right, wrong, which, told = BREAKING[name]
-    text = FILES["relay_simkit.py"]
-    assert text.count(right) == 1
-
-    (example / "relay_simkit.py").write_text(text.replace(right, wrong), encoding="utf-8")
-    done = held(example, "-k", which)
-
-    assert "1 failed" in done.stdout
-    assert told in done.stdout
-
-
-@pytest.mark.slow
-def test_an_application_that_shows_nothing_is_refused(example: Path) -> None:
-    blind = "\n\nasync def solo(text):\n    return text\n\n\nchain = solo\n"
-    with (example / "relay_applications.py").open("a", encoding="utf-8") as file:
-        file.write(blind)
-    (example / "test_relay.py").write_text(
-        FILES["test_relay.py"].replace("class TestRelay", "from simkit.testing import rules\n"
-        "rules.rules()['attribution'].turns[0].update(expect={'reply': 'Hello'}, replies={})\n\n\n"
-        "class TestRelay"), encoding="utf-8",
-    )  # fmt: skip
-
-    done = held(example, "-k", "tells_nothing and attribution")
-
-    assert "the rule `attribution` holds for `relay_applications:chain` with the adapter " in (
-        done.stdout
-    )
-
-
-@pytest.mark.slow
-def test_a_missing_application_says_what_it_is_to_be(example: Path) -> None:
-    text = FILES["relay_applications.py"].replace("nested = ", "unnamed = ")
-    (example / "relay_applications.py").write_text(text, encoding="utf-8")
-
-    done = held(example, "-k", "is_kept and nested")
-
-    assert (
-        "'relay_applications' has no application `nested`, which is to be this: "
-        "`boss` has a tool `ask_helper(input)` that lets `helper` answer. An agent's instructions "
-        "are `You are <name>.` "
-        '→ Where the framework cannot do that, say why: `not_supported = {"nested": "…"}`.'
-    ) in " ".join(done.stdout.split())
-
-
-@pytest.mark.slow
-def test_a_misspelt_name_of_what_is_not_supported_is_refused(example: Path) -> None:
-    text = FILES["test_relay.py"].replace('"stream"', '"streams"')
-    (example / "test_relay.py").write_text(text, encoding="utf-8")
-
-    done = held(example, "-k", "is_declared")
-
-    assert "neither an application nor a rule: streams." in done.stdout
-
-
-@pytest.mark.slow
-def test_an_adapter_that_is_not_installed_is_told(example: Path) -> None:
-    (example / "relay_simkit-1.0.dist-info" / "entry_points.txt").unlink()
-
-    done = held(example, "-k", "is_installed")
-
-    assert "no adapter is installed under the name 'relay'" in done.stdout
+# Tables
 
 
 def test_the_page_lists_the_rules_and_the_applications_as_they_are() -> None:
-    kept = {
+    on_page = {
         name: (app, says, fix)
         for name, app, says, fix in re.findall(
             r"^\| `(\w+)` \| `(\w+)` \| (.+?) \| (.+) \|$", PAGE, re.M
@@ -208,27 +97,54 @@ def test_the_page_lists_the_rules_and_the_applications_as_they_are() -> None:
         re.findall(r"^\| `(\w+)` \| (.+) \|$", PAGE.split("| application | what")[1], re.M)
     )
 
-    assert kept == {
-        name: (one.app, one.says, " ".join(one.fix.split())) for name, one in rules().items()
+    assert on_page == {
+        name: (rule.app, rule.says, " ".join(rule.fix.split())) for name, rule in rules().items()
     }
     assert {name: wanted.get(name) for name in APPLICATIONS} == APPLICATIONS
 
 
 def column(head: str) -> str:
-    """Returns the first two columns of the rows of a table."""
+    """Return the first two columns of the rows of a table."""
     table = PAGE.split(f"| {head} |")[1].split("\n\n")[0]
     return "\n".join("|".join(row.split(" | ")[:2]) for row in table.splitlines()[2:])
 
 
-def test_what_the_page_names_is_there_and_what_is_there_is_named() -> None:
-    told = re.findall(r"`(\w+)\(", column("what happens"))
-    flown = re.findall(r"^\| `(\w+)\(", column("method of a driver"), re.M)
-    heard = re.findall(r"^\| `(\w+)\(", column("method of an instrumentation"), re.M)
+def is_there(path: str) -> bool:
+    """Return whether a recorder has what a path such as `events.record_route` names."""
+    try:
+        reduce(getattr, path.split("."), Desk().recorder)
+    except AttributeError:
+        return False
+    return True
 
-    assert [name for name in told if not hasattr(TraceRecorder, name)] == []
-    assert [name for name in flown if not hasattr(FrameworkDriver, name)] == ["restart"]
+
+def test_what_the_page_names_is_there() -> None:
+    calls = re.findall(r"`([\w.]+)\(", column("what happens"))
+    names = re.findall(r"`([\w.]+)[`(]", column("ask the recorder"))
+    of_driver = re.findall(r"^\| `(\w+)\(", column("method of a driver"), re.M)
+    of_instrumentation = re.findall(r"^\| `(\w+)\(", column("method of an instrumentation"), re.M)
+    of_context = re.findall(r"^\| `(\w+)[`(]", column("part"), re.M)
+
+    asked = [name for name in names if name[0].islower() and name not in ("given", "call", "run")]
+    assert [name for name in (*calls, *asked) if not is_there(name) and not known(name)] == []
+    assert [name for name in of_driver if not hasattr(FrameworkDriver, name)] == ["restart"]
     assert hasattr(Restartable, "restart")
-    assert [name for name in heard if not hasattr(Instrumentation, name)] == []
+    assert [name for name in of_instrumentation if not hasattr(Instrumentation, name)] == [
+        "nodes", "heed",
+    ]  # fmt: skip
+    assert hasattr(HasNodes, "nodes")
+    slots = AdapterContext.__slots__
+    assert [
+        name for name in of_context if name not in slots and not hasattr(AdapterContext, name)
+    ] == []
+
+
+def known(name: str) -> bool:
+    """Return whether a name is one of a recorder's `handoff_tools`, or of its requests."""
+    return is_there(f"handoff_tools.{name}") or name in api.ToolRequest.__struct_fields__
+
+
+def test_the_page_names_all_that_is_public_and_nothing_else() -> None:
     assert [name for name in re.findall(r"\bapi\.(\w+)", PAGE) if name not in api.__all__] == []
     assert [name for name in api.__all__ if not re.search(rf"\b{name}\b", PAGE)] == []
 
@@ -237,3 +153,27 @@ def test_the_page_names_every_attribute_of_the_test_class() -> None:
     declared = [name for name in AdapterConformance.__annotations__ if not name.startswith("_")]
 
     assert [name for name in declared if f"| `{name}` |" not in PAGE] == []
+
+
+# simkit's own adapters
+
+
+def uses(owner: str) -> Iterator[str]:
+    """Yield the attributes of a recorder, or of an adapter context, that own adapters use."""
+    for adapter in OWN:
+        for file in (ROOT / "simkit" / "adapters" / adapter).glob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute):
+                    value = ast.unparse(node.value)
+                    if re.search(rf"(^|\W)_?{owner}$", value):
+                        yield node.attr
+
+
+@pytest.mark.parametrize(
+    "owner", ["recorder", "recorder.events", "adapter_context", "handoff_tools"]
+)
+def test_the_page_names_what_own_adapters_use(owner: str) -> None:
+    used = set(uses(owner))
+
+    assert used
+    assert [name for name in sorted(used) if not re.search(rf"\b{name}\b", PAGE)] == []

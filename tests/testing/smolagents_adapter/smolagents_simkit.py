@@ -49,8 +49,9 @@ class instrumentation(api.Instrumentation):
         outer, request, name = runs.now(), requests.now(), agent.name or "agent"
         call_id = request.call.id if request and request.run is outer else ""
         parent = outer.id if outer else ""
-        run = self._recorder.begin_run(name, task, parent=parent, call_id=call_id)
-        self._recorder.set_output_tools(run, ANSWER)
+        with self._recorder.lock:
+            run = self._recorder.begin_run(name, task, parent=parent, call_id=call_id)
+            self._recorder.set_output_tools(run, ANSWER)
         with self._recorder.end_on_error(run), runs.inside(run):
             result = before(agent, task, *args, **options)
             if inspect.isgenerator(result):
