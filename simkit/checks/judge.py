@@ -125,7 +125,7 @@ def judge(
     """
     try:
         if watch is None:
-            view, hits = run_lints(trace.events, all_lints())
+            view, hits = run_lints(trace, all_lints())
         else:
             view, hits = watch.view, watch.hits
         return Outcome(trace, judge_seen(scenario, document, view, hits, find), view)

@@ -15,9 +15,11 @@ from simkit.trace.views import CallView, HandoffView, RunView, ToolView, TurnVie
 Path = tuple[str | int, ...]
 
 
-class Scope(msgspec.Struct, frozen=True):
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a trace that claims concern, and the path of the claims."""
 
+    view: View
+    """The view of the whole trace."""
     path: Path
     """The claims' place in the scenario's document."""
     expect: Expect
@@ -29,14 +31,28 @@ class Scope(msgspec.Struct, frozen=True):
     all_calls: Sequence[CallView]
     handoffs: Sequence[HandoffView]
     tools: Sequence[ToolView]
-    events: Sequence[e.AnyEvent]
+    span: slice
+    """The places of its events."""
     updates: Sequence[e.StateUpdated]
     state: Mapping[str, Any]
     reply: Any
     error: e.ErrorFacts | None
     interrupt: Any
-    pipeline: e.PipelineFacts
-    driver: str
+
+    @property
+    def events(self) -> Sequence[e.AnyEvent]:
+        """The events of the scope."""
+        return self.view.events[self.span]
+
+    @property
+    def pipeline(self) -> e.PipelineFacts:
+        """The pipeline that ran."""
+        return self.view.pipeline
+
+    @property
+    def driver(self) -> str:
+        """The name of the driver; empty if the trace has none."""
+        return self.view.started.driver if self.view.started is not None else ""
 
     @property
     def words(self) -> str:
@@ -55,50 +71,29 @@ class Scope(msgspec.Struct, frozen=True):
 def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Scope:
     """Return the scope of one turn's claims."""
     return Scope(
-        ("turns", place, "expect"), expect, turn.number, turn.runs, turn.calls_by_agent,
-        turn.calls, turn.handoffs, turn.tools, _Span(view.events, turn.lo, turn.hi), turn.updates,
-        turn.state, turn.reply, turn.error, turn.interrupt, view.pipeline, _driver(view),
+        view=view, path=("turns", place, "expect"), expect=expect, turn=turn.number,
+        runs=turn.runs, calls=turn.calls_by_agent, all_calls=turn.calls, handoffs=turn.handoffs,
+        tools=turn.tools, span=slice(turn.lo, turn.hi), updates=turn.updates, state=turn.state,
+        reply=turn.reply, error=turn.error, interrupt=turn.interrupt,
     )  # fmt: skip
 
 
 def scope_of_run(expect: Expect, view: View) -> Scope:
     """Return the scope of the claims at the top level."""
-    calls: dict[str, list[CallView]] = {}
-    everything = [call for turn in view.turns for call in turn.calls]
-    for call in everything:
+    turns, calls = view.turns, dict[str, list[CallView]]()
+    all_calls = [call for turn in turns for call in turn.calls]
+    for call in all_calls:
         calls.setdefault(call.agent, []).append(call)
-    last = view.turns[-1] if view.turns else None
+    last = turns[-1] if turns else None
     return Scope(
-        ("expect",), expect, 0, [run for turn in view.turns for run in turn.runs], calls,
-        everything, [h for turn in view.turns for h in turn.handoffs],
-        [tool for turn in view.turns for tool in turn.tools], view.events,
-        [update for turn in view.turns for update in turn.updates], view.state_at_end(),
-        last.reply if last else None, view.error, last.interrupt if last else None,
-        view.pipeline, _driver(view),
+        view=view, path=("expect",), expect=expect, turn=0,
+        runs=[run for turn in turns for run in turn.runs], calls=calls, all_calls=all_calls,
+        handoffs=[handoff for turn in turns for handoff in turn.handoffs],
+        tools=[tool for turn in turns for tool in turn.tools], span=slice(None),
+        updates=[update for turn in turns for update in turn.updates], state=view.state_at_end(),
+        reply=last.reply if last else None, error=view.error,
+        interrupt=last.interrupt if last else None,
     )  # fmt: skip
-
-
-def _driver(view: View) -> str:
-    return view.started.driver if view.started is not None else ""
-
-
-class _Span(Sequence[e.AnyEvent]):
-    """A range of the events, without copying them."""
-
-    def __init__(self, events: Sequence[e.AnyEvent], lo: int, hi: int) -> None:
-        self._events, self._lo, self._hi = events, lo, hi
-
-    def __len__(self) -> int:
-        return self._hi - self._lo
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return self._events[self._lo + index]
 
 
 def log_fields(event: e.LogRecorded) -> dict[str, Any]:

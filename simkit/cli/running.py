@@ -26,7 +26,6 @@ from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, marks, share_marks, without_secrets
-from simkit.core.output import redacted as redacted_text
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
 from simkit.report.contexts import context_lines
@@ -44,7 +43,7 @@ from simkit.report.text import (
     warning_lines,
 )
 from simkit.report.timeline import Row, rows_of, selected
-from simkit.report.wording import set_columns, wrapped
+from simkit.report.wording import block, set_columns, wrapped
 from simkit.session.execution.recorded import Recording
 from simkit.session.execution.subprocess_worker import noting_starts
 from simkit.session.simulate import record, simulate
@@ -275,16 +274,15 @@ class Runner:
         self._redactor = prepared.redactor(os.environ)
         # Before the layout: a shortened secret would not be recognized.
         outcome = outcome.redacted(self._redactor)
-        note = ""
+        ran = self._lines(result, outcome, prepared)
+        result, note = ran.result, ""
         try:
             if self._job.run:
-                identity = self._redactor.text(result.id)
-                trace = self._ledger.keep(identity, outcome.trace.encoded())
+                trace = self._ledger.keep(result.id, outcome.trace.encoded())
                 result = msgspec.structs.replace(result, trace=trace)
         except OSError as problem:
             note = f"the traces of this run are not kept: {failure_text(problem)}"
-        ran = self._lines(result, outcome, prepared)
-        return msgspec.structs.replace(ran, lines=lines, note=note)
+        return msgspec.structs.replace(ran, result=result, lines=lines, note=note)
 
     def _lines(
         self, result: Result, outcome: Outcome | None = None, prepared: Prepared | None = None
@@ -305,8 +303,8 @@ class Runner:
         title = f"  {title_line(result, self._paint)}"
         if not (is_long or result.failed):
             title = "\n".join((title, *warning_lines(result, self._paint)))
-        text = "\n\n".join(block for block in blocks if block)
-        return Ran(result, redacted_text(f"{title}\n\n{text}\n" if text else title, self._redactor))
+        text = "\n\n".join(filter(None, blocks))
+        return Ran(result, f"{title}\n\n{text}\n" if text else title)
 
     def _pictures(
         self, result: Result, prepared: Prepared, outcome: Outcome, is_long: bool
@@ -320,16 +318,16 @@ class Runner:
             rows = rows_of(view)
             chosen = selected(rows, job.turn, job.agent)
             noun = "node" if view.pipeline.flow == "graph" else "agent"
-            yield _indented(table(chosen, job.width, noun, paint) or [_nothing_chosen(rows, job)])
+            yield block(table(chosen, job.width, noun, paint) or [_nothing_chosen(rows, job)])
         # The following lines are indented after they were wrapped.
         set_columns(job.width)
         if job.show == "context":
             unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)
-            yield _indented(context_lines(view, job.turn, job.agent, paint, unheld))
+            yield block(context_lines(view, job.turn, job.agent, paint, unheld))
         elif job.show == "state":
-            yield _indented(state_lines(view, job.turn, paint))
+            yield block(state_lines(view, job.turn, paint))
         elif job.show == "events":
-            yield _indented(event_lines(view.events, job.turn, job.agent, paint))
+            yield block(event_lines(view.events, job.turn, job.agent, paint))
         set_columns(job.width + INDENT)
 
 
@@ -350,7 +348,3 @@ def _nothing_chosen(rows: Sequence[Row], job: Job) -> str:
     where = f" in turn {job.turn}" if job.turn is not None else ""
     by_agent = f" by agent {job.agent!r}" if job.agent else ""
     return f"nothing was done{by_agent}{where}; agents of the whole run: {', '.join(ran)}"
-
-
-def _indented(lines: Iterator[str] | Sequence[str]) -> str:
-    return "\n".join(f"    {line}".rstrip() for line in lines).rstrip()

@@ -105,7 +105,7 @@ def as_stored(name: str, trace: Trace, lints: Iterable[Lint] = ()) -> Stored:
     if not events or not isinstance(events[0], e.RunStarted):
         raise TraceError(f"{name}: the trace is damaged: its first event must be RunStarted")
     watch = Watch(lints, _ViewOfFile(name))
-    watch.see(events)
+    watch.see(trace)
     if not isinstance(events[-1], e.RunFinished):
         raise TraceError(
             f"{name}: the trace is cut off: it ends with {e.kind_of(events[-1])}, not RunFinished"

@@ -101,14 +101,6 @@ def clean(text: str, redactor: Redactor | None = None) -> str:
     return _rendered(text, redactor, lambda part: neutral(visible(part)))
 
 
-def redacted(text: str, redactor: Redactor) -> str:
-    """Return a text without secrets, with its marks kept for `clean`."""
-    parts = _marks.pattern.split(text)
-    parts[::2] = redactor.pieces(parts[::2])
-    parts[1::2] = map(mark, parts[1::2])
-    return "".join(parts)
-
-
 def without_secrets(value: T, redactor: Redactor) -> T:
     """Return a struct or a tuple of structs, of the same type, with every secret replaced."""
     encoded = msgspec.json.encode(value)

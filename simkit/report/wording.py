@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
@@ -108,3 +108,8 @@ def wrapped(
             break_on_hyphens=False,
         ) or [lead.rstrip()]
     return lines
+
+
+def block(lines: Iterable[str]) -> str:
+    """Return lines as one text, indented as what belongs to a scenario is."""
+    return "\n".join(f"    {line}".rstrip() for line in lines).rstrip()

@@ -167,10 +167,9 @@ class Conversation:
     @property
     def view(self) -> View:
         """Return the view of the trace so far."""
-        watch = self._watch
         with gc_paused(), placed(self._prepared):
-            watch.see(self._execution.trace.events[len(watch.view.events) :])
-        return watch.view
+            self._watch.see(self._execution.trace)
+        return self._watch.view
 
     def trace(self) -> Trace:
         """Return the trace as if the conversation ended here."""

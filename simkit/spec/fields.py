@@ -137,6 +137,8 @@ class Choice(YamlModel):
 
 
 def _as_text(value: Any) -> str:
+    if type(value) is str:
+        return value
     text = text_of(value)
     if text is None:
         problem = "nothing" if value is None else _kind(value)

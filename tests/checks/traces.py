@@ -20,8 +20,8 @@ MESSAGES = e.ChannelFacts("append", "session")
 
 def hits_of(make: Callable[[], Lint], trace: Trace) -> list[Hit]:
     """What a lint sees in a trace; it must see the same in the stored and decoded one."""
-    _, hits = run_lints(trace.events, [make()])
-    _, stored = run_lints(decoded(trace.encoded()).events, [make()])
+    _, hits = run_lints(trace, [make()])
+    _, stored = run_lints(decoded(trace.encoded()), [make()])
     assert stored == hits
     return hits
 

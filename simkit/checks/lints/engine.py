@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
 from simkit.checks.findings import Hit
-from simkit.trace.events import AnyEvent
+from simkit.trace.store import Trace
 from simkit.trace.views import View
 
 
@@ -49,10 +49,10 @@ class Watch:
             for kind, places in _places(tuple([lint.kinds for lint in lint_list])).items()
         }
 
-    def see(self, events: Iterable[AnyEvent]) -> None:
+    def see(self, trace: Trace) -> None:
         """Check the events since the last call."""
         view, watching = self.view, self._watching
-        for event in events:
+        for event in trace.events[len(view.events) :]:
             view.apply(event)
             for look in watching.get(type(event), ()):
                 # Nearly every check finds nothing, which is not worth a call.
@@ -60,8 +60,8 @@ class Watch:
                     self.hits.extend(hits_found)
 
 
-def run_lints(events: Sequence[AnyEvent], lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
+def run_lints(trace: Trace, lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
     """Return the view of the whole trace, and the hits of the lints."""
     watch = Watch(lints)
-    watch.see(events)
+    watch.see(trace)
     return watch.view, watch.hits

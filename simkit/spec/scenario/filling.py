@@ -11,7 +11,7 @@ from typing import Any, Final
 from simkit.core.errors import FakeInvalid, ReferenceInvalid, SourceError
 from simkit.core.messages import ABSENT
 from simkit.core.rng import Chance
-from simkit.language.paths import follow, head_of, lookup
+from simkit.language.paths import head_of, lookup
 from simkit.language.references import compile as compile_references
 from simkit.language.references import references_in
 from simkit.language.yaml import Document, SourcePath, near
@@ -110,11 +110,11 @@ class Filling:
             return document
         apart = (*_APART, "turns", "expect") if isinstance(turns, list) else _APART
         body = {key: value for key, value in data.items() if key not in apart}
-        fakes = follow(data, _FAKES)
-        if isinstance(fakes, dict):
+        fakes = _fakes_in(data)
+        if fakes:
             body["given"] = {k: v for k, v in data["given"].items() if k != "fakes"}
         filled = self._filled(document, body)
-        if isinstance(fakes, dict):
+        if fakes:
             filled["given"] = {**filled["given"], "fakes": self._with_heads(fakes)}
         if not isinstance(turns, list):
             return document if filled == body else document.with_data({**data, **filled})
@@ -203,9 +203,8 @@ class Filling:
         """Make up people and things; the entry in the nearest file wins."""
         entries: dict[str, tuple[Document, Any]] = {}
         for document in documents:
-            fakes = follow(document.data, _FAKES)
-            if isinstance(fakes, dict):
-                entries |= {name: (document, entry) for name, entry in fakes.items()}
+            fakes = _fakes_in(document.data)
+            entries |= {name: (document, entry) for name, entry in fakes.items()}
         names_taken, self._entries = TakenNames(), tuple(entries)
         for name, (document, entry) in entries.items():
             self._root[name] = self._make_person(document, name, entry, names_taken)
@@ -286,6 +285,13 @@ class Filling:
         except ReferenceInvalid as problem:
             raise document.error(path, str(problem)) from None
         raise _absent(document, path, reference, root)
+
+
+def _fakes_in(data: Any) -> Mapping[str, Any]:
+    """Return what is written about who is made up; what is no mapping is refused later."""
+    given = data.get("given") if isinstance(data, dict) else None
+    fakes = given.get("fakes") if isinstance(given, dict) else None
+    return fakes if isinstance(fakes, dict) else {}
 
 
 def used_files(document: Document, row: int | None) -> list[str]:

@@ -280,7 +280,7 @@ def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None
             story.write({"doc": [f"{turn} {WORDS}"]})
             story.hands_off("b", query=f"{turn} {'x' * 90}")
             story.end()
-        run_lints(story.trace.events, [DataInQuery()])
+        run_lints(story.trace, [DataInQuery()])
         counts.append(len(asked))
 
     assert counts[0] > 1000

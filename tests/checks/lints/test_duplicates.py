@@ -10,7 +10,7 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints import duplicates, run_lints
 from simkit.checks.lints.duplicates import DuplicateMessage
 from simkit.core.messages import ToolCall
-from simkit.trace import events as e
+from simkit.trace.store import Trace
 from tests.checks.traces import Story, history, hits_of, made, ran, texts_of
 
 STREAM = "s1/a/history"
@@ -206,7 +206,7 @@ def test_a_copy_of_the_reply_is_found_natively(
     assert texts_of(DuplicateMessage, trace) == texts
 
 
-def long_story(turns: int) -> list[e.AnyEvent]:
+def long_story(turns: int) -> Trace:
     """Every turn one agent reads the whole conversation through two histories."""
     story = Story()
     kept: list[int] = []
@@ -219,7 +219,7 @@ def long_story(turns: int) -> list[e.AnyEvent]:
         )  # fmt: skip
         kept = [number, said]
         story.end()
-    return story.trace.events
+    return story.trace
 
 
 @pytest.mark.slow

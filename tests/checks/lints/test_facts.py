@@ -257,6 +257,6 @@ def test_facts_are_found_natively(tmp_path: Path, kept: str, found: list[str]) -
     ).replace('diagnosis: "${run.reply}"', 'diagnosis: "${run.reply}", next: desk')  # fmt: skip
     trace = ran(tmp_path, text)
 
-    _, hits = run_lints(trace.events, [RequiredFactMissing(), PrivateFactLeaked()])
+    _, hits = run_lints(trace, [RequiredFactMissing(), PrivateFactLeaked()])
 
     assert [hit.id for hit in hits] == found

@@ -297,7 +297,7 @@ def test_agents_that_two_calls_of_one_message_run_are_one_parallel_group() -> No
         story.finish()
     story.end()
 
-    view, hits = run_lints(story.trace.events, [PingPong()])
+    view, hits = run_lints(story.trace, [PingPong()])
     assert hits == []
     assert groups_of(view.turns[0].runs) == ["boss", ["worker", "worker"]]
 

@@ -73,7 +73,7 @@ def conversation(turns: int) -> Story:
 
 
 def test_a_plain_conversation_passes_all_lints() -> None:
-    _, hits = run_lints(conversation(20).trace.events, all_lints())
+    _, hits = run_lints(conversation(20).trace, all_lints())
 
     assert hits == []
 

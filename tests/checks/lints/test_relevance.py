@@ -185,7 +185,7 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
             kept += [number, story.answers(agent, TEN, stream, tokens=20)]
             story.end()
         _Counting.taken = 0
-        _, hits = run_lints(story.trace.events, [IrrelevantShare()])
+        _, hits = run_lints(story.trace, [IrrelevantShare()])
         counts.append((_Counting.taken, len(hits)))
 
     (taken, hits_of_half), (taken_of_all, hits_of_all) = counts

@@ -400,7 +400,7 @@ def test_filters_and_windows_that_part_calls_from_results_are_found_natively(
     trace = ran(tmp_path, NATIVE.format(history=shown))
 
     lints: list[Lint] = [OrphanResult(), OrphanCall(), IllegalSequence(), SystemNotFirst()]
-    _, hits = run_lints(trace.events, lints)
+    _, hits = run_lints(trace, lints)
 
     assert [(hit.id, hit.data) for hit in hits] == [(id, {"calls": ["call1"]}) for id in found]
 

@@ -144,7 +144,7 @@ def test_calls_of_one_message_stand_in_its_order_whoever_began_first() -> None:
             )
         )
 
-    view, _ = run_lints(story.trace.events, [])
+    view, _ = run_lints(story.trace, [])
 
     assert [one.call_id for one in view.turns[-1].tools] == ["call1", "call2", "call3"]
 
@@ -338,6 +338,6 @@ turns:
 def test_repeated_calls_are_found_natively(tmp_path: Path, results: str, found: list[str]) -> None:
     trace = ran(tmp_path, NATIVE.format(results=results))
 
-    _, hits = run_lints(trace.events, [RepeatedCall(), OpenWork()])
+    _, hits = run_lints(trace, [RepeatedCall(), OpenWork()])
 
     assert [hit.id for hit in hits] == found

@@ -14,6 +14,7 @@ from simkit.checks.lints import all_lints, run_lints
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
 from simkit.trace.events import AnyEvent
+from simkit.trace.store import Trace
 from tests.adapters.running import APPS, run_app
 from tests.adapters.test_healthy import SCENARIOS
 from tests.checks.traces import Story, made
@@ -95,7 +96,9 @@ STORIES = {
 
 def errors(events: Iterable[AnyEvent]) -> set[tuple[str, int, str]]:
     """The errors that lints find: which, in which turn, of whom."""
-    _, hits = run_lints(list(events), all_lints())
+    trace = Trace()
+    trace.events.extend(events)
+    _, hits = run_lints(trace, all_lints())
     return {_key(hit) for hit in hits if severity_of(hit) == "E"}
 
 
