@@ -470,20 +470,14 @@ def _library(config: pytest.Config) -> Library:
     """Return the library of this run, which reads every file once."""
     from simkit.spec.scenario.files import Library
 
-    library = config.stash.get(_LIBRARY, None)
-    if library is None:
-        library = config.stash[_LIBRARY] = Library(_cache(config))
-    return library
+    return config.stash.setdefault(_LIBRARY, Library(_cache(config)))
 
 
 def _cache(config: pytest.Config) -> DocumentCache:
     """Return the documents that collection has read, which items need again."""
     from simkit.language.yaml import DocumentCache
 
-    cache = config.stash.get(_CACHE, None)
-    if cache is None:
-        cache = config.stash[_CACHE] = DocumentCache()
-    return cache
+    return config.stash.setdefault(_CACHE, DocumentCache())
 
 
 def _relative(path: Path) -> str:

@@ -13,6 +13,7 @@ What every document must say (``version``, ``pipeline``, ``scenario``) may be le
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,7 +22,7 @@ import msgspec
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SourceError
 from simkit.core.messages import Message
-from simkit.language.yaml import load_text
+from simkit.language.yaml import Document, DocumentCache, load_text
 from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.trace.events import AnyEvent, RunFinished
@@ -76,12 +77,17 @@ class Ran(NamedTuple):
         return None if error is None else (error.type, error.message)
 
 
+def load(path: str | Path) -> list[Document]:
+    """The documents of a file."""
+    return DocumentCache().documents(str(path))
+
+
 def prepared(pipeline: str, scenario: str) -> Prepared:
     """Returns a scenario ready to run, through the code that reads users' files."""
     text = f"{_headed(pipeline, 'pipeline')}\n---\n{_headed(scenario, 'scenario')}"
     library = Library()
     documents = load_text(text, FILE)
-    library._documents[FILE] = documents
+    library._changed[FILE] = documents
     name = str(documents[-1].data["scenario"])
     return library.prepared(ScenarioCase(FILE, name, len(documents) - 1, 1))
 

@@ -19,10 +19,11 @@ import yaml
 from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome
 from simkit.language.paths import parse
-from simkit.language.yaml import Document, load
+from simkit.language.yaml import Document
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, ScenarioCase, items_in
 from simkit.trace.events import TurnFinished
+from tests.building import load
 
 SCENARIOS: Final = Path(__file__).resolve().parent.parent / "scenarios"
 

@@ -69,7 +69,7 @@ turns:
 
 def loaded(text: str) -> Prepared:
     library = Library()
-    library._documents[FILE] = load_text(text, FILE)
+    library._changed[FILE] = load_text(text, FILE)
     return library.prepared(ScenarioCase(FILE, "s", 1, 1))
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from simkit.checks.judge import Outcome
 from simkit.language.paths import parse
-from simkit.language.yaml import load
 from simkit.session.simulate import simulate
 from simkit.trace.events import ContextBuilt
+from tests.building import load
 from tests.mutations import (
     Mutation,
     is_written,

@@ -19,7 +19,6 @@ from typing import Any, Final
 from simkit.checks.judge import Outcome
 from simkit.cli.other_pipelines import named_for, on_pipeline, other_pipeline, pipeline_in
 from simkit.core.errors import SimkitError
-from simkit.language.yaml import load
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
@@ -28,6 +27,7 @@ from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.spec.scenario.needs import unmet
 from simkit.trace.diff import TraceDiff, trace_diff, without
 from simkit.trace.views import view_of
+from tests.building import load
 from tests.mutations import Edit, applied
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -59,9 +59,7 @@ def reached_by_others(view: View) -> set[str]:
 
     Given values (before any turn) do not count, because a session alone gets them as well.
     """
-    projects = {
-        event.session: event.project for event in view.events if isinstance(event, e.SessionStarted)
-    }
+    projects = view.projects
     wrote: dict[tuple[str, str], set[str]] = {}
     for event in view.events:
         if isinstance(event, e.StoreWritten) and event.turn:

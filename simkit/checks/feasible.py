@@ -140,7 +140,9 @@ def _updates(view: View) -> Iterator[Any]:
     yield from (event.update for event in view.events if isinstance(event, e.StateUpdated))
 
 
-def _of_runs(name: str) -> Callable[[View], Iterator[Any]]:
+def of_runs(name: str) -> Callable[[View], Iterator[Any]]:
+    """Return what yields what all runs have under a name."""
+
     def values(view: View) -> Iterator[Any]:
         for turn in view.turns:
             for run in turn.runs:
@@ -177,7 +179,7 @@ COLLECTED: Final[Mapping[tuple[str, ...], Callable[[View], Iterator[Any]]]] = {
     ("context", "settings"): lambda view: (
         call.context.settings or {} for call in view.calls.values()
     ),
-    **{("runs", name): _of_runs(name) for name in ("input", "goal", "output", "reply")},
+    **{("runs", name): of_runs(name) for name in ("input", "goal", "output", "reply")},
 }
 
 

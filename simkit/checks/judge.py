@@ -20,7 +20,7 @@ from simkit.checks.handoff_state_event_claims import (
     check_state,
 )
 from simkit.checks.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
-from simkit.checks.lints import Watch, all_lints, run_lints
+from simkit.checks.lints import Watch, all_lints
 from simkit.checks.observing import not_observable, unobservable
 from simkit.checks.predicates import Find, check_satisfies
 from simkit.checks.runs import (
@@ -125,10 +125,10 @@ def judge(
     """
     try:
         if watch is None:
-            view, hits = run_lints(trace, all_lints())
-        else:
-            view, hits = watch.view, watch.hits
-        return Outcome(trace, judge_seen(scenario, document, view, hits, find), view)
+            watch = Watch(all_lints())
+            watch.see(trace)
+        judgement = judge_seen(scenario, document, watch.view, watch.hits, find)
+        return Outcome(trace, judgement, watch.view)
     except PatternTooSlow as problem:
         path = document.path_of(problem.pattern)
         if path is None:
@@ -153,7 +153,7 @@ def judge_seen(
         places = range(len(view.turns))
     else:
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
-    scopes = _scopes(scenario, view, places)
+    scopes = scopes_of(scenario, view, places)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
     claimed = [
         finding
@@ -206,7 +206,7 @@ def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
     return finding.turn == 0, finding.turn, not is_cause, finding.id != CLAIM
 
 
-def _scopes(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
+def scopes_of(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
     """Return the claims on the turns at these indices, as far as they ran, and on the run."""
     end = min(len(view.turns), len(scenario.turns))
     claimed = [(place, scenario.turns[place].expect) for place in places if place < end]

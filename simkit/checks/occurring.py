@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from simkit.checks.claims import Writer
-from simkit.checks.feasible import COLLECTED
+from simkit.checks.feasible import COLLECTED, of_runs
 from simkit.checks.provenance import shares
 from simkit.checks.scope import Path, event_fields, log_fields
 from simkit.checks.searching import NAMES
@@ -195,10 +195,6 @@ def _logs(view: View) -> Iterator[Any]:
     return (log_fields(event) for event in view.events if isinstance(event, e.LogRecorded))
 
 
-def _of_runs(name: str) -> Callable[[View], Iterator[Any]]:
-    return lambda view: (getattr(run, name) for turn in view.turns for run in turn.runs)
-
-
 def _states(view: View) -> Iterator[Any]:
     yield from (turn.state for turn in view.turns)
     yield from COLLECTED["state",](view)
@@ -223,6 +219,6 @@ _KINDS: Final[Mapping[tuple[str, ...], Kind]] = {
         lambda view: (call.context.tokens for call in view.calls.values()), is_list=False
     ),
     ("context", "share"): Kind(_shares, is_list=False),
-    ("runs", "received"): Kind(_of_runs("received"), is_list=False),
-    ("runs", "update"): Kind(_of_runs("update"), is_list=False),
+    ("runs", "received"): Kind(of_runs("received"), is_list=False),
+    ("runs", "update"): Kind(of_runs("update"), is_list=False),
 }

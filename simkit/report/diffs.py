@@ -91,12 +91,6 @@ def exit_code(pairs: Iterable[Compared]) -> int:
     return 2 if "broken" in outcomes else int(bool(outcomes - {"equal", "left_out"}))
 
 
-def diff_text(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
-    """Return all differences, and the summary line."""
-    blocks = ["\n".join(pair_lines(pair, sides, paint)) for pair in pairs]
-    return "\n\n".join(block for block in (*blocks, summary_line(pairs, sides, paint)) if block)
-
-
 def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
     """Return the numbers of equal and different scenarios."""
     outcomes = [pair.outcome for pair in pairs]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 
 import msgspec
 
@@ -246,47 +246,31 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
         yield from resumed_differs(view, view_of(unbroken(prepared).events), restarts)
     if len(sessions) > 1 and not is_off(scenario.lints, "STA-08"):
         reached = reached_by_others(view)
-        second = _Second(prepared)
+        whole = cache(lambda _number: view_of(unbroken(prepared).events))
         for session in sessions:
             if session not in reached:
-                yield from _session_compared(prepared, view, session, second)
-
-
-class _Second:
-    """A second and a third run of a whole scenario, made on demand."""
-
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared = prepared
-
-    @cached_property
-    def view(self) -> View:
-        """Return the second run."""
-        return view_of(unbroken(self._prepared).events)
-
-    @cached_property
-    def third(self) -> View:
-        """Return the third run."""
-        return view_of(unbroken(self._prepared).events)
+                yield from _session_compared(prepared, view, session, whole)
 
 
 def _session_compared(
-    prepared: Prepared, view: View, session: str, second: _Second
+    prepared: Prepared, view: View, session: str, whole: Callable[[int], View]
 ) -> Sequence[Hit]:
     """Return the differences of a session that other sessions cause.
 
     State that a file, a library or the process keeps from the first run is no effect of other
     sessions: then the whole second run differs from the first. If later runs are equal, the session
-    alone is compared with them; if not, nothing is known.
+    alone is compared with them; if not, nothing is known. ``whole`` returns the view of the second
+    run of all sessions, and of the third.
     """
     starts = [turn.at for turn in view.turns]
     try:
         other = view_of(alone(prepared, session, starts).events)
         hits = session_differs(view, other, session)
-        if not hits or not session_differs(view, second.view, session):
+        if not hits or not session_differs(view, whole(2), session):
             return hits
-        if session_differs(second.view, second.third, session):
+        if session_differs(whole(2), whole(3), session):
             return ()
-        return session_differs(second.view, other, session)
+        return session_differs(whole(2), other, session)
     except SimkitError:
         if isinstance(prepared.pipeline, App):
             return ()  # Not all code can be imported twice.

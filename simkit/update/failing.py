@@ -9,10 +9,10 @@ import msgspec
 
 from simkit.checks.claims import Writer
 from simkit.checks.findings import CLAIM, Finding
-from simkit.checks.judge import CHECKS, Judgement
+from simkit.checks.judge import CHECKS, Judgement, scopes_of
 from simkit.checks.observing import unobservable
 from simkit.checks.runs import groups_of
-from simkit.checks.scope import Path, Scope, scope_of_run, scope_of_turn
+from simkit.checks.scope import Path, Scope
 from simkit.language.yaml import Document
 from simkit.spec.scenario.model import Scenario
 from simkit.trace.views import View
@@ -43,7 +43,7 @@ def failing_claims(
     scenario: Scenario, document: Document, view: View, judgement: Judgement
 ) -> Iterator[Failing | Stuck]:
     """Yield the failing claims, in the order of the file's turns."""
-    for scope in _scopes(scenario, view):
+    for scope in scopes_of(scenario, view, range(len(view.turns))):
         collector = _Collector(document, scope)
         for name, check in CHECKS.items():
             if scope.expect.has(name) and not unobservable(scope, name):
@@ -61,14 +61,6 @@ def _is_no_value(finding: Finding) -> bool:
         return True
     claim = path[path.index("expect") + 1 :]
     return claim[:1] in tuple((name,) for name in _OTHER_CLAIMS) or "not observable" in finding.what
-
-
-def _scopes(scenario: Scenario, view: View) -> Iterator[Scope]:
-    for place, turn in enumerate(scenario.turns[: len(view.turns)]):
-        if turn.expect.model_fields_set:
-            yield scope_of_turn(view.turns[place], place, turn.expect, view)
-    if scenario.expect.model_fields_set:
-        yield scope_of_run(scenario.expect, view)
 
 
 class _Collector(Writer):

@@ -25,7 +25,7 @@ def prepared(pipeline: str, scenario: str, folder: Path = APPS) -> Prepared:
         head += "app: {path: [.]}\n"
     file = str(folder / "test.scenario.yaml")
     library = Library()
-    library._documents[file] = load_text(head + text, file)
+    library._changed[file] = load_text(head + text, file)
     return library.prepared(ScenarioCase(file, "s", 0, 1))
 
 

@@ -33,7 +33,7 @@ def prepared(scenario: str, head: str = HEAD) -> Prepared:
     file = "test.scenario.yaml"
     library = Library()
     documents = load_text(head + dedent(scenario).strip("\n"), file)
-    library._documents[file] = documents
+    library._changed[file] = documents
     return library.prepared(ScenarioCase(file, "s", len(documents) - 1, 1))
 
 

@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import Lint, run_lints
+from simkit.checks.lints import Lint, Watch
 from simkit.core.messages import HANDOFF_PREFIX, Message, ToolCall
 from simkit.runtime.context.tokens import chars_over_four, tokens_of
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library, items_in
 from simkit.trace import events as e
 from simkit.trace.store import Trace, decoded
+from simkit.trace.views import View
 
 MESSAGES = e.ChannelFacts("append", "session")
+
+
+def run_lints(trace: Trace, lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
+    """The view of a whole trace, and what lints see in it."""
+    watch = Watch(lints)
+    watch.see(trace)
+    return watch.view, watch.hits
 
 
 def hits_of(make: Callable[[], Lint], trace: Trace) -> list[Hit]:

@@ -21,7 +21,7 @@ def played(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> View:
     """Returns what simkit makes of the two documents."""
     library = Library()
     text = f"{json.dumps(pipeline)}\n---\n{json.dumps(scenario)}\n"
-    library._documents[FILE] = load_text(text, FILE)
+    library._changed[FILE] = load_text(text, FILE)
     return view_of(run(library.prepared(ScenarioCase(FILE, "drawn", 1, 1))).events)
 
 

@@ -15,8 +15,9 @@ from simkit.report.diffs import (
     diff_annotations,
     diff_json,
     diff_markdown,
-    diff_text,
     exit_code,
+    pair_lines,
+    summary_line,
 )
 from simkit.trace.diff import TraceDiff, trace_diff
 from simkit.trace.views import view_of
@@ -53,7 +54,8 @@ def other_payload(text: str) -> str:
 
 
 def text_of(*pairs: Compared) -> str:
-    return diff_text(pairs, SIDES)
+    blocks = ["\n".join(pair_lines(pair, SIDES)) for pair in pairs]
+    return "\n\n".join(block for block in (*blocks, summary_line(pairs, SIDES)) if block)
 
 
 def test_messages_that_came_and_changed_are_shown_and_the_rest_is_counted() -> None:

@@ -10,7 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from simkit.cli.schema.schemas import schemas
-from simkit.language.yaml import Document, load, load_text
+from simkit.language.yaml import Document, load_text
+from tests.building import load
 from tests.refusals import Case, parametrized, table
 
 SCENARIOS: Final = Path(__file__).resolve().parents[2] / "scenarios"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml import FILE_BYTES_MAX, NESTING_MAX, DocumentCache, load, load_text
+from simkit.language.yaml import FILE_BYTES_MAX, NESTING_MAX, DocumentCache, load_text
+from tests.building import load
 
 
 def read(text: str) -> Any:

@@ -14,7 +14,7 @@ from simkit.checks.lints.clients import (
 from simkit.checks.lints.context import CurrentMessageTwice, OverBudget, WrongInstructions
 from simkit.checks.lints.delivery import ContextIgnored, DataInQuery, RequestLost
 from simkit.checks.lints.duplicates import DuplicateMessage
-from simkit.checks.lints.engine import Lint, Watch, run_lints
+from simkit.checks.lints.engine import Lint, Watch
 from simkit.checks.lints.facts import PrivateFactLeaked, RequiredFactMissing
 from simkit.checks.lints.filters import FilteredComesBack
 from simkit.checks.lints.flow import (
@@ -52,7 +52,7 @@ from simkit.checks.lints.state import (
 )
 from simkit.checks.lints.tools import OpenWork, RepeatedCall
 
-__all__ = ["Lint", "Watch", "all_lints", "run_lints"]
+__all__ = ["Lint", "Watch", "all_lints"]
 
 
 def all_lints() -> Iterator[Lint]:

@@ -58,10 +58,3 @@ class Watch:
                 # Nearly every check finds nothing, which is not worth a call.
                 if hits_found := look(event, view):
                     self.hits.extend(hits_found)
-
-
-def run_lints(trace: Trace, lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
-    """Return the view of the whole trace, and the hits of the lints."""
-    watch = Watch(lints)
-    watch.see(trace)
-    return watch.view, watch.hits

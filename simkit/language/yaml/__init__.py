@@ -15,7 +15,6 @@ from simkit.language.yaml.documents import (
     DocumentCache,
     Head,
     flow_accident,
-    load,
     load_text,
 )
 from simkit.language.yaml.nodes import SourcePath, path_text
@@ -35,7 +34,6 @@ __all__ = [
     "SourceInt",
     "SourcePath",
     "flow_accident",
-    "load",
     "load_text",
     "near",
     "path_text",

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from yaml.nodes import MappingNode, Node, ScalarNode
@@ -222,11 +221,6 @@ def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
     return None
 
 
-def load(path: str | Path) -> list[Document]:
-    """Return the documents of the file at ``path``, without empty ones."""
-    return DocumentCache().documents(str(path))
-
-
 def load_text(text: str, file: str) -> list[Document]:
     """Return the documents of ``text``; ``file`` is its name in errors."""
     return DocumentCache().of_text(text.removeprefix("\ufeff"), file)
@@ -374,7 +368,7 @@ class DocumentCache:
             with gc_paused():
                 parsed = self._texts[text, file] = _parse(nodes, file)
             self._recent.append(nodes)
-            while sum(len(nodes.text) for nodes in self._recent) > NODES_KEPT_MAX:
+            while sum(len(each.text) for each in self._recent) > NODES_KEPT_MAX:
                 self._recent.popleft().forget()
         return parsed
 

@@ -149,16 +149,14 @@ class Library:
     def __init__(self, cache: DocumentCache | None = None) -> None:
         """``cache`` has the files that were looked at before."""
         self.cache = DocumentCache() if cache is None else cache
-        self._documents: dict[str, list[Document]] = {}
+        self._changed: dict[str, list[Document]] = {}
         self._pipelines: dict[tuple[str, int], Pipeline] = {}
         self._named: dict[tuple[str, str], Document] = {}
         """File and name to the pipeline's document; a file's scenarios mostly share one."""
 
     def documents(self, file: str) -> list[Document]:
         """Return the documents of a file; raise SourceError."""
-        if file not in self._documents:
-            self._documents[file] = self.cache.documents(file)
-        return self._documents[file]
+        return self._changed.get(file) or self.cache.documents(file)
 
     def with_document(self, document: Document) -> Library:
         """Return a library with a changed document in its place in its file; the rest is shared.
@@ -166,8 +164,8 @@ class Library:
         So a fault is planted without writing a file, and positions stay those of the file.
         """
         other = Library(self.cache)
-        other._documents = dict(self._documents)
-        other._documents[document.file] = [
+        other._changed = dict(self._changed)
+        other._changed[document.file] = [
             document if document_.index == document.index else document_
             for document_ in self.documents(document.file)
         ]

@@ -48,7 +48,8 @@ class View:
         self.error: e.ErrorFacts | None = None
         self.states: dict[str, dict[str, Any]] = {}
         """Session to the current values of its channels."""
-        self._projects: dict[str, str] = {}
+        self.projects: dict[str, str] = {}
+        """Session to its project."""
         self._tools: dict[str, ToolView] = {}
         self.requests: dict[str, JsonValue] = {}
         """Tool call to its arguments as the model wrote them."""
@@ -138,10 +139,10 @@ class View:
                 self._of_turn.append(name)
 
     def _session_started(self, event: e.SessionStarted) -> None:
-        self._projects[event.session] = event.project
+        self.projects[event.session] = event.project
         state = dict(self._start)
         for session, other in self.states.items():
-            same_project = self._projects.get(session) == event.project
+            same_project = self.projects.get(session) == event.project
             for name, channel in self.pipeline.channels.items():
                 if channel.scope == "global" or (channel.scope == "project" and same_project):
                     state[name] = other[name]
@@ -385,7 +386,7 @@ class View:
 
     def _share(self, session: str, channel: str, value: Any, scope: str) -> None:
         for other in self.states:
-            near = scope == "global" or self._projects.get(other) == self._projects.get(session)
+            near = scope == "global" or self.projects.get(other) == self.projects.get(session)
             if other != session and near:
                 self.states[other] = {**self.states[other], channel: value}
 

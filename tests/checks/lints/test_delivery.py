@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import delivery, run_lints
+from simkit.checks.lints import delivery
 from simkit.checks.lints.delivery import ContextIgnored, DataInQuery, RequestLost
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from tests.adapters.scribes import Desk, user
-from tests.checks.traces import Story, history, hits_of, made, ran, texts_of
+from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
 
 WORDS = " ".join(f"word{number}" for number in range(60))
 """A document of over 400 characters."""

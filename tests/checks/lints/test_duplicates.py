@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import duplicates, run_lints
+from simkit.checks.lints import duplicates
 from simkit.checks.lints.duplicates import DuplicateMessage
 from simkit.core.messages import ToolCall
 from simkit.trace.store import Trace
-from tests.checks.traces import Story, history, hits_of, made, ran, texts_of
+from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
 
 STREAM = "s1/a/history"
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import run_lints
 from simkit.checks.lints.facts import PrivateFactLeaked, RequiredFactMissing
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
-from tests.checks.traces import Story, history, hits_of, made, ran
+from tests.checks.traces import Story, history, hits_of, made, ran, run_lints
 
 STREAM = "s1/b/history"
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import run_lints
 from simkit.checks.lints.flow import (
     AmbiguousRoute,
     CallAfterEnd,
@@ -19,7 +18,7 @@ from simkit.checks.lints.flow import (
 from simkit.checks.runs import groups_of
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
-from tests.checks.traces import Story, hits_of, made, ran, texts_of
+from tests.checks.traces import Story, hits_of, made, ran, run_lints, texts_of
 
 PAIR = """\
 version: 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simkit.checks.lints import all_lints, run_lints
+from simkit.checks.lints import all_lints
 from simkit.spec.lint_catalogue import LINTS
-from tests.checks.traces import Story, history, made
+from tests.checks.traces import Story, history, made, run_lints
 
 AFTER_THE_RUN = {"RUN-03", "STA-06", "STA-08"}
 """Lints that speak of claims or compare runs; they are not part of the pass over one trace."""

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import run_lints
 from simkit.checks.lints.relevance import IrrelevantShare
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace import views
-from tests.checks.traces import Story, history, hits_of, made, ran, texts_of
+from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
 
 AGENTS = {
     "router": e.AgentFacts("Choose."),

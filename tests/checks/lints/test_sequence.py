@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import Lint, run_lints
+from simkit.checks.lints import Lint
 from simkit.checks.lints.sequence import (
     IllegalSequence,
     OrphanCall,
@@ -19,7 +19,7 @@ from simkit.checks.lints.sequence import (
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
 from tests.adapters.scribes import Desk, assistant, tool, user
-from tests.checks.traces import Story, history, hits_of, made, ran, texts_of
+from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
 
 STREAM = "s1/a/history"
 WITHOUT_CALL = "agent 'a' is sent 1 tool result without the call in turn 2: call1 (tool)"

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import run_lints
 from simkit.checks.lints.tools import OpenWork, RepeatedCall
 from simkit.core.messages import HANDOFF_PREFIX, ToolCall
 from simkit.trace import events as e
-from tests.checks.traces import Story, history, hits_of, ran, texts_of
+from tests.checks.traces import Story, history, hits_of, ran, run_lints, texts_of
 
 
 def working(**facts: Any) -> Story:

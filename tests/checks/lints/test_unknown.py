@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
 from simkit.checks.lint_claims import severity_of
-from simkit.checks.lints import all_lints, run_lints
+from simkit.checks.lints import all_lints
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
 from simkit.trace.events import AnyEvent
 from simkit.trace.store import Trace
 from tests.adapters.running import APPS, run_app
 from tests.adapters.test_healthy import SCENARIOS
-from tests.checks.traces import Story, made
+from tests.checks.traces import Story, made, run_lints
 
 CODE = ("state", "filters", "runs", "handoffs")
 
