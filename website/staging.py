@@ -76,6 +76,7 @@ NAVIGATION: Final[Nav] = (
                     ("tavern", "how-to/migrating/tavern.md"),
                 ),
             ),
+            ("What others are asked for", "how-to/others-ask.md"),
         ),
     ),
     (
@@ -157,8 +158,10 @@ def page_text(text: str, name: str, place: str) -> str:
 
     def replaced(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link[2]))
-        if (ROOT / target).is_dir() and (ROOT / target / "README.md").exists():
-            target += "/README.md"
+        if target.startswith("docs/") and (ROOT / target).is_dir():
+            # A site has no page of a folder: its README, or else its first page, is one.
+            names = sorted(page.name for page in (ROOT / target).glob("*.md"))
+            target += f"/{'README.md' if 'README.md' in names else names[0]}"
         goal = staged(target)
         if goal and not (ROOT / target).is_dir():
             return link[1] + os.path.relpath(goal, posixpath.dirname(place) or ".") + link[3]
