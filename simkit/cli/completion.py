@@ -1,4 +1,4 @@
-"""Shell completion of arguments that are files or ids."""
+"""Completion in the shell of arguments that are files or ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def complete_id(
     from simkit.spec.explanations import explanations
 
     return [
-        CompletionItem(explanation.id, help=explanation.name or None)
-        for explanation in explanations().values()
-        if explanation.id.lower().startswith(incomplete.lower())
+        CompletionItem(entry.id, help=entry.name or None)
+        for entry in explanations().values()
+        if entry.id.lower().startswith(incomplete.lower())
     ]

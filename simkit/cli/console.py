@@ -62,7 +62,7 @@ class Progress:
     def __init__(self, total: int = 1) -> None:
         self._total, self._place = total, 0
         self._label = ""
-        self._started = self._begins_at = time.monotonic()
+        self._started = self._label_start = time.monotonic()
         self._drawn = ""
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -77,7 +77,7 @@ class Progress:
         with self._lock:
             self._place += is_counted
             counts = f"{self._place} of {self._total}: " if is_counted and self._total > 1 else ""
-            self._label, self._begins_at = f"{counts}{label}", time.monotonic()
+            self._label, self._label_start = f"{counts}{label}", time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._draw_until_end, daemon=True)
             self._thread.start()
@@ -101,7 +101,7 @@ class Progress:
             now = time.monotonic()
             if not self._label or now - self._started < PROGRESS_AFTER_S or is_debugging():
                 return
-            parts = [f"{now - self._begins_at:.0f} s" if now - self._begins_at >= 1 else ""]
+            parts = [f"{now - self._label_start:.0f} s" if now - self._label_start >= 1 else ""]
             if module := module_in_import(self._worker):
                 parts.append(f"importing {module}")
             rest = "".join(f", {part}" for part in parts if part)

@@ -50,8 +50,8 @@ def table(
 def _is_squeezed(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> bool:
     """Return whether these widths would break words, or squeeze the answers."""
     words = [max(map(len, " ".join(cells).split()), default=0) for cells in columns]
-    answer_width = min(max(map(len, columns[0])), ANSWER_LEAST)
-    return widths[0] < answer_width or any(map(int.__gt__, words, widths))
+    least = min(max(map(len, columns[0])), ANSWER_LEAST)
+    return widths[0] < least or any(map(int.__gt__, words, widths))
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Errors that end a run or a command, and failing claims, by the words of their messages."""
+"""The messages of errors and of failed claims, each with its usual cause and its fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The meaning of each message, its usual cause, and the fix: every catalogue in one form.
+"""Explanations of messages, their usual causes and their fixes: every catalogue in one form.
 
 `simkit explain` prints these, and the page on troubleshooting is made from them.
 """
@@ -56,7 +56,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def explanations() -> MappingProxyType[str, Explanation]:
     """Return every explanation by its id, those of claims first."""
-    return MappingProxyType({entry.id: entry for entry in _all()})
+    return MappingProxyType({explanation.id: explanation for explanation in _all()})
 
 
 def _all() -> Iterator[Explanation]:
@@ -77,15 +77,19 @@ def explanation_of(words: str) -> Explanation:
     """
     known = explanations()
     words = " ".join(words.split())
-    spelled = {name.lower(): entry for entry in known.values() for name in (entry.id, entry.name)}
+    spelled = {
+        name.lower(): explanation
+        for explanation in known.values()
+        for name in (explanation.id, explanation.name)
+    }
     if words and words.lower() in spelled:
         return spelled[words.lower()]
     for id_inside in re.findall(r"\b[A-Z]{3}-\d\d\b|\b[A-Z][A-Za-z]+\b", words):
         if id_inside in known:
             return known[id_inside]
-    fitting = [entry for entry in known.values() if entry.fits(words)]
+    fitting = [explanation for explanation in known.values() if explanation.fits(words)]
     if fitting:
-        return max(fitting, key=lambda entry: len(entry.message.replace("…", "")))
+        return max(fitting, key=lambda explanation: len(explanation.message.replace("…", "")))
     nearest = near(words, [name for name in spelled if name])
     hint = f"\n  did you mean `{spelled[nearest].id}`?" if nearest else ""
     raise SimkitError(

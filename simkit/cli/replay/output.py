@@ -249,8 +249,8 @@ class _Printer:
 
     def begin_verifying(self, count: int) -> None:
         """Show on the progress line that a second process runs everything again."""
-        label = f"{counted(count, 'scenario')} again, in another process"
-        self._progress.begin(f"running {label}", is_counted=False)
+        scenarios = counted(count, "scenario")
+        self._progress.begin(f"running {scenarios} again, in another process", is_counted=False)
 
     def show(self, ran: Ran) -> None:
         """Print the report of a scenario, if it has one."""
