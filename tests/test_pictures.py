@@ -15,7 +15,9 @@ from website.terminal import folded, screen, svg
 
 @pytest.mark.golden
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "picture"), files(), ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize(
+    ("path", "picture"), list(files()), ids=lambda value: getattr(value, "name", "")
+)
 def test_a_picture_shows_what_the_terminal_shows(path: Path, picture: Picture) -> None:
     assert_file_is(path, drawn(picture))
 
