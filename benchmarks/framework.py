@@ -28,7 +28,7 @@ from simkit.adapters.app_facts import COUNTER
 from simkit.adapters.entry import Caller, home_of, is_factory
 from simkit.adapters.framework_driver import AdapterContext, pilot_for
 from simkit.adapters.instrumentation import Instrumented
-from simkit.adapters.module_lookup import entry_of
+from simkit.adapters.modules import entry_of
 from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import RunHalted, SimkitError

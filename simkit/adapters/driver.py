@@ -35,14 +35,20 @@ from simkit.adapters.input_loop import InputLoopDriver
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
-from simkit.adapters.module_lookup import check_folders, check_imported, entry_of
-from simkit.adapters.own_modules import OwnModules
+from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
 from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.pools import carrying_contexts, taking_turns
+from simkit.adapters.refusals import (
+    check_agents,
+    check_nodes,
+    handoff_tools_of,
+    refuse_nodes,
+    refuse_unreachable,
+    refuse_unreached,
+    unnamed,
+)
 from simkit.adapters.renaming import RenamingSink
-from simkit.adapters.rules import check_agents, check_nodes, handoff_tools_of, refuse_nodes
 from simkit.adapters.scripted import ScriptedAnswers
-from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
 from simkit.adapters.terminal import Unmanned, at_terminal
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.adapters.tool_use import ToolUse

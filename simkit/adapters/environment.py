@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any, Final
 
-from simkit.adapters.own_modules import OwnModules
+from simkit.adapters.modules import OwnModules
 from simkit.adapters.terminal import WIDTH
 from simkit.core.errors import DirectoryGone
 from simkit.providers.protocols import PROTOCOLS

@@ -12,10 +12,10 @@ import msgspec
 from simkit.adapters.activations import Run
 from simkit.adapters.annotations import Mark, current_mark
 from simkit.adapters.attribution import Attribution
+from simkit.adapters.refusals import refusal_of, sent_at
 from simkit.adapters.response_parsing import ModelCall, record_answer
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.adapters.unhandled_requests import refusal_of, sent_at
 from simkit.capture.http.request_router import Decision, Forward, Later, Pauses
 from simkit.core import messages as m
 from simkit.core.errors import (

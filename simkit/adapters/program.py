@@ -16,10 +16,9 @@ from simkit.adapters.app_facts import facts_of, sectioned
 from simkit.adapters.driver import Script
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.model_interceptor import Answerer
-from simkit.adapters.reception import opened
-from simkit.adapters.reports import NEXT, REPLY, as_json, reply_in, turn_told
+from simkit.adapters.refusals import refuse_unreached
+from simkit.adapters.reports import NEXT, REPLY, as_json, opened, reply_in, turn_told
 from simkit.adapters.served import addressed
-from simkit.adapters.stubs import refuse_unreached
 from simkit.capture.http.programs import PATIENCE_S, Program, Request
 from simkit.core.errors import (
     FunctionFailed,

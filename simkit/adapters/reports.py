@@ -1,8 +1,7 @@
 """Reports of a program in another process: ``POST`` requests below ``/simkit``.
 
 A model call shows an agent's context. For everything else the program sends one report each: an
-agent's start and input, its output, state, handoffs, tools.
-"""
+agent's start and input, its output, state, handoffs, tools."""
 
 from __future__ import annotations
 
@@ -12,6 +11,12 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from simkit.adapters.activations import Run, ToolRequest
+from simkit.adapters.app_options import gifts_of
+from simkit.adapters.attribution import Attribution
+from simkit.adapters.driver import Script, record_run_start
+from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
+from simkit.adapters.refusals import handoff_tools_of
+from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.tool_use import ToolFailure, ToolUse
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import FrameworkFailed, FunctionFailed, PipelineError, ReportInvalid
@@ -19,8 +24,13 @@ from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.ports import UserTurn
 from simkit.spec.pipeline.model import Channel
+from simkit.spec.scenario.apps import App
+from simkit.trace.events import PipelineFacts
+from simkit.trace.recorder import Sink
 from simkit.trace.reducers import problem_of
 
 ROOT: Final = "/simkit/"
@@ -357,3 +367,41 @@ def as_json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) 
     """Return a JSON response that no client retries."""
     headers = (("content-type", "application/json"), ("x-should-retry", "false"), *more)
     return HttpResponse(status, headers, (msgspec.json.encode(value),))
+
+
+class Reception(msgspec.Struct, frozen=True):
+    """The parts that answer and record a program's model calls, tools and reports."""
+
+    recorder: TraceRecorder
+    gate: ModelInterceptor
+    use: ToolUse
+    reports: Reports
+
+
+def opened(
+    app: App, script: Script, facts: PipelineFacts, sink: Sink, clock: VirtualClock, *,
+    driver: str, gives: bool, models: Answerer | None, tools: Answerer | None,
+) -> Reception:  # fmt: skip
+    """Return the reception of a new run.
+
+    ``gives``: sessions begin with the scenario's given state. Recorded traffic answers, as
+    ``models``, agents without lines in a turn, and, as ``tools``, their tools.
+    """
+    recorder = TraceRecorder(sink, clock, counter_named(facts.tokens), script.limits)
+    recorder.handoff_tools = handoff_tools_of(app)
+    recorder.handoff_tools.know(facts.agents)
+    if gives:
+        recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
+    record_run_start(recorder, script, driver, facts)
+    answers = ScriptedAnswers(
+        recorder,
+        script.model,
+        lambda agent: script.has_lines(recorder.turn - 1, agent),
+        lambda run: reports.tells_end_of(run),
+    )
+    gate = ModelInterceptor(
+        recorder, Attribution(app.agents), answers, models, lambda url: False, script.plan
+    )
+    use = ToolUse(recorder, gate, script.tools, tools)
+    reports = Reports(recorder, use, script.tools.scripts, app.channels)
+    return Reception(recorder, gate, use, reports)

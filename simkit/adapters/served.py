@@ -1,8 +1,7 @@
 """Served runs: a scenario for a program that simkit does not start, and sees only by its requests.
 
 A turn begins with the first request whose latest user message contains the turn's, as whole words
-and after the message of the turn before; a program may also report it (`NEXT`).
-"""
+and after the message of the turn before; a program may also report it (`NEXT`)."""
 
 from __future__ import annotations
 
@@ -18,17 +17,16 @@ from simkit.adapters.app_facts import facts_of
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.driver import Script
 from simkit.adapters.model_interceptor import Answerer
-from simkit.adapters.reception import opened
 from simkit.adapters.reports import (
     NEXT,
     REPLY,
     ROOT,
     Reply,
     as_json,
+    opened,
     reply_in,
     turn_told,
 )
-from simkit.adapters.served_sessions import SessionMarks
 from simkit.capture.http.request_router import Decision, decide
 from simkit.core.errors import PipelineError, RunHalted, SimkitError, WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, value_said
@@ -41,6 +39,49 @@ from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
 from simkit.trace.recorder import Sink
+
+
+class SessionMarks:
+    """The known texts and calls of each session of a served scenario.
+
+    A mark is a text of the model or of the user, or the id of a call. A request with marks of one
+    session only belongs to it; one without marks, or with those of several, may belong to any.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[str, str], set[str]] = {}
+
+    def note(self, session: str, messages: Collection[Message]) -> None:
+        """Add the marks of a session's messages."""
+        for message in messages:
+            for mark in _marks_of(message):
+                self._sessions.setdefault(mark, set()).add(session)
+
+    def sessions_of(self, messages: Collection[Message]) -> frozenset[str]:
+        """Return the sessions that a request's history fits; empty if it does not show.
+
+        The latest user message does not count: any session may contain the same.
+        """
+        users = [place for place, candidate in enumerate(messages) if candidate.role == "user"]
+        latest = users[-1] if users else -1
+        names: set[str] | None = None
+        for place, message in enumerate(messages):
+            if place == latest:
+                continue
+            for mark in _marks_of(message):
+                known = self._sessions.get(mark)
+                if known:
+                    names = known if names is None else names & known
+        return frozenset(names or ())
+
+
+def _marks_of(message: Message) -> list[tuple[str, str]]:
+    marks = [("call", call.id) for call in message.calls if call.id]
+    text = message.content.strip()
+    if text and message.role in ("user", "assistant"):
+        marks.append((message.role, text))
+    return marks
+
 
 ENDED: Final = "ProgramEnded"
 """The error of a run whose program did not take all turns."""

@@ -4,11 +4,11 @@ A thread stops where simkit sees it: when it begins, and before each model call,
 annotation. Once all running threads rest, the stopped ones continue one after the other, in the
 order in which they were started or submitted; each until it rests again. A thread that follows
 another one (`follow`) continues when none of those can, and the other one is over or somebody
-sleeps. Sleeping threads, and sleeping tasks of event loops (`simkit.adapters.loop_sleeps`),
+sleeps. Sleeping threads, and sleeping tasks of event loops (`simkit.adapters.rest_detection`),
 continue when no others can, in the order of virtual time.
 
 A thread rests when it has ended, has stopped here, or waits for another one
-(`simkit.adapters.waiting_threads`). Threads are checked one after the other, so that a result
+(`simkit.adapters.rest_detection`). Threads are checked one after the other, so that a result
 counts only if none has moved meanwhile.
 
 Every wait here ends. The others wait for a thread that does not rest, whatever the reason (it
@@ -30,15 +30,18 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Literal
 
-from simkit.adapters.loop_sleeps import LoopSleeps, SleepingTask
-from simkit.adapters.waiting_threads import awaits_work, idle_worker, waiting
-from simkit.adapters.watched_threads import (
+from simkit.adapters.rest_detection import (
     IsOver,
+    LoopSleeps,
+    SleepingTask,
     StartingThread,
     StoppedThread,
     WatchedThread,
+    awaits_work,
+    idle_worker,
     instructions_of,
     thread_of,
+    waiting,
 )
 from simkit.capture.http.places import place, user_frame
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from simkit.adapters.late_imports import watching_imports
+from simkit.adapters.instrumentation import watching_imports
 from tests.digests import ROOT
 
 PARTS: Final = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.naming import proposed_name, rule_of, voices_of
+from simkit.adapters.attribution import proposed_name, rule_of, voices_of
 from simkit.core.messages import Message
 from simkit.providers.values import Offer, ParsedRequest
 

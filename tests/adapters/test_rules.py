@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.rules import check_agents, check_nodes
+from simkit.adapters.refusals import check_agents, check_nodes
 from simkit.core.errors import ScriptBroken, SourceError
 from simkit.spec.scenario.apps import AgentRule, App, AppOptions
 from tests.adapters.running import run_app

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.server_files import graphs_of, hint_from, server_file, server_text
+from simkit.adapters.modules import graphs_of, hint_from, server_file, server_text
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
 
 from simkit.adapters.api import found_as
-from simkit.adapters.server_files import graphs_of, server_file
+from simkit.adapters.modules import graphs_of, server_file
 
 
 class Server:

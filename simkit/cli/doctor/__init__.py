@@ -24,7 +24,7 @@ def command(scenario: str) -> int:
     """
     # Imported here because `simkit doctor --help` must not load the code that reads scenarios.
     from simkit.adapters.libraries import installed
-    from simkit.adapters.server_files import server_file, server_text
+    from simkit.adapters.modules import server_file, server_text
     from simkit.cli.doctor.checks import environment_text
     from simkit.cli.doctor.probe import first_turn
     from simkit.core.output import echo

@@ -17,7 +17,7 @@ from tabulate import tabulate
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.model_interceptor import ModelInterceptor
-from simkit.adapters.server_files import server_text
+from simkit.adapters.modules import server_text
 from simkit.capture.http.compat import transport_of
 from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.request_router import Decision

@@ -1,11 +1,10 @@
-"""Waiting threads: whether a thread waits for another one, judged by its frame.
+"""Rest detection: threads that wait, judged by their frames, and tasks that sleep in virtual time.
 
 A thread that waits (for a lock, a queue, a future, a thread, an event loop's next event) does
 nothing until somebody else acts. The innermost frame shows the current call, and its object: so a
 thread that was woken and only waits for the interpreter counts as working. *Not certain*: a plain
 lock, which may have been handed over a moment ago. There `movement` decides: a thread that waits
-for the interpreter wakes up every few milliseconds.
-"""
+for the interpreter wakes up every few milliseconds."""
 
 from __future__ import annotations
 
@@ -13,14 +12,18 @@ import asyncio
 import dis
 import queue
 import selectors
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import thread as pool_threads
+from contextlib import suppress
 from functools import lru_cache
 from inspect import getattr_static
 from multiprocessing import pool as process_pool
+from operator import attrgetter
 from types import CodeType, FrameType, MemberDescriptorType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
+from weakref import WeakSet
 
 Waiting = Literal["no", "yes", "perhaps"]
 """Whether a call waits; ``perhaps`` if its object is not known."""
@@ -265,3 +268,230 @@ def movement(native: int | None) -> str | None:
     except OSError:
         return ""
     return None if state == [b"R"] else ran.decode()
+
+
+# Threads of a run
+
+
+SETTLE_S: Final = 0.02
+"""Seconds that a thread must not move while it waits for something unknown.
+
+A thread that only waits for the interpreter runs several times meanwhile.
+"""
+POLLS_S: Final = 0.5
+"""Seconds that a thread is seen at the same wait, although it moves, before it counts as
+polling. A working thread is seen elsewhere, too."""
+
+
+IsOver = Callable[[], bool]
+
+
+class StoppedThread:
+    """A thread that has stopped, and may not continue yet."""
+
+    __slots__ = ("follows", "goes_on", "lock", "rank", "waited_s", "wakes")
+
+    def __init__(self, rank: float, wakes: int | None, follows: IsOver | None) -> None:
+        self.rank, self.wakes, self.follows = rank, wakes, follows
+        self.waited_s = 0.0
+        self.goes_on = False
+        self.lock = threading.Lock()
+        self.lock.acquire()
+
+
+class StartingThread:
+    """A thread that was started, and has not begun."""
+
+    __slots__ = ("thread", "waited_s")
+
+    def __init__(self, thread: threading.Thread | None) -> None:
+        self.thread = thread
+        self.waited_s = 0.0
+        """Seconds that the others have waited for it."""
+
+    def has_died(self, alive: Container[int]) -> bool:
+        """Return whether it ended without having begun; ``alive`` are all living threads."""
+        ident = self.thread.ident if self.thread is not None else None
+        return ident is not None and ident not in alive
+
+
+class WatchedThread:
+    """A thread of the run."""
+
+    __slots__ = (
+        "at",
+        "at_s",
+        "is_left",
+        "last_place",
+        "native_id",
+        "polls",
+        "settled_s",
+        "thread",
+        "worked_s",
+    )  # fmt: skip
+
+    def __init__(self, thread: threading.Thread | None, native_id: int | None = None) -> None:
+        """``thread`` is None for one that `threading` does not know."""
+        self.thread = thread
+        self.native_id = native_id if thread is None else thread.native_id
+        self.worked_s = 0.0
+        """Seconds that the others have waited for it."""
+        self.is_left = False
+        """Whether the others no longer wait for it."""
+        self.last_place: tuple[object, ...] | None = None
+        """Its last position, if it was waiting for something unknown; else None."""
+        self.settled_s = 0.0
+        """Seconds that it has been in this position."""
+        self.at: tuple[int, int] | None = None
+        """The call in which it waits for something unknown, whether or not it moved."""
+        self.at_s = 0.0
+        """Seconds that it has been in this call."""
+        self.polls: tuple[int, int] | None = None
+        """The call with which it polls; None if it does not."""
+
+    def is_gone(self, ident: int) -> bool:
+        """Return whether it has ended; the system then reuses its identifier."""
+        active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+        return self.thread is not None and active.get(ident) is not self.thread
+
+    def has_settled(self, frame: FrameType, waited_s: float) -> bool:
+        """Record that it waits for something unknown; return whether it rests."""
+        at, moved = (id(frame), frame.f_lasti), movement(self.native_id)
+        if at != self.at:
+            self.at, self.at_s = at, 0.0
+        else:
+            self.at_s += waited_s
+        if self.at_s >= POLLS_S:
+            self.polls = at
+        place = (*at, "" if self.polls == at else moved)
+        if place != self.last_place or (moved is None and self.polls != at):
+            self.last_place, self.settled_s = place, 0.0
+        else:
+            self.settled_s += waited_s
+        return self.settled_s >= max(SETTLE_S, 3 * sys.getswitchinterval())
+
+    def is_waited_for(self, waited_s: float, limit_s: float) -> bool:
+        """Record that it does not rest; return whether the others still wait for it."""
+        self.worked_s += waited_s
+        self.is_left = self.worked_s >= limit_s
+        return not self.is_left
+
+    def begin_anew(self) -> None:
+        """Reset the waiting time, because a thread has continued."""
+        self.last_place, self.settled_s, self.worked_s = None, 0.0, 0.0
+
+
+def thread_of(ident: int) -> threading.Thread | None:
+    """Return a thread known to `threading`; None for one with a placeholder only.
+
+    `threading.current_thread` would make a placeholder, which stays after the thread has ended.
+    """
+    active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+    thread = active.get(ident)
+    return None if isinstance(thread, threading._DummyThread) else thread
+
+
+def instructions_of(frames: dict[int, FrameType]) -> dict[int, int]:
+    """Return the positions of frames; no thread runs meanwhile, because this is one C call."""
+    return dict(zip(frames, map(attrgetter("f_lasti"), frames.values()), strict=True))
+
+
+# Tasks of event loops
+
+
+_POLLS_S: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005)
+
+
+class Advance(Protocol):
+    """Lets the next sleeper continue, if all others rest.
+
+    Loops in ``resting`` rest if they are idle.
+    """
+
+    def __call__(
+        self, waited_s: float, resting: frozenset[int], *, is_idle: Any
+    ) -> bool: ...  # pragma: no cover
+
+
+class SleepingTask:
+    """A task that sleeps."""
+
+    __slots__ = ("future", "loop", "wakes")
+
+    def __init__(self, wakes: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.wakes, self.loop = wakes, loop
+        self.future: asyncio.Future[None] = loop.create_future()
+
+
+class LoopSleeps:
+    """The sleeping tasks of one run, in all its event loops."""
+
+    def __init__(self, lock: threading.RLock, advance: Advance) -> None:
+        """``lock`` is held while ``advance`` selects the next sleeper."""
+        self._lock: Any = lock
+        self._advance = advance
+        self._asleep: list[SleepingTask] = []
+        """Tasks in the order in which they began to sleep."""
+        self._looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+    @property
+    def first(self) -> SleepingTask | None:
+        """Return the task with the earliest time; of several, the one that slept first."""
+        return min(self._asleep, key=lambda task: task.wakes, default=None)
+
+    async def sleep(self, wakes: int | None) -> None:
+        """Wait until a virtual time in milliseconds; None means for ever."""
+        loop = asyncio.get_running_loop()
+        if wakes is None:
+            await loop.create_future()
+            return
+        task = SleepingTask(wakes, loop)
+        with self._lock:
+            self._asleep.append(task)
+        if loop not in self._looking:
+            self._looking.add(loop)
+            loop.call_soon(self._look, loop, 0)
+        try:
+            await task.future
+        finally:
+            self._forget(task)
+
+    def wake(self, task: SleepingTask) -> None:
+        """Let a task continue, from any thread."""
+        self._forget(task)
+        with suppress(RuntimeError):  # Its loop is closed.
+            task.loop.call_soon_threadsafe(_end, task.future)
+
+    def clear(self) -> None:
+        """Drop all sleepers: their run is over."""
+        self._asleep.clear()
+
+    def _forget(self, task: SleepingTask) -> None:
+        with self._lock:
+            self._asleep = [sleeper for sleeper in self._asleep if sleeper is not task]
+
+    def _look(self, loop: asyncio.AbstractEventLoop, polls: int) -> None:
+        """Let the next sleeper continue, if this loop has nothing else to do."""
+        if not any(task.loop is loop for task in self._asleep):
+            self._looking.discard(loop)
+            return
+        wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
+        if _is_idle(loop):
+            with self._lock:
+                me = frozenset((threading.get_ident(),))
+                self._advance(wait_s if polls else 0.0, me, is_idle=lambda: _is_idle(loop))
+        if _is_idle(loop):
+            loop.call_later(wait_s, self._look, loop, polls + 1)
+        else:
+            loop.call_soon(self._look, loop, 0)
+
+
+def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether a loop has nothing to run except the current call."""
+    ready: Any = loop._ready  # type: ignore[attr-defined]
+    return not ready
+
+
+def _end(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

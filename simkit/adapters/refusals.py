@@ -1,0 +1,213 @@
+"""Refusals: requests that nothing answers, results that no tool can get, rules about nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import FrameType
+from typing import Final
+from urllib.parse import urlsplit
+
+from simkit.adapters.handoff_tools import HandoffTools
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.places import place, user_frame
+from simkit.core.errors import NetworkRefused, ScriptBroken, ScriptMisfit
+from simkit.core.messages import HANDOFF_PREFIX
+from simkit.language.yaml import near
+from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import PROTOCOLS
+from simkit.providers.unsupported import unspoken
+from simkit.spec.scenario.apps import AgentRule, App
+
+_UNKNOWN: Final = "module:function"
+
+
+def refusal_of(request: HttpRequest) -> NetworkRefused:
+    """Return the refusal: the request, its place in user code, and possible replacements."""
+    at = sent_at()
+    request_text = f"{request.method} {request.url}"
+    host = request.url.partition("://")[2].partition("/")[0]
+    if "embed" in urlsplit(request.url).path.rpartition("/")[2].lower():
+        function = _function(user_frame(sys._getframe(1), "", nearest=True))
+        tool = function.rpartition(":")[2] if function != _UNKNOWN else "embed"
+        return NetworkRefused(
+            f"the pipeline asked for embeddings, {request_text}{at}: simkit answers model calls "
+            "only, and the network is refused.\n"
+            f"Let the function that returns them be stood in for: `app: {{tools: {{{tool}: "
+            f"{function}}}}}` and `tool_results: {{{tool}: {{returns: [0.1, 0.2]}}}}`. Or put a "
+            "fake in its place under `app: {setup: module:function}`, or record it with a "
+            "`cassette`.",
+            host,
+            None,
+        )
+    interface = unspoken(request)
+    if interface:
+        return NetworkRefused(
+            f"the pipeline sent {request_text}{at}: that is {interface}, which simkit does not "
+            "speak, and "
+            f"the network is refused.\nSpoken are {', '.join(PROTOCOLS)}. What others answer can "
+            "be recorded and replayed with a `cassette`; or put a fake in the client's place under "
+            "`app: {setup: module:function}`.",
+            host,
+            None,
+        )
+    return NetworkRefused(
+        f"the pipeline sent {request_text}, which is no model call that simkit knows, and the "
+        f"network is refused{at}.\n"
+        "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
+        f"`allow_hosts: [{host}]`.",
+        host,
+        None,
+    )
+
+
+def sent_at() -> str:
+    """Return the place in user code that sends the current request, if it is on the stack."""
+    frame = user_frame(sys._getframe(1), "", nearest=True)
+    return f", at {place(frame)}" if frame is not None else ""
+
+
+def _function(frame: FrameType | None) -> str:
+    """Return ``module:function`` of the calling user code, if a module holds the function."""
+    if frame is not None:
+        name, module = frame.f_code.co_name, frame.f_globals.get("__name__")
+        value = frame.f_globals.get(name)
+        if module and getattr(value, "__code__", None) is frame.f_code:
+            return f"{module}:{name}"
+    return _UNKNOWN
+
+
+# Tool results of a turn
+
+
+def unnamed(stubs: Iterable[str], app: App) -> Iterator[str]:
+    """Yield the tools with results whose functions the scenario does not name."""
+    yield from (tool for tool in stubs if tool not in app.options.tools)
+
+
+def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
+    """Raise ScriptBroken if nothing can replace a tool's function, so that it would run."""
+    for tool in tools:
+        raise _nobody_knows(tool, app, turn)
+
+
+def refuse_unreached(
+    tools: Iterable[str], app: App, recorder: TraceRecorder, reached: Collection[str]
+) -> None:
+    """Raise ScriptMisfit for results that no call of the turn could have used.
+
+    ``reached`` are the tools with calls that were answered, or seen to be executed.
+    """
+    for tool in tools:
+        if tool in reached:
+            continue
+        if recorder.was_asked_for(tool):
+            unknown = _nobody_knows(tool, app, recorder.turn)
+            raise ScriptMisfit(unknown.what, unknown.path)
+        if tool not in recorder.offered:
+            names = ", ".join(sorted(recorder.offered)) or "none"
+            nearest = near(tool, recorder.offered)
+            hint = f" Did you mean `{nearest}`?" if nearest else ""
+            raise ScriptMisfit(
+                f"no model was offered tool `{tool}`.{hint} Offered: {names}.",
+                ("turns", recorder.turn - 1, "tool_results", tool),
+            )
+
+
+def _nobody_knows(tool: str, app: App, turn: int) -> ScriptBroken:
+    home = app.entry.partition(":")[0]
+    return ScriptBroken(
+        f"simkit does not know the function of tool `{tool}`.\nName it: `app: {{tools: {{{tool}: "
+        f"{home}:{tool}}}}}`, or wherever it is defined.",
+        ("turns", turn - 1, "tool_results", tool),
+    )
+
+
+# Rules under ``agents:``
+
+
+def handoff_tools_of(app: App) -> HandoffTools:
+    """Return the handoff tools in the rules of a scenario.
+
+    A rule with tools adds them to `transfer_to_<agent>`; `handoff: []` means that no tool passes
+    control to its agent. A tool whose function the scenario names is a plain one. Raise
+    ScriptBroken if two rules name one tool and no argument names the agent.
+    """
+    tools: dict[str, str] = {}
+    shared: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for agent, rule in app.agents.items():
+        for handoff in rule.handoff:
+            other = first.setdefault(handoff.tool, agent)
+            if other != agent and not (
+                handoff.target and handoff.target == shared.get(handoff.tool)
+            ):
+                raise ScriptBroken(
+                    f"tool `{handoff.tool}` passes control to {other!r} and to {agent!r}, and the "
+                    "rules do not agree on the argument that says which.\n"
+                    f"Name it in each rule: `handoff: {{tool: {handoff.tool}, target: ARGUMENT}}`.",
+                    ("agents", agent, "handoff"),
+                )
+            if handoff.target:
+                shared[handoff.tool] = handoff.target
+            else:
+                tools[handoff.tool] = agent
+    handoff_tools = HandoffTools(tools, shared)
+    handoff_tools.know(app.agents)
+    handoff_tools.keep_ordinary(app.options.tools)
+    for agent, rule in app.agents.items():
+        if "handoff" in rule.model_fields_set:
+            handoff_tools.guess_only(agent, (HANDOFF_PREFIX,) if rule.handoff else ())
+    return handoff_tools
+
+
+def refuse_nodes(app: App) -> None:
+    """Raise ScriptBroken for a rule with nodes in a pipeline without nodes."""
+    for agent, rule in app.agents.items():
+        if rule.node:
+            raise ScriptBroken(
+                f"`node` names nodes of a graph, and `{app.entry}` is no graph, nor code that "
+                "uses LangGraph.\n"
+                "Name the graph under `pipeline:`, or say by `system` which calls are the agent's.",
+                ("agents", agent, "node"),
+            )
+
+
+def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
+    """Raise ScriptMisfit for a rule with a node that no graph has and that never ran.
+
+    If more nodes may exist, a rule may concern a graph that this scenario does not reach: then only
+    a near miss of a node's name is an error.
+    """
+    for agent, rule in app.agents.items():
+        for node in rule.node:
+            if node not in nodes and (are_all or near(node, nodes)):
+                raise ScriptMisfit(_nothing("node", node, app, nodes), ("agents", agent, "node"))
+
+
+def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) -> None:
+    """Raise ScriptMisfit for an agent's rule if it never ran and its name is a near miss.
+
+    ``known`` are the framework's agents, ``agents_met`` those that ran. Code may make further
+    agents, so that only a similar name shows a typo.
+    """
+    for agent in _unmet(app.agents, {*known, *agents_met}):
+        names = dict.fromkeys((*known, *agents_met))
+        if near(agent, [name for name in names if name not in app.agents]):
+            raise ScriptMisfit(_nothing("agent", agent, app, names), ("agents", agent))
+
+
+def _unmet(rules: Mapping[str, AgentRule], names: Collection[str]) -> Iterator[str]:
+    """Yield the agents of rules that match no call by themselves, and are none of the names."""
+    for agent, rule in rules.items():
+        if agent not in names and not rule.node and not rule.matchers():
+            yield agent
+
+
+def _nothing(noun: str, name: str, app: App, known: Collection[str]) -> str:
+    nearest = near(name, known)
+    hint = f" Did you mean {nearest!r}?" if nearest else ""
+    return (
+        f"no {noun} {name!r} worked, and `{app.entry}` has none of that name.{hint}\n"
+        f"Its {noun}s: {', '.join(known) or 'none'}."
+    )
