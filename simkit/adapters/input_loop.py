@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from simkit.adapters.entry import Caller, check_called_alone, made_by, method_of
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
-from simkit.adapters.module_lookup import entry_of, module_missing
+from simkit.adapters.modules import entry_of, module_missing
 from simkit.adapters.pools import wait_for_rest
 from simkit.adapters.terminal import Terminal, terminals, use_terminal
 from simkit.core.errors import FunctionFailed, FunctionMissing

@@ -228,7 +228,7 @@ class AdapterConformance:
         """Return a rule's conversation as the text of a scenario file."""
         own = self.replies.get(rule.app, {})
         by_turn = [own] if isinstance(own, Mapping) else own
-        turns = [
+        turns: list[dict[str, Any]] = [
             {**turn, "replies": {**lines_by(turn["replies"], self.output_tool), **lines}}
             for turn, lines in zip_longest(rule.turns, by_turn[: len(rule.turns)], fillvalue={})
         ]

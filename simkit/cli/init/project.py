@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.adapters.server_files import FILE as SERVER_FILE
-from simkit.adapters.server_files import graphs_of
+from simkit.adapters.modules import FILE as SERVER_FILE
+from simkit.adapters.modules import graphs_of
 from simkit.cli.configured_paths import configured_paths
 
 _SKIPPED: Final = frozenset(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.adapters.handoff_tools import PREFIXES
 from simkit.adapters.attribution import Voice, rule_of, voices_of
+from simkit.adapters.handoff_tools import PREFIXES
 from simkit.core.messages import Fails, Message
 from simkit.providers.failures import FAILURES
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
