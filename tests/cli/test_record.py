@@ -169,7 +169,7 @@ def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: s
 
     told = (tmp_path / "told.txt").read_text(encoding="utf-8")
     names = {
-        "travel": "flight_agent, hotel_agent, triage_agent",
+        "travel": "flights, hotels, triage_agent",
         "clinic": "intake, nurse, pharmacist",
     }
     assert told == (
@@ -310,10 +310,8 @@ def test_a_first_scenario_is_written_from_a_cassette_without_a_request(
     assert done.code == 0
     assert server.asked == []
     assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == (
-        "version: 1\n"
         "scenario: talk\n"
         "pipeline: desk:run\n"
-        "app: {path: [.]}\n"
         "agents:\n"
         "  clerk: {system: {$starts: You are the clerk}}\n"
         "  boss: {system: {$starts: You are the boss}}\n"
@@ -356,7 +354,7 @@ def test_a_first_scenario_may_stand_in_a_folder_of_its_own(simkit: Call) -> None
     again = simkit("replay", "scenarios", "-q")
 
     assert done.code == 0
-    assert "app: {path: [../..]}\n" in Path("scenarios/deep/talk.scenario.yaml").read_text("utf-8")
+    assert "app:" not in Path("scenarios/deep/talk.scenario.yaml").read_text("utf-8")
     assert again.code == 0
 
 

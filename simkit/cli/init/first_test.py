@@ -21,7 +21,7 @@ from simkit.adapters.handoff_tools import PREFIXES
 from simkit.cli.init.files import STEPS, write_new
 from simkit.cli.init.project import Project
 from simkit.cli.record.first_scenario import First, FirstScenario, write_first
-from simkit.core.errors import ProgramNamed, SimkitError
+from simkit.core.errors import ProgramNamed, SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.language.json_schema.examples import example_of
 from simkit.language.yaml import load_text
@@ -80,7 +80,7 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
     lines = [] if os.path.lexists(feature) else _feature_lines(feature, scenario, request, document)
     if is_moved and replayed_alone(str(scenario)):
         pipeline.unlink()
-        scenario.write_text(before, encoding="utf-8", newline="\n")
+        _rewrite(scenario, before)
     elif is_moved:
         yield f"{pipeline}: written: how the app is run, and which calls are whose"
     yield f"{scenario}: written: {_counts(document)}"
@@ -147,7 +147,9 @@ def _write_scenario(request: AppRequest, scenario: str) -> FirstScenario:
             elif source is not None and hands_off and source.has_handed_off:
                 hands_off = False
             else:
-                raise SimkitError(_advised(str(problem))) from problem
+                # The place is in a file that is not there.
+                what = problem.what if isinstance(problem, SourceError) else str(problem)
+                raise SimkitError(_advised(what)) from problem
 
 
 def _own_keys() -> dict[str, str]:
@@ -204,8 +206,13 @@ def _moved(scenario: Path, pipeline: Path, document: Mapping[str, Any]) -> bool:
     shorter = "".join(parts).replace(
         f"pipeline: {flow(document['pipeline'])}\n", f"pipeline: {pipeline.name}\n", 1
     )
-    scenario.write_text(shorter, encoding="utf-8", newline="\n")
+    _rewrite(scenario, shorter)
     return True
+
+
+def _rewrite(file: Path, text: str) -> None:
+    """Write a file that this command has made."""
+    file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _top_parts(text: str) -> list[str]:
@@ -228,7 +235,7 @@ def _add_comments(
     )
     text = scenario.read_text(encoding="utf-8")
     foot = "".join(f"{line}\n" for line in _tool_comment(first, document))
-    scenario.write_text(f"{head}{text}{foot}", encoding="utf-8", newline="\n")
+    _rewrite(scenario, f"{head}{text}{foot}")
 
 
 def _tool_comment(first: FirstScenario, document: Mapping[str, Any]) -> Iterator[str]:

@@ -38,7 +38,9 @@ _FRAMEWORKS: Final[Mapping[str, str]] = {
     "pydantic_ai": "PydanticAI",
 }
 """Packages to what people call them."""
-_CLIENTS: Final = frozenset(("anthropic", "google.genai", "httpx", "litellm", "openai", "requests"))
+_CLIENTS: Final = frozenset(
+    ("anthropic", "google.genai", "httpx", "litellm", "openai", "requests", "urllib.request")
+)
 _MAKERS: Final = re.compile(r"compile|(create_)?(\w+_)?(agent|supervisor|swarm)|\w*Agent")
 """How what makes a pipeline of a framework is called."""
 _TALKS: Final = frozenset(("answer", "ask", "chat", "handle", "invoke", "reply", "respond", "run"))
@@ -371,8 +373,8 @@ def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
         )
     elif project.get("dependencies") and not (root / "uv.lock").is_file():
         yield (
-            "python -c \"import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))"
-            "['project']['dependencies'], sep='\\n')\" > requirements.tmp"
+            "python -c \"import tomllib; open('requirements.tmp', 'w').write('\\n'.join("
+            "tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))\""
         )
         yield "python -m pip install -r requirements.tmp"
     groups = [

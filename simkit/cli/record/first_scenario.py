@@ -163,7 +163,10 @@ def _refuse_what_is_there(file: Path) -> None:
 def _app(first: First, file: Path, functions: Collection[str] | None = None) -> dict[str, Any]:
     """Return the app's options: those of the first run, or with its tools' ``functions`` those of
     the scenario, which names folders only if its modules would not be found without them."""
-    folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
+    here = Path.cwd()
+    beside = folder_with(first.pipeline.partition(":")[0], here)
+    folders = [here, *(Path(folder).resolve() for folder in first.folders)]
+    folders += [beside] if beside is not None and beside not in folders else []
     scenario_folder = file.resolve().parent
     app: dict[str, Any] = {}
     if functions is None or not _are_found(first, functions, scenario_folder):
@@ -183,13 +186,16 @@ def _app(first: First, file: Path, functions: Collection[str] | None = None) -> 
 
 
 def _are_found(first: First, functions: Collection[str], folder: Path) -> bool:
-    """Return whether all modules are found where they were imported from, or are installed."""
-    folders = [Path.cwd(), *map(Path, first.folders)]
+    """Return whether all modules are found where they were imported from, or are installed, and
+    no other folder is named."""
+    named = [Path(path).resolve() for path in first.folders]
+    roots = set()
     for name in (first.pipeline, *functions):
-        module, root = name.partition(":")[0], root_of(name, folders)
+        module, root = name.partition(":")[0], root_of(name, [Path.cwd(), *named])
         if root is not None and folder_with(module, folder) != root:
             return False
-    return True
+        roots.add(root)
+    return roots.issuperset(named)
 
 
 def _first_run_of(first: First, file: Path, source: ReplySource | None) -> FirstRun:

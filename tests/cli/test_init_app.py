@@ -1,0 +1,438 @@
+"""``simkit init --app``: the first test of an app that is there is written, and passes at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from simkit.cli.init.project import look_at
+from tests.cli.projects import Done, write
+from tests.plugins import OTHERS_OFF
+
+Call = Callable[..., Done]
+ROOT = Path(__file__).resolve().parents[2]
+
+ASK = """
+import json
+import urllib.request
+
+def ask(system, messages, **tools):
+    offers = [
+        {"type": "function", "function": {"name": name, "parameters": {
+            "type": "object", "properties": {key: {"type": "string"}}, "required": [key]}}}
+        for name, key in tools.items()
+    ]
+    body = {"model": "m", "messages": [{"role": "system", "content": system}, *messages]}
+    if offers:
+        body["tools"] = offers
+    request = urllib.request.Request(
+        "https://llm.example.test/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["choices"][0]["message"]
+"""
+DESK = f"""{ASK}
+def find_order(customer):
+    raise ConnectionError("the shop cannot be reached from here")
+
+def answer(text):
+    messages = [{{"role": "user", "content": text}}]
+    said = ask("You are the triage agent.", messages, find_order="customer", to_refunds="order_id")
+    for call in said.get("tool_calls") or ():
+        args = json.loads(call["function"]["arguments"])
+        said = ask(f"You are the refund agent. The order is {{args['order_id']}}.", messages)
+    return said["content"]
+"""
+LOOP = f"""{ASK}
+def main():
+    while (text := input("You: ")) != "quit":
+        print("Bot:", ask("Be kind.", [{{"role": "user", "content": text}}])["content"])
+
+if __name__ == "__main__":
+    main()
+"""
+SCENARIO = """\
+# `simkit init --app helpdesk.desk:answer` ran the app once. No model was asked: write what yours \
+would reply.
+# It holds. To see a failure, change a word below `context`, or in the app itself.
+scenario: helpdesk
+pipeline: helpdesk.pipeline.yaml
+turns:
+  - user: Hello
+    replies:
+      triage_agent:
+        handoff: {to: refunds, payload: {order_id: order_id}}
+      refunds: Reply 1.
+    expect:
+      context:
+        triage_agent:
+          messages:
+            - system: You are the triage agent.
+            - user: Hello
+          tools: [find_order, to_refunds]
+        refunds:
+          messages:
+            - system: You are the refund agent. The order is order_id.
+            - user: Hello
+# `triage_agent` is offered tools. A reply that calls one; the tool itself does not run:
+#     replies: {triage_agent: [{calls: [{find_order: {customer: customer}}]}, What it says then.]}
+#     tool_results: {find_order: what it returns}
+#   with, on top: app: {tools: {find_order: helpdesk.desk:find_order}}
+"""
+PIPELINE = """\
+pipeline: helpdesk
+code: helpdesk.desk:answer
+agents:
+  triage_agent: {system: {$starts: You are the triage agent}}
+  refunds: {system: {$starts: You are the refund agent}}
+"""
+FEATURE = """\
+Feature: Helpdesk
+
+  Scenario: What the models of helpdesk are sent
+    Given the pipeline "helpdesk"
+    When the user says "Hello"
+    And triage_agent answers with this line:
+      \"\"\"
+      {handoff: {to: refunds, payload: {order_id: order_id}}}
+      \"\"\"
+    And refunds replies "Reply 1."
+    Then the context of triage_agent includes "Hello"
+    And the context of refunds includes "Hello"
+"""
+WRITTEN = """\
+running helpdesk.desk:answer: no model is asked
+tests/scenarios/helpdesk.pipeline.yaml: written: how the app is run, and which calls are whose
+tests/scenarios/helpdesk.scenario.yaml: written: 1 turn, refunds, triage_agent
+tests/features/helpdesk.feature: written
+tests/features/test_features.py: written
+.github/workflows/simkit.yml: written
+simkit.schema.json: written
+.vscode/settings.json: written
+.gitignore: written
+Next:
+  simkit replay tests/scenarios
+  python -m pytest tests/scenarios tests/features
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: a project with a `src` layout and tests in `tests`."""
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    write("src/helpdesk/__init__.py", "")
+    write("src/helpdesk/desk.py", DESK)
+    write(
+        "pyproject.toml",
+        '[project]\nname = "helpdesk"\nrequires-python = ">=3.13"\n'
+        '[build-system]\nrequires = ["hatchling"]\n'
+        '[dependency-groups]\ndev = ["pytest"]\n'
+        '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n',
+    )
+    (folder / "tests").mkdir()
+    return folder
+
+
+def init(*arguments: str) -> Done:
+    """Call `simkit init` in a process of its own, as a user does who installed simkit."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "simkit", "init", *arguments],
+        env={**os.environ, "PYTEST_ADDOPTS": OTHERS_OFF},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def read(file: str) -> str:
+    """Return the text of a file."""
+    return Path(file).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("desk")
+def test_the_first_test_of_an_app_is_written_and_passes() -> None:
+    done = init("--app", "helpdesk.desk:answer")
+
+    assert done == Done(0, WRITTEN, "")
+    assert read("tests/scenarios/helpdesk.scenario.yaml") == SCENARIO
+    assert read("tests/scenarios/helpdesk.pipeline.yaml") == PIPELINE
+    assert read("tests/features/helpdesk.feature") == FEATURE
+    workflow = yaml.safe_load(read(".github/workflows/simkit.yml"))
+    steps = workflow["jobs"]["simkit"]["steps"]
+    assert steps[1]["with"] == {"python-version": "3.13"}
+    assert [step["run"] for step in steps if "run" in step] == [
+        "python -m pip install -e .",
+        "python -m pip install --group dev",
+        "python -m pip install agent-simkit",
+        "simkit validate tests/scenarios --format github",
+        "python -m pytest tests/scenarios tests/features",
+    ]
+    again = init("--app", "helpdesk.desk:answer")
+    left = "there already, left as it is"
+    assert f"tests/scenarios/helpdesk.scenario.yaml: {left}\n" in again.out
+    assert again.code == 0
+    assert read("tests/scenarios/helpdesk.scenario.yaml") == SCENARIO
+    # A change of the app's instructions is found.
+    write("src/helpdesk/desk.py", DESK.replace("The order is", "About"))
+    failed = subprocess.run(
+        [sys.executable, "-P", "-m", "simkit", "replay", "-q", "tests"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert failed.returncode == 1
+    assert "You are the refund agent. About order_id." in failed.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("desk")
+def test_a_loop_is_run_as_a_program_whatever_it_is_named_by() -> None:
+    write("talk.py", LOOP)
+
+    for name in ("talk", "talk.py", "talk:main"):
+        done = init("--app", name, "--say", "Hi", "--say", "quit")
+        assert (done.code, done.err) == (0, ""), done
+        pipeline = yaml.safe_load(read("tests/scenarios/talk.pipeline.yaml"))
+        assert pipeline["code"] == name.removesuffix(".py")
+        assert pipeline["app"] == {"input": "turns"}
+        assert "user: quit" in read("tests/scenarios/talk.scenario.yaml")
+        for file in Path("tests").rglob("talk.*"):
+            file.unlink()
+
+
+@pytest.mark.slow
+def test_what_makes_an_app_fail_is_told_and_nothing_is_written(desk: Path) -> None:
+    before = sorted(desk.rglob("*"))
+    write("broken.py", "def answer(text):\n    return text\n")
+
+    done = init("--app", "broken:answer")
+
+    assert done == Done(
+        2,
+        "running broken:answer: no model is asked\n",
+        "`broken:answer` called no model that simkit knows: there is nothing to write\n"
+        "  `simkit doctor` says which client libraries are seen.\n",
+    )
+    after = [f for f in sorted(desk.rglob("*")) if "__pycache__" not in f.parts]
+    assert set(after) - set(before) == {desk / "broken.py"}
+
+
+KEYED = """\
+import os
+from helpdesk.desk import ask
+
+if not os.environ.get("SHOP_API_KEY"):
+    raise ValueError("Set the environment variable SHOP_API_KEY.")
+
+class Many:
+    def ask(self, text):
+        return ask("Be kind.", [{"role": "user", "content": text}])["content"]
+
+    def run(self, text):
+        return self.ask(text)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("desk")
+def test_a_key_that_is_missed_gets_a_dummy_and_a_method_is_asked_for() -> None:
+    write("src/helpdesk/keyed.py", KEYED)
+
+    unclear = init("--app", "helpdesk.keyed:Many")
+    done = init("--app", "helpdesk.keyed:Many", "--call", "ask")
+
+    assert unclear.code == 2
+    assert unclear.err == (
+        "`helpdesk.keyed:Many` is or makes an object of class `Many`, and which method takes the "
+        "user's message is not plain: run, ask.\nName it: `app: {call: run}`.\n"
+        "  Here: `--call run`.\n"
+    )
+    assert done.code == 0, done
+    assert yaml.safe_load(read("tests/scenarios/helpdesk.pipeline.yaml"))["app"] == {
+        "call": "ask",
+        "env": {"SHOP_API_KEY": "simkit"},
+    }
+
+
+def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> None:
+    write("talk.py", LOOP)
+
+    done = simkit("init")
+
+    assert done.code == 2
+    assert done.err == (
+        "there are several apps here\n"
+        "  Name one:\n"
+        "    simkit init --app talk   # an input() loop in talk.py\n"
+        "    simkit init --app helpdesk.desk:answer   # a function in src/helpdesk/desk.py\n"
+        "  Or write a sample project: `simkit init --sample`.\n"
+    )
+    assert not (desk / "tests" / "scenarios").exists()
+
+
+def test_a_sample_is_written_beside_an_app_if_it_is_wanted(simkit: Call, desk: Path) -> None:
+    done = simkit("init", "--sample")
+
+    assert done.code == 0
+    assert (desk / "scenarios" / "refund.scenario.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--sample", "--app", "x:y"), "--sample writes another app; leave out --app."),
+        (("--say", "Hi"), "name the app that is to be run: --app MODULE:NAME."),
+    ],
+)
+def test_options_that_say_nothing_together_are_refused(
+    simkit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
+    says: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+
+    done = simkit("init", *arguments)
+
+    assert done.code == 2
+    assert says in done.err
+
+
+# What is seen of a project
+
+
+FILES = {
+    "langgraph": (
+        {
+            "langgraph.json": '{"graphs": {"agent": "./src/app/graph.py:graph"}}',
+            "src/app/__init__.py": "",
+            "src/app/graph.py": "from langgraph.graph import StateGraph\n"
+            "graph = StateGraph(dict).compile(name='x')\n",
+        },
+        ["app.graph:graph"],
+    ),
+    "a script that imports its neighbours": (
+        {
+            "src/__init__.py": "",
+            "src/nodes.py": "",
+            "src/graph.py": "import nodes\nfrom langgraph.graph import StateGraph\n"
+            "builder = StateGraph(dict)\ngraph = builder.compile()\n",
+        },
+        ["graph:graph"],
+    ),
+    "a package whose module is called as a library": (
+        {
+            "airline/__init__.py": "",
+            "airline/agents.py": "from agents import Agent\n"
+            "faq_agent = Agent[str](name='f')\ntriage_agent = Agent(name='t')\n",
+            "main.py": "from airline.agents import triage_agent\n",
+        },
+        ["airline.agents:triage_agent", "airline.agents:faq_agent"],
+    ),
+    "folders without __init__": (
+        {
+            "state/kept.py": "import openai\ndef answer(text): pass\n",
+            "main.py": "import state.kept\n",
+            "other/alone.py": "import openai\ndef answer(text): pass\n",
+        },
+        ["alone:answer", "state.kept:answer"],
+    ),
+    "loops": (
+        {
+            "pyproject.toml": '[project.scripts]\ntalk = "cli.talk:main"\n',
+            "cli/__init__.py": "",
+            "cli/talk.py": "import openai\ndef main():\n  while True: print(input())\n",
+            "top.py": "import sys\nfor line in sys.stdin: print(line)\n",
+            "tool.py": "def main():\n  while True: input()\n",
+        },
+        ["cli.talk:main", "top"],
+    ),
+    "nothing that is one": (
+        {
+            "tests/test_it.py": "import openai\ndef answer(text): pass\n",
+            ".venv/pyvenv.cfg": "",
+            ".venv/lib.py": "import openai\ndef answer(text): pass\n",
+            "broken.py": "import openai\ndef answer(text)\n",
+            "plain.py": "def answer(text): pass\n",
+            "load.py": "import openai\ndef load_chat_model(name): pass\n",
+        },
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "apps"), FILES.values(), ids=FILES)
+def test_the_apps_of_a_project_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], apps: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in files.items():
+        write(name, text)
+
+    assert sorted(app.name for app in look_at(tmp_path).apps) == sorted(apps)
+
+
+INSTALLS = {
+    "nothing": ({}, []),
+    "uv": (
+        {"uv.lock": "", "pyproject.toml": '[project]\ndependencies = ["openai"]\n'},
+        [
+            "python -m pip install uv",
+            "uv export --quiet --frozen --all-groups --no-emit-project -o requirements.lock",
+            "python -m pip install --no-deps -r requirements.lock",
+        ],
+    ),
+    "extras": (
+        {
+            "pyproject.toml": "[build-system]\n[project.optional-dependencies]\ntest = []\n",
+            "requirements.txt": "",
+        },
+        ['python -m pip install -e ".[test]"', "python -m pip install -r requirements.txt"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "lines"), INSTALLS.values(), ids=INSTALLS)
+def test_how_a_project_is_installed_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], lines: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in files.items():
+        write(name, text)
+
+    assert list(look_at(tmp_path).install) == lines
+
+
+def test_dependencies_of_what_is_not_built_are_installed_by_a_command_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("pyproject.toml", '[project]\ndependencies = ["openai>=2", "httpx"]\n')
+
+    make, install = look_at(tmp_path).install
+
+    subprocess.run(make.replace("python", sys.executable, 1), shell=True, check=True)
+    assert read("requirements.tmp") == "openai>=2\nhttpx"
+    assert install == "python -m pip install -r requirements.tmp"
+
+
+def test_an_app_in_a_folder_of_a_repository_has_its_workflow_at_the_top(
+    simkit: Call, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk.parent / ".git").mkdir()
+
+    done = simkit("init", "--sample")
+
+    workflow = yaml.safe_load((desk.parent / ".github/workflows/simkit.yml").read_text("utf-8"))
+    assert workflow["jobs"]["simkit"]["defaults"] == {"run": {"working-directory": "desk"}}
+    assert done.code == 0
