@@ -93,12 +93,32 @@ class Attribution:
         if self._rules:
             lines.append(f"The rules know: {', '.join(self._rules)}.")
         lines += self._nearest(root)
+        begun = self._begun(system)
+        if begun:
+            agent, text = begun
+            rule = f"system: {{{_operator(text, system)}: {flow(text)}}}"
+            lines += [
+                "That rule wants these instructions alone, and there are more. Write:",
+                "  agents:",
+                f"    {agent}: {{{rule}}}",
+            ]
+            return "\n".join(lines)
         lines.append(
             'Name its agent with `with simkit.agent("name"):` around the call, or by a rule in '
             "the scenario:"
         )
         lines += rule_lines("name", system, [*self._agents_met], root["tools"])
         return "\n".join(lines)
+
+    def _begun(self, system: str) -> tuple[str, str] | None:
+        """Return the one agent, and its rule's text, that is a part of the instructions."""
+        parts = []
+        for agent, rule in self._rule_sources.items():
+            text = rule.get("system") if len(rule) == 1 else None
+            text = text.get("$eq") if isinstance(text, Mapping) else text
+            if isinstance(text, str) and text and text in system:
+                parts.append((agent, text))
+        return parts[0] if len(parts) == 1 else None
 
     def _nearest(self, root: Mapping[str, Any]) -> list[str]:
         """Return the rule that nearly fits a call, with its mismatches and the actual values."""

@@ -178,6 +178,16 @@ def _lacks(finding: Finding, _: Scope | None = None) -> bool:
     )
 
 
+def _lacks_or_waits(finding: Finding, scope: Scope) -> bool:
+    """Return whether handoffs are missing, or were requested and not made before the error."""
+    rest = [d for d in finding.differences if not d.at.endswith("outcome")]
+    waits = len(rest) < len(finding.differences) and all(
+        d.actual == '"requested"' for d in finding.differences if d not in rest
+    )
+    lacks = _lacks(replace(finding, differences=tuple(rest))) if rest else True
+    return lacks and (waits or bool(rest))
+
+
 def _is_without_call(finding: Finding, scope: Scope) -> bool:
     """Return whether the call or run that a key selects does not exist."""
     return len(finding.path) == len(scope.path) + 2
@@ -190,7 +200,7 @@ def _has_too_few_calls(finding: Finding, scope: Scope) -> bool:
 
 _CUT_OFF: Final[Mapping[str, Callable[[Finding, Scope], bool]]] = {
     "agents": _lacks,
-    "handoffs": _lacks,
+    "handoffs": _lacks_or_waits,
     "tool_calls": _lacks,
     "logs": _lacks,
     "events": _lacks,

@@ -224,13 +224,16 @@ def wanted_but_left_out(
             yield f"what [{at[-1]}] wants is not shown: {message_text(drop)}"
 
 
+_OTHER_ROLE: Final = 0.5
+
+
 def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
     """Return the differences of the nearest message; none if no message is near."""
     recent = messages[-NEAREST_MAX:]
     if not recent:
         return []
     first = len(messages) - len(recent)
-    distances = [matcher.distance(message) for message in recent]
+    distances = [_distance_from(matcher, message) for message in recent]
     least = min(distances)
     place = distances.index(least)
     misses = matcher.mismatches(recent[place])
@@ -247,6 +250,17 @@ def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
         )
         for difference in differences(misses)
     ]
+
+
+def _distance_from(matcher: Matcher, message: Message) -> float:
+    """Return how far a message is from what is wanted; one that says it in another role is nearer
+    than one of the role that says something else."""
+    source = matcher.source
+    if isinstance(source, Mapping) and [*source] != ["role"]:
+        misses = matcher.mismatches(message)
+        if [miss.path for miss in misses] == [("role",)]:
+            return _OTHER_ROLE
+    return matcher.distance(message)
 
 
 def _below(path: str) -> str:

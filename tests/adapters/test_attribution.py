@@ -215,6 +215,23 @@ def test_a_second_system_message_that_keeps_a_rule_from_fitting_is_shown() -> No
     )
 
 
+def test_a_rule_that_is_only_the_beginning_is_shown_with_the_operator() -> None:
+    attribution = rules(
+        triage={"system": "You are the triage agent."}, refunds={"system": "You are refunds."}
+    )
+
+    said = refused(attribution, asked(system="You are the triage agent. Be brief."))
+
+    assert said.splitlines()[-6:] == [
+        "The rules know: triage, refunds.",
+        "Nearly fits: the rule of `triage`, but for `system: You are the triage agent.`.",
+        '  system is "You are the triage agent. Be brief."',
+        "That rule wants these instructions alone, and there are more. Write:",
+        "  agents:",
+        "    triage: {system: {$starts: You are the triage agent.}}",
+    ]
+
+
 @pytest.mark.parametrize("system", ["Short.", "  Indented.\nMore.", "First.\n\nThen.", "x" * 80])
 def test_the_proposed_rule_holds_of_the_call(system: str) -> None:
     text = "\n".join(rule_lines("triage", system))

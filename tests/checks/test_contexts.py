@@ -254,6 +254,24 @@ def test_a_missing_message_is_compared_with_the_nearest() -> None:
     """)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "difference"),
+    [
+        ("{assistant: And now?}", 'messages[3].role: wanted "assistant", found "user"'),
+        (
+            "{assistant: Logged your pasta.}",
+            'messages[2].content: wanted "Logged your pasta.", found "Logged your pizza."',
+        ),
+    ],
+)
+def test_what_is_said_in_another_role_is_nearer_than_what_is_not_said(
+    wanted: str, difference: str
+) -> None:
+    found = told(MEALS, f"context: {{nutrition: {{includes: [{wanted}]}}}}")
+
+    assert difference in found
+
+
 def test_an_excluded_text_is_shown_where_it_stands() -> None:
     found = told(MEALS, "context: {nutrition: {excludes: [{role: tool}, {$contains: pizza}]}}")
 

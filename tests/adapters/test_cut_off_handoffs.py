@@ -1,0 +1,33 @@
+"""A handoff that an error cuts off follows from the error; one that is wrong by itself does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.running import run_app
+from tests.adapters.test_guessed_handoffs import CODE
+
+
+@pytest.mark.parametrize(("wanted", "follows"), [("{to: refunds}", True), ("{to: sales}", False)])
+def test_a_handoff_that_was_requested_when_the_code_failed_follows_from_that(
+    tmp_path: Path, wanted: str, follows: bool
+) -> None:
+    folder = tmp_path
+    code = CODE.format(tools=["to_refunds"], following={}).replace(
+        'agent = NEXT.get(call["function"]["name"], agent)', "raise KeyError('order_id')"
+    )
+    (folder / "cut_off_app.py").write_text(code, encoding="utf-8")
+    scenario = f"""
+        agents: {{triage: You are triage., refunds: You are refunds.}}
+        turns:
+          - user: Money back
+            replies: {{triage: {{handoff: {{to: refunds}}}}}}
+            expect: {{handoffs: [{wanted}]}}
+    """
+
+    findings = run_app("cut_off_app:main", scenario, folder, fits=False).judgement.findings
+
+    (handoffs,) = [one for one in findings if "handoffs" in one.path]
+    assert ("turn 1 ended with error" in handoffs.follows) is follows
