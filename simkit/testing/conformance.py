@@ -228,9 +228,11 @@ class AdapterConformance:
         """Return a rule's conversation as the text of a scenario file."""
         own = self.replies.get(rule.app, {})
         by_turn = [own] if isinstance(own, Mapping) else own
-        turns: list[dict[str, Any]] = [
+        nothing: Mapping[str, Any] = {}
+        pairs = zip_longest(rule.turns, by_turn[: len(rule.turns)], fillvalue=nothing)
+        turns = [
             {**turn, "replies": {**lines_by(turn["replies"], self.output_tool), **lines}}
-            for turn, lines in zip_longest(rule.turns, by_turn[: len(rule.turns)], fillvalue={})
+            for turn, lines in pairs
         ]
         if prompt:
             turns[0]["user"] = prompt
