@@ -348,8 +348,8 @@ test_it.py:17:11: RUN-01: agent 'triage' has 1 unused reply line in turn 1: [1].
         "Hello",
         replies={"triage": ["Hi.", "Never said."]},
     )
-  RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool
-    result by a call, and nothing is asked that was not scripted
+  RUN-01 script-mismatch: every reply line and every tool result is used, and every model call and
+    tool call has one
   → Remove the unused line or result, move it to the turn that needs it, or add the missing one.
 
 A test that accesses `run.findings` or `run.error` accepts them; a lint is turned off with a reason: lints={'CTX-01': 'why'}.

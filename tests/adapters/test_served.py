@@ -509,7 +509,7 @@ def test_a_request_that_goes_on_with_another_session_is_an_error_and_is_not_answ
     refused = chat(program, "hi", "hello two", "go on")
 
     assert refused == (
-        "refused: simkit: a request goes on with session 'two', as its history says, but turn 3 is "
+        "refused: simkit: a request continues session 'two', by its history, but turn 3 is "
         "of session 'one'. Let the program ask in the order of the scenario's turns, or begin each "
         "turn with a POST to /simkit/next."
     )

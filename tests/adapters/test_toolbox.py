@@ -219,7 +219,7 @@ def test_what_is_no_python_function_is_an_error_that_names_the_tool(what: Any) -
         Toolbox({"look": what}, through)
 
     assert caught.value.what == (
-        f"tool `look` is carried out by a {type(what).__name__}, which nothing can stand in for. "
+        f"tool `look` is a {type(what).__name__}, which simkit cannot replace. "
         "Name a Python function under `app.tools`."
     )
 
@@ -246,7 +246,7 @@ def test_a_function_that_a_decorator_made_a_tool_of_is_stood_in_for(name: str) -
 
 
 def test_an_object_that_holds_a_name_where_tools_hold_a_function_is_none() -> None:
-    with pytest.raises(FunctionMissing, match="carried out by a Decorated"):
+    with pytest.raises(FunctionMissing, match="is a Decorated"):
         Toolbox({"look": Decorated("function", "plain")}, through)  # type: ignore[arg-type]
 
 

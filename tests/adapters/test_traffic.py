@@ -306,7 +306,7 @@ def test_a_result_that_is_no_plain_data_cannot_be_recorded(folder: Path) -> None
 def test_a_tool_that_is_to_be_recorded_must_be_known(folder: Path) -> None:
     file = write(folder, scenario("run", "x", "record: {tools: [stok]}"))
 
-    with pytest.raises(Exception, match="nobody knows which function carries out `stok`"):
+    with pytest.raises(Exception, match="does not know the function of tool `stok`"):
         record(prepared(file), Recording("all", NOW))
 
 

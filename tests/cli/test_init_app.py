@@ -255,8 +255,8 @@ def test_a_key_that_is_missed_gets_a_dummy_and_a_method_is_asked_for() -> None:
 
     assert unclear.code == 2
     assert unclear.err == (
-        "`helpdesk.keyed:Many` is or makes an object of class `Many`, and which method takes the "
-        "user's message is not plain: run, ask.\nName it: `app: {call: run}`.\n"
+        "`helpdesk.keyed:Many` is or makes an object of class `Many`, and it is not clear which "
+        "method takes the user's message: run, ask.\nName it: `app: {call: run}`.\n"
         "  Here: `--call run`.\n"
     )
     assert done.code == 0, done

@@ -271,9 +271,9 @@ def test_what_verify_finds_is_a_finding(simkit: Call, server: Provider) -> None:
 
     assert done.code == 1
     assert (
-        "desk.scenario.yaml:6:11: cassettes/desk.yaml: agent 'clerk' in turn 1 is answered "
-        "otherwise than was\n"
-        f"  recorded: POST {server.url}/v1/chat/completions\n"
+        "desk.scenario.yaml:6:11: cassettes/desk.yaml: agent 'clerk' in turn 1 gets another "
+        "answer than the\n"
+        f"  recorded one: POST {server.url}/v1/chat/completions\n"
         "  + body.usage: mapping\n"
         "  if the new answer is right, record again: simkit record "
         "'desk.scenario.yaml::the boss hears it'\n"

@@ -330,7 +330,7 @@ def test_verify_tells_what_is_asked_and_answered_otherwise(folder: Path, server:
 
     done = recorded(write_desk(folder), "verify")
 
-    assert any("is answered otherwise than was recorded" in one for one in says_of(done))
+    assert any("gets another answer than the recorded one" in one for one in says_of(done))
     assert done.note == ""
 
 
