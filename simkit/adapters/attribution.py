@@ -93,9 +93,9 @@ class Attribution:
         if self._rules:
             lines.append(f"The rules know: {', '.join(self._rules)}.")
         lines += self._nearest(root)
-        begun = self._begun(system)
-        if begun:
-            agent, text = begun
+        shorter_rule = self._rule_inside(system)
+        if shorter_rule:
+            agent, text = shorter_rule
             rule = f"system: {{{_operator(text, system)}: {flow(text)}}}"
             lines += [
                 "That rule wants these instructions alone, and there are more. Write:",
@@ -110,7 +110,7 @@ class Attribution:
         lines += rule_lines("name", system, [*self._agents_met], root["tools"])
         return "\n".join(lines)
 
-    def _begun(self, system: str) -> tuple[str, str] | None:
+    def _rule_inside(self, system: str) -> tuple[str, str] | None:
         """Return the one agent, and its rule's text, that is a part of the instructions."""
         parts = []
         for agent, rule in self._rule_sources.items():

@@ -148,8 +148,8 @@ def _write_scenario(request: AppRequest, scenario: str) -> FirstScenario:
                 hands_off = False
             else:
                 # The place is in a file that is not there.
-                what = problem.what if isinstance(problem, SourceError) else str(problem)
-                raise SimkitError(_advised(what)) from problem
+                problem_text = problem.what if isinstance(problem, SourceError) else str(problem)
+                raise SimkitError(_advised(problem_text)) from problem
 
 
 def _own_keys() -> dict[str, str]:

@@ -163,10 +163,9 @@ def _refuse_what_is_there(file: Path) -> None:
 def _app(first: First, file: Path, functions: Collection[str] | None = None) -> dict[str, Any]:
     """Return the app's options: those of the first run, or with its tools' ``functions`` those of
     the scenario, which names folders only if its modules would not be found without them."""
-    here = Path.cwd()
-    beside = folder_with(first.pipeline.partition(":")[0], here)
-    folders = [here, *(Path(folder).resolve() for folder in first.folders)]
-    folders += [beside] if beside is not None and beside not in folders else []
+    root = folder_with(first.pipeline.partition(":")[0], Path.cwd())
+    folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
+    folders += [root] if root is not None and root not in folders else []
     scenario_folder = file.resolve().parent
     app: dict[str, Any] = {}
     if functions is None or not _are_found(first, functions, scenario_folder):
