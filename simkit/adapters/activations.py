@@ -51,8 +51,8 @@ class Run:
         """Its last message without a tool call; None if there is none."""
         self.has_replied = False
         self.output_tools: Mapping[str, str] = NO_TOOLS
-        """The tools that its model calls to give its output, each with the argument that holds
-        the output; empty where the arguments are the output."""
+        """Tool that the model calls to give the run's output to the argument that holds it; an
+        empty text if the arguments are the output."""
         self.cuts: tuple[Cut, ...] = ()
         """Messages that filters dropped from the next context."""
         self.lasting_cuts: tuple[Cut, ...] = ()

@@ -1,4 +1,4 @@
-"""All that an adapter is written with, simkit's own too: ``docs/how-to/adapters.md``.
+"""The names from which adapters are written, simkit's own too: ``docs/how-to/adapters.md``.
 
 These names are public and stay. Everything else below ``simkit.adapters`` is private.
 """

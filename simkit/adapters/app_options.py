@@ -18,7 +18,7 @@ from simkit.trace.store import copied
 
 
 def choose_method(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
-    """Return the way to run ``noun``, the first unless the app names another.
+    """Return the method that runs ``noun``: the app's, or else the first.
 
     Raise FunctionMissing for an unknown method.
     """
@@ -29,7 +29,7 @@ def choose_method(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
 
 
 def make_run_options(app: App, session: str) -> dict[str, Any]:
-    """Return what a session's agent is run with beside its messages.
+    """Return the options with which a session's agent is run.
 
     Raise FunctionMissing if the function does not exist, or returns no mapping.
     """
@@ -59,8 +59,11 @@ def gifts_of(
 
 
 def put_given_state(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
-    """Has what the scenario gives put into ``thing``; of ``start``, its first moment, and what
-    ``more`` there is to tell, the function gets what it takes. Raises FunctionMissing."""
+    """Call the scenario's function that puts given state into ``thing``.
+
+    It gets ``start``, the first moment, and ``more``, if it has these parameters. Raise
+    FunctionMissing.
+    """
     if not recorder.initial_state or app.options.given is None:
         return
     put = found_as(app.options.given)

@@ -54,13 +54,13 @@ def _changed(message: Message, fresh: deque[Message], by: str) -> Cut:
 
 
 def function_name(function: Any) -> str:
-    """Return a function's name; of an object that is called, its class's."""
+    """Return a function's name; for a callable object, its class's."""
     name: str = getattr(function, "__name__", type(function).__name__)
     return name
 
 
 def observe_result(returned: Any, tell: Callable[[Any], None]) -> Any:
-    """Return what a function returned, of which ``tell`` hears as soon as it is there."""
+    """Return a function's result, and pass it to ``tell`` as soon as it is available."""
     if inspect.isawaitable(returned):
         return _awaited(returned, tell)
     tell(returned)

@@ -161,9 +161,9 @@ MemoryT = TypeVar("MemoryT")
 
 
 class SessionMemory(Generic[MemoryT]):
-    """Keep one conversation memory per session, so that a turn continues its own session's.
+    """The conversation memories of a driver: each turn continues the memory of its session.
 
-    A driver makes one of these, and so every scenario begins without any memory::
+    A scenario has a driver of its own, so it begins without any memory. Example::
 
         self._memory = SessionMemory(lambda turn: Conversation())
         ...
@@ -171,12 +171,12 @@ class SessionMemory(Generic[MemoryT]):
     """
 
     def __init__(self, make: Callable[[UserTurn], MemoryT]) -> None:
-        """``make`` returns an empty memory; it is given the first turn of the memory's session."""
+        """``make`` returns an empty memory for a session, of which it gets the first turn."""
         self._make = make
         self._memories: dict[str, MemoryT] = {}
 
     def of(self, turn: UserTurn) -> MemoryT:
-        """Return the memory that a turn continues: empty in the first turn of its session."""
+        """Return the memory that a turn continues, an empty one in the first turn of a session."""
         if turn.session not in self._memories:
             self._memories[turn.session] = self._make(turn)
         return self._memories[turn.session]

@@ -60,25 +60,25 @@ class MessageHistory:
 
 
 class KnownList(Protocol):
-    """What is kept of one list that grows."""
+    """The known items of one growing list."""
 
     def take(self, other: Self, size: int) -> None:
-        """Hold what another keeps of its first items."""
+        """Copy the first items of another list."""
 
 
 ListT = TypeVar("ListT", bound=KnownList)
 
 
 class GrowingLists(Generic[ListT]):
-    """What is kept of lists that are read again and again, so that only new items are read.
+    """The known items of lists that are read again and again, so that only new items are read.
 
-    Each list has an owner, as an agent has its history. What is at the front of a list and is known
-    is not read again, nor what it shares with the list that was read before it: agents mostly share
-    what was said.
+    Each list has an owner, as an agent has its history. Known items at the front of a list are not
+    read again, and neither are those of the list that was read before it: the histories of agents
+    mostly begin alike.
     """
 
     def __init__(self, make: Callable[[], ListT]) -> None:
-        """``make`` returns what is kept of an empty list."""
+        """``make`` returns the items of an empty list."""
         self._make = make
         self._last: dict[tuple[str, str], ListT] = {}
         self._newest = make()
@@ -86,10 +86,10 @@ class GrowingLists(Generic[ListT]):
     def find(
         self, owner: tuple[str, str], length: int, same: Callable[[ListT], int]
     ) -> tuple[ListT, int]:
-        """Return what is kept of an owner's list, and how many items of its front are known.
+        """Return the known items of an owner's list, and how many of them are still at its front.
 
-        ``length`` is the list's length now; ``same`` counts the items that something kept has in
-        common with its front.
+        ``length`` is the list's length now; ``same`` counts the first items of a known list that
+        are at the front of the list.
         """
         items = self._last.get(owner)
         if items is None:
@@ -104,7 +104,7 @@ class GrowingLists(Generic[ListT]):
 
 
 def _is_worth_it(more: int, size: int) -> bool:
-    """Return whether a list of this size is better taken over whole than so many ``more`` read."""
+    """Return whether copying a list of this size is cheaper than reading ``more`` messages."""
     return more * _DEARER > size
 
 

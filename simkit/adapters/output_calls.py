@@ -1,4 +1,4 @@
-"""Output that a model gives by calling a tool: which tool, and where in its arguments. Pure."""
+"""Structured output by a tool call: the tool, and the place in its arguments. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def output_tool(
 ) -> Offer | None:
     """Return the offered tool that takes a structured output; None if it is given as text.
 
-    It is the one that must be called, or, of the output ``tools``, the first that takes this
-    value; where none does, the first, so that code is seen to refuse it.
+    It is the tool that must be called, or the first of the output ``tools`` that accepts this
+    value; if none does, the first one, so that the code can reject it.
     """
     if model_request.output is not None:
         return None
@@ -34,8 +34,8 @@ def output_tool(
 def args_of(value: JsonValue, tool: Offer, tools: Mapping[str, str]) -> JsonValue:
     """Return the arguments with which a model calls ``tool`` to give a value as its output.
 
-    ``tools`` names the argument that holds the output. Where it names none, the arguments are the
-    output; then a value that is no object is the one argument of a tool that has one.
+    ``tools`` names the argument that holds the output. If it names none, the arguments are the
+    output, and a value that is no object is the one argument of a tool with one.
     """
     if tools.get(tool.name):
         return {tools[tool.name]: value}
@@ -46,7 +46,7 @@ def args_of(value: JsonValue, tool: Offer, tools: Mapping[str, str]) -> JsonValu
 
 
 def output_of(call: ToolCall, tools: Mapping[str, str]) -> JsonValue:
-    """Return the output that a call of an output tool gives: the opposite of `args_of`."""
+    """Return the output in a call of an output tool, the opposite of `args_of`."""
     argument = tools[call.name]
     if not argument or not isinstance(call.args, dict):
         return call.args

@@ -12,7 +12,7 @@ from simkit.spec.scenario.apps import App
 
 
 class FunctionDriver(FrameworkDriver):
-    """Flies a function of the user's message.
+    """Runs a function of the user's message.
 
     It does not observe nodes, sections, and state without annotations (`simkit.state`).
     """

@@ -39,12 +39,12 @@ def taking_turns(turns: ThreadTurns) -> Iterator[None]:
 
 
 def threads_take_turns() -> bool:
-    """Return whether the threads that are started here take turns."""
+    """Return whether threads started here take turns."""
     return _turns.current() is not None
 
 
 def wait_for_thread(is_over: Callable[[], bool]) -> bool:
-    """Wait until another thread is over or sleeps; return False where nobody takes turns."""
+    """Wait until another thread ends or sleeps; return False if threads take no turns."""
     turns = _turns.current()
     if turns is not None:
         turns.follow(is_over)

@@ -62,7 +62,7 @@ def record_answer(
 
 
 def concluded(recorder: TraceRecorder, run: Run, message: Message) -> None:
-    """End a run that nobody marks, where its model has given its output or passed control."""
+    """End an unannotated run when its model has given its output or passed control."""
     if any(call.is_handoff for call in message.calls):
         recorder.end_run(run, "handed_off")
     elif not message.calls:

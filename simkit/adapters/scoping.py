@@ -101,11 +101,11 @@ class ContextListeners(Generic[ListenerT]):
                 self._working = (*self._working[:place], *self._working[place + 1 :])
 
     def wrap(self, owner: Any, name: str, method: str = "") -> Row:
-        """Return the row of an `Installation` that lets listeners stand around a function.
+        """Return the row of an `Installation` that puts a listener's method around a function.
 
-        Instead of the function ``name`` of ``owner``, a ``method`` of the current listener is
-        called, by default the one with the same name. It gets the function first, and then what the
-        function is called with. Code that nobody listens to calls the function as ever. Example::
+        Instead of the function ``name`` of ``owner``, the current listener's ``method`` is called,
+        by default its method with the same name. It gets the function, and then the arguments of
+        the call. Code without a listener calls the function as usual. Example::
 
             installation = Installation(lambda: [listeners.wrap(Agent, "run")])
         """
@@ -169,6 +169,6 @@ class ParallelGroups(Generic[KeyT]):
 
 
 async def let_others_begin() -> None:
-    """Let those begin that were started beside this code: a group goes to work together."""
+    """Let parallel code begin first, so that a group starts together."""
     for _ in range(TICKS):
         await asyncio.sleep(0)

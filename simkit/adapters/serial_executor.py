@@ -19,7 +19,7 @@ after that."""
 
 
 class SerialExecutor(ThreadPoolExecutor):
-    """A pool whose work is done when it has been submitted."""
+    """A pool that finishes its work on submission."""
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = super().submit(work, *args, **kwargs)

@@ -350,11 +350,11 @@ class TraceRecorder:
     # Model calls
 
     def set_output_tools(self, run: Run, tools: Mapping[str, str]) -> None:
-        """Set the tools that the run's model calls to give the run's output, from its next call on.
+        """Set the tools that the run's model calls to give the run's output.
 
-        ``tools`` maps each to the argument that holds the output; to an empty text where the
-        arguments are the output. A `json:` reply line is served as a call of one of them, and a
-        call of one is no tool at work: it is in no claim on `tool_calls`. Example::
+        ``tools`` maps each tool to the argument that holds the output, or to an empty text if the
+        arguments are the output. From the next model call on, a `json:` reply line is served as a
+        call of one of these tools, and their calls are not reported as tool calls. Example::
 
             recorder.set_output_tools(run, {"final_answer": "answer"})
         """
@@ -663,7 +663,7 @@ class TraceRecorder:
         self.requested.append(request)
 
     def pending_handoffs(self, run: Run) -> list[e.HandoffRequested]:
-        """Return the handoffs that a run has asked for and that are neither made nor refused."""
+        """Return the handoffs that a run has asked for and that are neither made nor rejected."""
         return [request for request in self.requested if request.run == run.id]
 
     def refused(self, request: e.HandoffRequested, reason: str) -> None:
@@ -791,8 +791,10 @@ STOPS: Final = (CancelledError, GeneratorExit)
 
 
 def status_after(problem: BaseException | None, *stops: type[BaseException]) -> str:
-    """Return the status of a run that a problem ended; ``stops`` are a framework's own ways to
-    stop an agent."""
+    """Return the status of a run that an exception ended.
+
+    ``stops`` are a framework's own exceptions that stop an agent.
+    """
     if problem is None:
         return "done"
     return "cancelled" if isinstance(problem, (*STOPS, *stops)) else "failed"

@@ -1,4 +1,4 @@
-"""Messages that a framework holds in a provider's format, parsed as those of its requests are."""
+"""Messages in a provider's format that a framework holds, parsed as in a request."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from simkit.providers.protocols import PROTOCOLS
 MessageFormat: TypeAlias = Literal["anthropic", "gemini", "openai-chat", "openai-responses"]
 
 _KEYS: Final = {"anthropic": "messages", "gemini": "contents", "openai-chat": "messages"}
-"""Where the body of a request has its messages."""
+"""Protocol to the key of the messages in the body of a request."""
 _URL: Final = "https://localhost/models/m:generateContent"
-"""Gemini's requests have their model in the address."""
+"""A request to Gemini has the model in its address."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def parse_messages(messages: Sequence[Any], format: MessageFormat) -> list[Message]:
-    """Return messages of a provider's ``format`` as the interceptor parses them in a request.
+    """Return messages in a provider's ``format`` as the interceptor parses those of a request.
 
-    ``messages`` are what stands under `messages`, `contents` or `input` there, as JSON data. Raises
-    WireInvalid for what no request could hold. Example::
+    ``messages`` is the JSON data under `messages`, `contents` or `input`. Raise WireInvalid if no
+    request could contain it. Example::
 
         parse_messages([{"role": "user", "content": "Hello"}], "openai-chat")
     """
@@ -40,9 +40,9 @@ def parse_messages(messages: Sequence[Any], format: MessageFormat) -> list[Messa
 def attachment_text(
     kind: str, source: str = "", *, data: bytes | None = None, media_type: str = ""
 ) -> str:
-    """Return what stands in a message's text for an attachment, as the interceptor writes it.
+    """Return the text that the interceptor shows in a message in place of an attachment.
 
-    ``source`` is its address or id; ``data`` are the bytes of one that has none. Example::
+    ``source`` is its address or id; without one, ``data`` are its bytes. Example::
 
         attachment_text("image", "https://example.com/a.png")  # "[image https://example.com/a.png]"
     """

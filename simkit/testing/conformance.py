@@ -65,11 +65,11 @@ class AdapterConformance:
     app: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Application to the ``app:`` of its scenario."""
     replies: ClassVar[Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]] = {}
-    """By application: reply lines by agent, in the place of the suite's own. A list has one mapping
-    for each turn; a mapping alone is the first turn's."""
+    """Application to reply lines by agent, in place of the suite's own: a list of mappings, one for
+    each turn, or the mapping of the first turn."""
     output_tool: ClassVar[tuple[str, str] | None] = None
-    """The tool that models of the framework call to answer, if they answer in no other way, and the
-    argument that holds the answer: the suite's texts become calls of it."""
+    """The tool that the framework's models call to answer, and the argument that holds the answer,
+    if they answer in no other way: the suite's texts become calls of this tool."""
     frameworks: ClassVar[tuple[str, ...]] = ()
     """The top-level packages in which nothing may be left; empty means the entry point's own."""
 
@@ -227,7 +227,7 @@ class AdapterConformance:
     ) -> str:
         """Return a rule's conversation as the text of a scenario file."""
         own = self.replies.get(rule.app, {})
-        by_turn = [own] if isinstance(own, Mapping) else own
+        by_turn = dict(enumerate([own] if isinstance(own, Mapping) else own))
         nothing: Mapping[str, Any] = {}
         pairs = zip_longest(rule.turns, by_turn[: len(rule.turns)], fillvalue=nothing)
         turns = [

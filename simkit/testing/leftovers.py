@@ -14,7 +14,7 @@ from simkit.adapters import scoping
 DEPTH_MAX: Final = 3
 """The depth to which an application's objects are searched."""
 _WRAPPERS: Final = str(scoping.__file__)
-"""Where `ContextListeners.wrap` makes functions for adapters."""
+"""The file of `ContextListeners.wrap`, which makes functions for adapters."""
 
 
 def left_behind(

@@ -28,8 +28,7 @@ def silenced(
 ) -> Iterator[None]:
     """Let an adapter write where nobody reads; nor do the framework's own spans tell anything.
 
-    A call of the ``output_tool`` is an answer all the same, as a text is: that a run ends with it
-    proves nothing.
+    A call of the ``output_tool`` still ends a run, as a text does.
     """
     tools = patch.object(activations, "NO_TOOLS", dict([output_tool] if output_tool else []))
     with standing_in(name, _Silent(adapter)), without_spans(name), tools:

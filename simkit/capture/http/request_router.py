@@ -151,7 +151,7 @@ def _openings() -> list[_Opening]:
 
 
 def is_intercepted() -> bool:
-    """Return whether a gate is asked about what is requested here."""
+    """Return whether requests here go to a router."""
     return (bool(_open) or _current.get() is not None) and not _forwarding.get()
 
 
