@@ -308,8 +308,8 @@ def test_a_turn_that_the_program_does_not_come_to_is_told_once(
     ]
     assert " ".join(told.split()) == (
         "echo.scenario.yaml:6:3: the run ended with error ProgramEnded: the program made no model "
-        "call in turn 2: the latest user message of no request held 'bye'. If contexts do not show it, "
-        "begin the turn with a POST to /simkit/next. turns: "
+        "call in turn 2: the latest user message of no request held 'bye'. If contexts do not show "
+        "it, begin the turn with a POST to /simkit/next. turns: "
         "- {user: hi, replies: {a: hello}, expect: {reply: hello}} "
         "- {user: bye, replies: {a: goodbye}, expect: {reply: goodbye}} turn 2 did not run"
     )
