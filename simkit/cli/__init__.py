@@ -26,7 +26,7 @@ COMMANDS: Final = {
     "diff": "Compare traces, or a scenario on two pipelines: what each agent was sent.",
     "expect": "Write a first full set of claims for turns that have none.",
     "explain": "Explain a finding or an error by its id: cause and fix.",
-    "init": "Write a first project, or a pipeline from an agent engine's files.",
+    "init": "Write the first test of an app, or a sample project.",
     "judge": "Hold stored traces against today's claims and lints; nothing runs.",
     "cassettes": "List recorded traffic that no scenario uses, is old, or holds a secret.",
     "doctor": "Say which client libraries are here, and what of them is seen.",

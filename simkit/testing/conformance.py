@@ -228,11 +228,15 @@ class AdapterConformance:
         """Return a rule's conversation as the text of a scenario file."""
         own = self.replies.get(rule.app, {})
         by_turn = dict(enumerate([own] if isinstance(own, Mapping) else own))
-        nothing: Mapping[str, Any] = {}
-        pairs = zip_longest(rule.turns, by_turn[: len(rule.turns)], fillvalue=nothing)
         turns = [
-            {**turn, "replies": {**lines_by(turn["replies"], self.output_tool), **lines}}
-            for turn, lines in pairs
+            {
+                **turn,
+                "replies": {
+                    **lines_by(turn["replies"], self.output_tool),
+                    **by_turn.get(place, {}),
+                },
+            }
+            for place, turn in enumerate(rule.turns)
         ]
         if prompt:
             turns[0]["user"] = prompt

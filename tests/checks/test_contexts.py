@@ -323,7 +323,7 @@ def test_excludes_looks_into_the_arguments_of_calls_too() -> None:
         context.nutrition[1].excludes[0] matches a message
         at `{$contains: food}]}}`
         | section run shows assistant nutrition (turn 1): log_meal {"food": "pizza"}
-        -> It is one of the run's own messages: correct its tools or handoffs, or the claim.
+        -> It is the run's own message: correct its tools or handoffs, or the claim.
     """)
 
 
@@ -362,7 +362,7 @@ def test_what_the_run_said_itself_can_be_excluded_from_its_later_calls() -> None
         context.coach[1].excludes[0] matches a message
         at `{$contains: rejected}]}}`
         | section run shows tool transfer_to_analyst of coach (turn 1): Handoff to analyst rejected: payload: 'km' is a required property
-        -> It is one of the run's own messages: correct its tools or handoffs, or the claim.
+        -> It is the run's own message: correct its tools or handoffs, or the claim.
     """)
 
 

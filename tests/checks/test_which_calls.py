@@ -36,7 +36,7 @@ def test_what_is_excluded_is_in_no_call_of_the_turn() -> None:
         at `{role: tool}]}}`
         | section run shows tool log_meal of nutrition (turn 1): {"kcal":800}
         | it denies or bounds, so it is of all 2 model calls of 'nutrition' in turn 1; it does not hold of `nutrition[1]`
-        -> It is one of the run's own messages: correct its tools or handoffs, or the claim.
+        -> It is the run's own message: correct its tools or handoffs, or the claim.
     """)
 
 
@@ -104,7 +104,9 @@ def test_an_affirmation_is_of_the_first_call_and_says_of_which_it_holds(claim: s
         )
     with pytest.raises(SourceError) as refused:
         whole(f"context: {{nutrition: {{{claim}}}}}")
-    assert "so of the whole run it must name the model call of `nutrition`" in str(refused.value)
+    assert "so that a claim on the whole run must name the model call of `nutrition`" in str(
+        refused.value
+    )
     assert "`nutrition[any]` some one, `nutrition[run 1][0]`" in str(refused.value)
 
 

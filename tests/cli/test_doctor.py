@@ -16,7 +16,6 @@ from simkit.cli.doctor.checks import (
     frameworks,
     plugins,
     providers,
-    tested_versions,
     variables,
 )
 from tests.cli.projects import Done, write
@@ -300,14 +299,14 @@ def test_the_versions_that_were_tried_are_shown(
         doctor_checks, "version_of", lambda name: "none" if name == "x" else version
     )
 
-    assert tested_versions() == [("langgraph", version, "1.2.3", "1.5.0", note)]
+    assert doctor_checks.tested_versions() == [("langgraph", version, "1.2.3", "1.5.0", note)]
 
 
 def test_a_patch_of_the_newest_python_is_not_newer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_checks, "TRIED", {"Python": ("3.11", "3.13")})
     monkeypatch.setattr(doctor_checks, "version_of", lambda name: "3.13.7")
 
-    assert tested_versions() == [("Python", "3.13.7", "3.11", "3.13", "")]
+    assert doctor_checks.tested_versions() == [("Python", "3.13.7", "3.11", "3.13", "")]
 
 
 def test_plugins_that_get_in_the_way_are_told(installed: dict[str, list[str]]) -> None:
@@ -341,4 +340,6 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
     core = [f"simkit.core.{name}" for name in ("errors", "requirements", "stopping")]
-    assert loaded == sorted(("simkit.cli", f"simkit.cli.{command}", "simkit.core", *core))
+    assert loaded == sorted(
+        ("simkit.cli", f"simkit.cli.{command}", "simkit.cli.completion", "simkit.core", *core)
+    )

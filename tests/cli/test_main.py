@@ -45,8 +45,8 @@ Commands:
              was sent.
   doctor     Say which client libraries are here, and what of them is seen.
   expect     Write a first full set of claims for turns that have none.
-  init       Write a first project, or a pipeline from an agent engine's
-             files.
+  explain    Explain a finding or an error by its id: cause and fix.
+  init       Write the first test of an app, or a sample project.
   judge      Hold stored traces against today's claims and lints; nothing
              runs.
   record     Run scenarios with real traffic, and keep it as cassettes.
@@ -102,8 +102,8 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: bdd, cassettes, diff, doctor, expect, init, judge, record, replay, schema, serve, "
-        "validate.\n",
+        "Known: bdd, cassettes, diff, doctor, expect, explain, init, judge, record, replay, "
+        "schema, serve, validate.\n",
     )
 
 
