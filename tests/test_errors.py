@@ -27,6 +27,7 @@ from simkit.core.errors import (
     ModelError,
     NetworkRefused,
     ProcessFailed,
+    ProgramNamed,
     ReferenceInvalid,
     ScriptBroken,
     SimkitError,
@@ -38,6 +39,7 @@ from simkit.spec.pipeline.written_messages import MessageInvalid
 NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
 ARGS: dict[type[Exception], tuple[Any, ...]] = {
     FunctionMissing: ("what", "m:f"),
+    ProgramNamed: ("what", "m:f"),
     FakeInvalid: ("what", "near", ("known",)),
     Fault: (NODE, "what", "advice"),
     LimitExceeded: ("turns", 3),

@@ -203,7 +203,7 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
     assert desk.say("Hello", replies=line).reply == "call 1"
     assert desk.say("Hello again", replies=line).reply == "call 2"
 
-    with pytest.raises(SourceError, match="turn 1 did not come out as before"):
+    with pytest.raises(SourceError, match="turn 1 gave another result when it was run again"):
         desk.check()
 
 

@@ -25,7 +25,7 @@ class FunctionDriver(FrameworkDriver):
         """``subject_value`` is the result of the factory ``subject`` for the first session."""
         self._subject, self._app, self._adapter_context = subject, app, adapter_context
         self._subject_value = subject_value
-        self._talks = SessionMemory(self._begin)
+        self.talks = SessionMemory(self._begin)
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Call the function with the user's message."""
@@ -34,7 +34,7 @@ class FunctionDriver(FrameworkDriver):
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
         text = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self._talks.of(turn), text)
+        return self._adapter_context.caller.call(self.talks.of(turn), text)
 
     def _begin(self, turn: UserTurn) -> Talk:
         # The object made before the first turn belongs to another session if others came before.

@@ -11,6 +11,7 @@
     ├── StoreInvalid              a store cannot be read or written
     ├── Unsupported               this version, or this driver, cannot do it
     │   └── FunctionMissing       a `module:function` does not exist (becomes a SourceError)
+    │       └── ProgramNamed      it is a program that reads the user's messages itself
     ├── ProcessFailed             a process that runs a scenario ended too early
     ├── ScriptBroken              the script of a scenario cannot be used
     │   └── ScriptMisfit          the script no longer fits the pipeline: exit 1

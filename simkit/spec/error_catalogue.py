@@ -88,6 +88,12 @@ ERRORS: Final[Mapping[str, ErrorEntry]] = {
         cause="simkit was started in another folder, or the module imports something that is not "
               "installed.",
     ),
+    "ProgramNamed": ErrorEntry(
+        "… is a program: it reads the user's messages itself, …",
+        "the code of a pipeline waits for no input while it is imported or built",
+        "Run it as it is: `app: {input: turns}` types each turn's text in.",
+        cause="The named function or module is a loop around `input()`.",
+    ),
     "FunctionFailed": ErrorEntry(
         "… raised …",
         "the application's own functions return",

@@ -265,7 +265,7 @@ class WrappedPilot(FunctionDriver):
         for graph in self._graphs():
             self._work.watch.stored.look(graph, self._adapter_context.caller)
         text = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self._talks.of(turn), text)
+        return self._adapter_context.caller.call(self.talks.of(turn), text)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return the agents and channels of the module's graph, if it has one."""
