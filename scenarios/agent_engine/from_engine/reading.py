@@ -15,7 +15,7 @@ import msgspec
 
 from scenarios.agent_engine.from_engine.parts import Part, entries
 from simkit.core.errors import SimkitError, SourceError
-from simkit.language.yaml import Document, load
+from simkit.language.yaml import Document, DocumentCache
 
 KINDS: Final = ("agent", "deterministic")
 ROLES: Final = ("start", "linear", "decision", "split", "merge", "exit")
@@ -143,7 +143,7 @@ def _unread(folder: str, documents: Mapping[str, Document]) -> Iterator[str]:
 
 
 def _document(path: Path) -> Document:
-    documents = load(path)
+    documents = DocumentCache().documents(str(path))
     if len(documents) > 1:
         what = f"the file holds {len(documents)} documents, but must hold one"
         raise documents[1].error((), what)
