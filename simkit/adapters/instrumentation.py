@@ -87,18 +87,31 @@ class _Finder:
     ) -> ModuleSpec | None:
         """Return the spec of a package that was imported meanwhile, or None for other finders."""
         # Imports between frameworks are found once the first one is imported completely.
-        if name not in self._watched or getattr(self._inside, "is_importing", False):
+        if getattr(self._inside, "is_importing", False):
             return None
         imported = _ears.current()
-        if imported is None or _is_users(name, path):
+        if imported is None:
             return None
+        waiting: list[str] = vars(self._inside).setdefault("waiting", [])
+        for earlier in [package for package in waiting if not _is_half_imported(package)]:
+            waiting.remove(earlier)
+            self._report(earlier, imported)
+        if name not in self._watched or _is_users(name, path):
+            return None
+        if _is_half_imported(name):
+            # The adapter looks into the module that asks. It waits for that module's next import.
+            waiting.append(name)
+            return None
+        self._report(name, imported)
+        module = sys.modules.get(name)
+        return ModuleSpec(name, _Loaded(module)) if module is not None else None
+
+    def _report(self, name: str, imported: Imported) -> None:
         self._inside.is_importing = True
         try:
             imported(name)
         finally:
             self._inside.is_importing = False
-        module = sys.modules.get(name)
-        return ModuleSpec(name, _Loaded(module)) if module is not None else None
 
 
 _finder: Final = _Finder()
@@ -117,6 +130,16 @@ class _Loaded(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Leave the module as it is; Python has given it this spec."""
         module.__spec__ = self._spec
+
+
+def _is_half_imported(name: str) -> bool:
+    """Return whether another module of the name's top-level package is being imported."""
+    top = f"{name.partition('.')[0]}."
+    return any(
+        key.startswith(top) and getattr(getattr(module, "__spec__", None), "_initializing", False)
+        for key, module in list(sys.modules.items())
+        if module is not None and key != name
+    )
 
 
 def _is_users(name: str, path: Any) -> bool:
