@@ -58,7 +58,7 @@ def test_every_claim_that_a_row_names_was_looked_at_and_could_be_broken(table: s
 @pytest.mark.parametrize("twin", twins())
 def test_the_index_counts_the_claims_that_were_looked_at_on_code(twin: str) -> None:
     said = {
-        re.findall(r"\]\(\.\./([^)]+)\)", line[1])[0]: line
+        re.findall(r"\]\((?:\.\./)+([^)]+)\)", line[1])[0]: line
         for line in lines_of_table(INDEX.read_text(encoding="utf-8"), "of system")
     }
     # Those without a claim only say what a stand-in for the provider answers.
@@ -73,7 +73,7 @@ def test_the_index_counts_the_claims_that_were_looked_at_on_code(twin: str) -> N
     reasons = dict.fromkeys(one.what.partition(" was not looked at: ")[2] for one in over)
     counted = [
         ROWS[twin],
-        f"[{Path(twin).name.partition('.')[0]}](../{twin})",
+        f"[{Path(twin).name.partition('.')[0]}](../../{twin})",
         str(len(asked)),
         str(len(claiming) - len(asked)),
         str(sum(claims_in(one) for one in asked) - len(over)),
