@@ -341,9 +341,19 @@ class Activation:
         recorder.record_model_call(position, call=call)
         context = ContextMessages(parts, self.messages, self._reading.history_of)
         request = ModelRequest(
-            agent.name, turn.number, self.id, call, agent.tools, agent.output,
-            context.messages, context.sections, self._read, {}, agent.passes_to, turn.session,
-        )  # fmt: skip
+            agent.name,
+            turn.number,
+            self.id,
+            call,
+            agent.tools,
+            agent.output,
+            context.messages,
+            context.sections,
+            self._read,
+            {},
+            agent.passes_to,
+            turn.session,
+        )
         try:
             answer = turn.model.answer(request)
         except PipelineError as problem:

@@ -105,12 +105,24 @@ def command(
     from simkit.cli.replay.output import ReplayOptions, replay
 
     call = ReplayOptions(
-        paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
-        failed=failed, expression=expression, processes=processes, form=form, quiet=quiet,
-        update=update, accepts_all=accepts_all, base=base, needs_met=needs_met,
+        paths=paths,
+        show=show or "",
+        turn=turn,
+        agent=agent,
+        seed=seed,
+        verify=verify,
+        failed=failed,
+        expression=expression,
+        processes=processes,
+        form=form,
+        quiet=quiet,
+        update=update,
+        accepts_all=accepts_all,
+        base=base,
+        needs_met=needs_met,
         strict=strict,
         pipeline=pipeline,
-    )  # fmt: skip
+    )
     if not watch:
         return replay(call)
     from simkit.cli.replay.watching import watch as run_again
