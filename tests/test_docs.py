@@ -35,8 +35,8 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def write_files(page: Path, folder: Path) -> list[str]:
     """Writes the page's named examples; their first line, a comment, is their name."""
     names = []
-    for _, text in blocks(page):
-        named = FILE_NAME.match(text)
+    for kind, text in blocks(page):
+        named = FILE_NAME.match(text) if kind != "diff" else None
         if named:
             (folder / named[1]).write_text(text, encoding="utf-8")
             names.append(named[1])
