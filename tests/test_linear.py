@@ -119,12 +119,12 @@ def counted(work: Callable[[], Any]) -> tuple[Any, int]:
 def cost(turns: int, history: str) -> Cost:
     scenario = conversation(turns, history)
     trace, ran = counted(lambda: run(scenario))
-    judgement, judged = counted(
+    outcome, judged = counted(
         lambda: judge(scenario.scenario, scenario.document, trace, function_named)
     )
     content = trace.encoded()
     _, read = counted(lambda: decoded(content))
-    assert [f.what for f in judgement.findings] == []
+    assert [f.what for f in outcome.judgement.findings] == []
     assert sum(type(e).__name__ == "TurnFinished" for e in trace.events) == turns
     return Cost(ran / turns, judged / turns, read / turns, len(content) / turns)
 

@@ -65,7 +65,7 @@ def costs(turns: int) -> dict[str, float]:
     said = "".join(TURN.replace("NUMBER", f"{number:05}") for number in range(turns))
     scenario = prepared(PIPELINE, f"turns:{said}")
     trace, ran = counted(lambda: run(scenario))
-    judgement, judged = counted(
+    outcome, judged = counted(
         lambda: judge(scenario.scenario, scenario.document, trace, function_named)
     )
     content = trace.encoded()
@@ -74,7 +74,7 @@ def costs(turns: int) -> dict[str, float]:
     view = view_of(trace.events)
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [finding.what for finding in judgement.findings] == []
+    assert [finding.what for finding in outcome.judgement.findings] == []
     assert len(view.turns) == turns
     found = {
         "run": ran, "judge": judged, "read": read, "bytes": len(content), "memory": memory,

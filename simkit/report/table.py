@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tabulate import tabulate
@@ -40,17 +40,20 @@ def table(
         _widest([head, *cells]) + 2 for head, *cells in zip(heads, *fixed, strict=True)
     )
     widths = _shared_out(free, list(columns.values()), list(columns))
-    if width < TABLE_WIDTH and _is_squeezed(list(columns.values()), widths):
+    if width < TABLE_WIDTH and _is_squeezed(columns, widths, free):
         return list(_stacked(rows, width, paint))
     flexible = zip(*columns.values(), strict=True)
     cells = [[*fixed[place], *map(_cell, texts, widths)] for place, texts in enumerate(flexible)]
     return _laid_out([*heads, *columns], cells)
 
 
-def _is_squeezed(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> bool:
-    """Return whether these widths would break words, or squeeze the answers."""
-    words = [max(map(len, " ".join(cells).split()), default=0) for cells in columns]
-    least = min(max(map(len, columns[0])), ANSWER_LEAST)
+def _is_squeezed(columns: Mapping[str, Sequence[str]], widths: Sequence[int], free: int) -> bool:
+    """Return whether these widths break words, squeeze answers, or take more than is free."""
+    words = [_widest([head, *" ".join(cells).split()]) for head, cells in columns.items()]
+    answers = next(iter(columns.values()))
+    least = min(max(map(len, answers)), ANSWER_LEAST)
+    if sum(widths) + 2 * (len(widths) - 1) > free:
+        return True
     return widths[0] < least or any(map(int.__gt__, words, widths))
 
 
