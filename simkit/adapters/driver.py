@@ -54,12 +54,10 @@ from simkit.adapters.thread_turns import ThreadTurns
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.belonging import Owner, owned_by
 from simkit.capture.http.guards import guarded
-from simkit.capture.http.hosts import AllowedHosts
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.processes import Children, children_of_run, watching_processes
-from simkit.capture.http.request_router import passing_through
+from simkit.capture.http.request_router import AllowedHosts, Owner, owned_by, passing_through
 from simkit.core.determinism import World
 from simkit.core.errors import (
     CallUnattributed,

@@ -31,12 +31,9 @@ from simkit.core.errors import (
 )
 from simkit.core.messages import JsonValue
 from simkit.providers.chains import Chains
-from simkit.providers.counting import counted
-from simkit.providers.failing import is_clients_own_attempt, patience_ms
-from simkit.providers.failures import BROKEN_OFF
+from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, path_of
-from simkit.providers.protocols import protocol_of
-from simkit.providers.unsupported import unspoken
+from simkit.providers.protocols import counted, protocol_of, unspoken
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import tokens_of

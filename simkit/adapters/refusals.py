@@ -15,8 +15,7 @@ from simkit.core.errors import NetworkRefused, ScriptBroken, ScriptMisfit
 from simkit.core.messages import HANDOFF_PREFIX
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest
-from simkit.providers.protocols import PROTOCOLS
-from simkit.providers.unsupported import unspoken
+from simkit.providers.protocols import PROTOCOLS, unspoken
 from simkit.spec.scenario.apps import AgentRule, App
 
 _UNKNOWN: Final = "module:function"

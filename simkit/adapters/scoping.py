@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from typing import Any, Final, Generic, TypeVar
 
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.belonging import Owner, current_owner, may_belong_to
 from simkit.capture.http.installing import Replacement, Row
+from simkit.capture.http.request_router import Owner, current_owner, may_belong_to
 
 ValueT = TypeVar("ValueT")
 

@@ -18,8 +18,7 @@ from simkit.core import messages as m
 from simkit.core.errors import ScriptBroken, ScriptMisfit
 from simkit.core.messages import Answer, Message, ToolCall
 from simkit.language.yaml import SourcePath, near, path_text
-from simkit.providers.failing import patience_ms
-from simkit.providers.failures import FAILURES
+from simkit.providers.failures import FAILURES, patience_ms
 from simkit.providers.http import bytewise
 from simkit.providers.values import Offer, OutgoingReply
 from simkit.runtime.parsing import parsed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from simkit.bdd.assembling import WHOLE, Assembly, Claim, Claims, StoryParts
 from simkit.bdd.cells import Table
 from simkit.bdd.conditions import Below
-from simkit.bdd.names import Names
 from simkit.bdd.phrases import LEFT_OUT, fill
 from simkit.bdd.places import TURN, Lines, Places
 from simkit.checks.judge import Judgement
@@ -19,8 +18,51 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.language.yaml import load_text, near
 from simkit.session.simulate import Conversation
 from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.pipeline.agents import channels_of, members_of, sections_of
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
+from simkit.spec.scenario.known import Subject
+
+
+class Names:
+    """The names of one pipeline, recognized by their letters and digits alone.
+
+    An unknown name stays as it is, so that validation of the scenario reports it.
+    """
+
+    def __init__(self, pipeline: Subject | None = None) -> None:
+        self.schemas: Mapping[str, Any] = {}
+        names: dict[str, Iterable[str]] = {}
+        if isinstance(pipeline, App):
+            names = {"agent": pipeline.agents, "source": pipeline.agents}
+        elif pipeline is not None:
+            self.schemas = pipeline.schemas
+            agents = members_of(pipeline)
+            sections = [name for agent in pipeline.agents for name in sections_of(pipeline, agent)]
+            names = {
+                "agent": agents,
+                "channel": channels_of(pipeline),
+                "section": sections,
+                "source": [*sections, *agents],
+                "handoff_type": filter(None, (each.type for each in pipeline.contracts)),
+            }
+        self._by_noun = {
+            noun: {_spelled(name): name for name in known} for noun, known in names.items()
+        }
+
+    def find(self, noun: str, text: Any) -> Any:
+        """Return the pipeline's name for a spoken one, or the names for a list."""
+        if isinstance(text, list):
+            return [self.find(noun, each) for each in text]
+        return self._by_noun.get(noun, {}).get(_spelled(text), text)
+
+
+def _spelled(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+# Stories: a scenario built step by step, and checked claim by claim
 
 
 class _Answer(NamedTuple):

@@ -14,7 +14,7 @@ from simkit.core.messages import ABSENT
 from simkit.core.text import counted
 from simkit.language.matching.polarity import Polarity
 from simkit.language.yaml import near
-from simkit.spec.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
+from simkit.spec.scenario.claims import ALL_AGENTS, EVERY, SOME, Selector, selected
 from simkit.trace import events as e
 from simkit.trace.views import CallView, RunView, ToolView, run_ids
 

@@ -42,16 +42,16 @@ from simkit.language.matching import compile_matcher
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.agents import RUN_SECTION
 from simkit.spec.pipeline.root_names import keys_in
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS
-from simkit.spec.scenario.model import Scenario
-from simkit.spec.scenario.selecting import (
+from simkit.spec.scenario.claims import (
     ALL_AGENTS,
+    CONTEXT_CLAIMS,
     EVERY,
     SOME,
     Selector,
     claimed_polarity,
     selected,
 )
+from simkit.spec.scenario.model import Scenario
 from simkit.trace.views import CallView, View
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -19,10 +21,15 @@ from simkit.checks.handoff_state_event_claims import (
     check_logs,
     check_state,
 )
-from simkit.checks.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
+from simkit.checks.lint_claims import (
+    HitsByTurn,
+    as_finding,
+    check_lint_claims,
+    check_waivers,
+    sorted_hits,
+)
 from simkit.checks.lints import Watch, all_lints
 from simkit.checks.observing import not_observable, unobservable
-from simkit.checks.predicates import Find, check_satisfies
 from simkit.checks.runs import (
     check_agents,
     check_error,
@@ -34,14 +41,68 @@ from simkit.checks.runs import (
 )
 from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
 from simkit.checks.vacuous import vacuous_claims
-from simkit.checks.waiving import check_waivers
-from simkit.core.errors import PatternTooSlow, SourceError
+from simkit.core.errors import PatternTooSlow, SimkitError, SourceError
+from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.redact import Redactor
+from simkit.core.text import short
+from simkit.language.matching.rendering import line
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.waivers import reasons
 from simkit.spec.scenario.model import Scenario
 from simkit.trace.store import Trace, redacted
 from simkit.trace.views import View, view_of
+
+MESSAGE_MAX: Final = 500
+"""Characters of a predicate's message or exception in a finding."""
+
+Find = Callable[[str], Callable[..., Any]]
+"""Finds a user's function by its name ``module:function``."""
+
+
+def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Iterator[Finding]:
+    """Yield the predicates that fail, raise, or cannot be found."""
+    names = scope.expect.satisfies or ()
+    is_one = isinstance(names, str)
+    for place, name in enumerate((names,) if isinstance(names, str) else names):
+        path = (*scope.path, "satisfies") if is_one else (*scope.path, "satisfies", place)
+        try:
+            predicate = find(name)
+        except SimkitError as problem:
+            yield writer.finding(path, str(problem), turn=scope.turn, breaks=True)
+            continue
+        try:
+            with collected_meanwhile():
+                answer = predicate(view)
+        except Exception as problem:
+            raised = f"it raised {type(problem).__name__}: {short(str(problem), MESSAGE_MAX)}"
+            yield writer.finding(
+                path,
+                f"`{name}` does not hold: {raised}",
+                turn=scope.turn,
+                context=[_place_of(problem)],
+            )
+            continue
+        if answer is not True:
+            yield writer.finding(
+                path, f"`{name}` does not hold: {_answer_text(answer)}", turn=scope.turn
+            )
+
+
+def _answer_text(answer: Any) -> str:
+    if isinstance(answer, str):
+        return answer if len(answer) <= MESSAGE_MAX else f"{answer[: MESSAGE_MAX - 1]}…"
+    returned = "nothing" if answer is None else line(answer)
+    return f"it returned {returned}; a predicate returns true, or a text that says what is wrong"
+
+
+def _place_of(problem: Exception) -> str:
+    """Return the place in user code that raised."""
+    frame = extract_tb(problem.__traceback__)[-1]
+    return f"raised at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+
+
+# Judge: check a scenario's claims and all lints on one trace
+
 
 _VACUOUS: Final = "RUN-03"
 CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {

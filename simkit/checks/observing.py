@@ -9,8 +9,7 @@ from simkit.checks.claims import Writer
 from simkit.checks.findings import Finding
 from simkit.checks.scope import Path, Scope
 from simkit.checks.searching import names_section
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RunClaims
-from simkit.spec.scenario.selecting import Selector
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RunClaims, Selector
 from simkit.trace.views import RunView
 from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
 

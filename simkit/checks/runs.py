@@ -26,7 +26,7 @@ from simkit.core.text import counted, short
 from simkit.language.matching import compile_matcher
 from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.values import Content
-from simkit.spec.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
+from simkit.spec.scenario.claims import ALL_AGENTS, EVERY, SOME, Selector, selected
 from simkit.trace.views import RunView
 
 _GROUP: Final = "$unordered"

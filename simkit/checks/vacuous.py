@@ -19,8 +19,7 @@ from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text
 from simkit.language.yaml import path_text
-from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.selecting import SOME, selected
+from simkit.spec.scenario.claims import SOME, Expect, selected
 from simkit.trace import events as e
 from simkit.trace.views import View
 

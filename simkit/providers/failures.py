@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
+
+from simkit.core.messages import Fails
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
@@ -47,3 +51,167 @@ FAILURES: Final[Mapping[str, Failure]] = {
 
 BROKEN_OFF: Final = ("cut_stream", "stall", "truncated")
 """Failures in which a client gets the beginning of a reply and never its end."""
+
+
+# Failures of providers: the parts that all of them share
+
+
+ItemT = TypeVar("ItemT")
+
+_DATA: Final = re.compile(rb"^data: ", re.MULTILINE)
+MALFORMED: Final = '{"value": }'
+"""A text that is no JSON and no beginning of JSON: clients that repair cut JSON must reject it
+too."""
+
+
+_ENDS: Final[Mapping[str, str]] = {"cut_stream": "cut", "stall": "timeout", "truncated": ""}
+"""How a response that breaks off ends: a lost connection, a timeout, or normally."""
+ON_THE_WAY: Final = (*_ENDS, "malformed_frame")
+"""Failures of a good reply that does not arrive completely."""
+
+_KINDS_BY_STATUS: Final[Mapping[int, str]] = {
+    401: "authentication",
+    402: "quota_exceeded",
+    403: "permission",
+    404: "not_found",
+    429: "rate_limit",
+    502: "unavailable",
+    503: "unavailable",
+    504: "unavailable",
+    529: "overloaded",
+}
+
+
+class Words(msgspec.Struct, frozen=True, gc=False):
+    """The words of one provider for one failure."""
+
+    status: int
+    type: str
+    message: str
+    """Empty for the vocabulary's own message; ``{model}`` is the requested model."""
+
+
+def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
+    """Return a failure in a provider's words.
+
+    A status or message that differs from the vocabulary's was given by the scenario, and stays; so
+    does a type that the vocabulary does not have.
+    """
+    words = own.get(fails.kind)
+    if words is None:
+        status = fails.status if fails.status >= 400 else 500
+        return Words(status, fails.kind, fails.message)
+    usual = FAILURES[fails.kind]
+    is_own = fails.status not in (usual.status, 200, 0)
+    message = fails.message
+    if message == usual.message and words.message:
+        message = words.message.replace("{model}", model)
+    return Words(fails.status if is_own else words.status, words.type, message)
+
+
+def unanswered(fails: Fails) -> NoResponse | None:
+    """Return the missing response that a client gets, or None for other failures."""
+    if fails.kind == "timeout" or fails.kind == "connection":
+        return NoResponse(fails.kind, fails.message)
+    return NoResponse("connection", fails.message) if fails.status == 0 else None
+
+
+def comes_in_stream(fails: Fails, own: Mapping[str, Words]) -> bool:
+    """Return whether a failure comes after a stream began well, so that its status is 200."""
+    return fails.status == 200 and (fails.kind in own or fails.kind not in FAILURES)
+
+
+class Reasons(msgspec.Struct, frozen=True, gc=False):
+    """A provider's reasons for the end of a reply."""
+
+    ended: str
+    cut: str
+    refused: str
+
+
+def told_badly(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[ItemT], str, str]:
+    """Return the content of a broken reply, the reason for its end, and the provider's explanation.
+
+    If the reply has a text, it is the failure's message: ``text``, as the provider has it.
+    """
+    match fails.kind:
+        case "refusal":
+            return [], own.refused, fails.message
+        case "empty_reply" | "empty_choices":
+            return [], own.ended, ""
+        case "length":
+            return text, own.cut, ""
+        case _:
+            return text, own.ended, ""
+
+
+def damaged(whole: HttpResponse, kind: str) -> HttpResponse:
+    """Return a response as its client gets it; complete, unless the kind is in `ON_THE_WAY`."""
+    if kind == "malformed_frame":
+        return _misframed(whole)
+    ends = _ENDS.get(kind)
+    return whole if ends is None else _half(whole, ends)
+
+
+def _half(whole: HttpResponse, ends: str) -> HttpResponse:
+    """Cut a response half-way: between chunks, or inside its only one."""
+    if len(whole.chunks) > 1:
+        first_half = whole.chunks[: len(whole.chunks) // 2]
+    else:
+        first_half = tuple(chunk[: len(chunk) // 2] for chunk in whole.chunks)
+    return HttpResponse(whole.status, whole.headers, first_half, ends)
+
+
+def _misframed(whole: HttpResponse) -> HttpResponse:
+    """Put invalid JSON into a response's middle chunk; an event keeps its name."""
+    chunks = list(whole.chunks)
+    middle = len(chunks) // 2
+    named = _DATA.search(chunks[middle])
+    chunks[middle] = (
+        MALFORMED.encode()
+        if named is None
+        else chunks[middle][: named.end()] + MALFORMED.encode() + b"\n\n"
+    )
+    return HttpResponse(whole.status, whole.headers, tuple(chunks))
+
+
+def broken(ends: str, is_whole: bool) -> Fails | None:
+    """Return the failure of a response that did not end well, or ended too early."""
+    kind = "timeout" if ends == "timeout" else "cut_stream"
+    return None if is_whole and not ends else Fails(kind, 200, FAILURES[kind].message)
+
+
+def malformed(problem: str) -> Fails:
+    """Return the failure of a reply with invalid JSON."""
+    return Fails("malformed_json", 200, problem)
+
+
+def seconds_text(seconds: float) -> str:
+    """Return ``2``, or ``0.5`` if the number is not whole."""
+    return str(int(seconds)) if seconds == int(seconds) else str(seconds)
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the seconds in a ``retry-after`` header; None for a date or no number."""
+    try:
+        seconds = float(text.strip().removesuffix("s"))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def patience_ms(request: HttpRequest) -> int | None:
+    """Return the timeout that a client announces, as OpenAI's and Anthropic's do; else None."""
+    seconds = seconds_of(header(request.headers, "x-stainless-read-timeout"))
+    return None if seconds is None else round(seconds * 1_000)
+
+
+def is_clients_own_attempt(request: HttpRequest) -> bool:
+    """Return whether a client announces a retry of its own, as OpenAI's and Anthropic's do."""
+    return (seconds_of(header(request.headers, "x-stainless-retry-count")) or 0) > 0
+
+
+def kind_of_status(status: int) -> str:
+    """Return the kind of a failure of which only the status is known."""
+    usual = "invalid_request" if 400 <= status < 500 else "server_error"
+    return _KINDS_BY_STATUS.get(status, usual)

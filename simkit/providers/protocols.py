@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
+import msgspec
+
+from simkit.core.messages import JsonValue, Message
 from simkit.providers.anthropic import messages
+from simkit.providers.body_reader import json_bytes, maybe, record_of
 from simkit.providers.gemini import generate
-from simkit.providers.http import HttpRequest
+from simkit.providers.gemini.parts import camel_keys
+from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.openai import chat, responses
-from simkit.providers.values import Protocol
+from simkit.providers.values import ParsedRequest, Protocol
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = {
     protocol.name: protocol
@@ -26,3 +33,103 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
 def protocol_of(request: HttpRequest) -> Protocol | None:
     """Return the protocol of a model call; None for any other request."""
     return next((protocol for protocol in PROTOCOLS.values() if protocol.speaks(request)), None)
+
+
+# Requests that count the tokens of a context; they are no model calls
+
+
+Count = Callable[[Sequence[Message]], int]
+_ENDS: Final = re.compile(
+    r"(?P<responses>/responses)/input_tokens$|(?P<anthropic>/v1/messages)/count_tokens$"
+    r"|(?P<gemini>:)countTokens$"
+)
+
+
+def counted(
+    request: HttpRequest, count: Count, followed: Callable[[ParsedRequest], ParsedRequest]
+) -> HttpResponse | None:
+    """Answer a request that counts tokens; None for any other request.
+
+    ``count`` is the counter of claims on contexts; ``followed`` adds the messages that the provider
+    keeps. Raise WireInvalid for a body that the provider could not count.
+    """
+    path = path_of(request.url)
+    match = _ENDS.search(path)
+    if request.method != "POST" or match is None:
+        return None
+    kind = str(match.lastgroup)
+    body: Mapping[str, Any] = record_of(request.body)
+    if kind == "gemini":
+        body = camel_keys(body)
+        inner = maybe(body, "generateContentRequest", dict[str, JsonValue]())
+        body, path = inner or body, path[: match.start()] + ":generateContent"
+    else:
+        body = {"model": "", **body, **({} if "messages" in body else {"input": body.get("input")})}
+        path = path[: match.start()] + match[kind]
+    if body.get("input", "") is None:
+        body = {**body, "input": []}
+    url = f"https://{kind}{quote(path)}"
+    count_request = HttpRequest("POST", url, request.headers, json_bytes({**body}))
+    protocol = protocol_of(count_request)
+    if protocol is None:  # Another service, with paths that only end like a provider's.
+        return None
+    number = count(followed(protocol.parse_request(count_request)).messages)
+    return HttpResponse(200, (("content-type", "application/json"),), (_count_body(kind, number),))
+
+
+def _count_body(kind: str, number: int) -> bytes:
+    if kind == "gemini":
+        return msgspec.json.encode({"totalTokens": number})
+    body: dict[str, JsonValue] = {"input_tokens": number}
+    return msgspec.json.encode(
+        {"object": "response.input_tokens", **body} if kind == "responses" else body
+    )
+
+
+# Model requests in interfaces that simkit does not read: name the provider and the interface
+
+
+_MODEL_CALLS: Final = {
+    "Amazon Bedrock": r"/model/[^/]+/(?:converse(?:-stream)?|invoke(?:-with-response-stream)?)",
+    "Cohere": r"/v[12]/chat",
+    "Ollama's own interface": r"/api/(?:chat|generate)",
+    "OpenAI's completions": r"/v1/completions",
+    "OpenAI's assistants": r"/threads(?:/[^/]+)?/runs",
+    "OpenAI's compaction": r"/responses/compact",
+    "Google's interactions": r"/v1(?:alpha|beta)?\d*/interactions",
+    "Vertex AI's own interface": r":(?:rawPredict|streamRawPredict|predict)",
+    "Mistral's own interface": r"/v1/(?:fim|agents)/completions|/v1/conversations(?:/[^/]+)?",
+}
+"""Interfaces to models, by the end of their paths."""
+_CALLS: Final = {name: re.compile(rf"(?:{pattern})$") for name, pattern in _MODEL_CALLS.items()}
+_ANYWHERE: Final = ("Amazon Bedrock", "Ollama's own interface", "OpenAI's completions")
+"""Interfaces whose servers run under any host name."""
+_HOSTS: Final = re.compile(
+    r"(?:^|\.)(?:api\.(?:openai|anthropic|cohere|groq|fireworks|deepseek|mistral|perplexity|together"
+    r"|cerebras|moonshot|x|replicate|sambanova)\.(?:com|ai|xyz|cn)|openrouter\.ai"
+    r"|generativelanguage\.googleapis\.com|[a-z0-9-]*aiplatform\.googleapis\.com"
+    r"|bedrock-runtime[a-z0-9.-]*\.amazonaws\.com|openai\.azure\.com|services\.ai\.azure\.com"
+    r"|integrate\.api\.nvidia\.com|router\.huggingface\.co|dashscope[a-z-]*\.aliyuncs\.com)$"
+)
+_OTHER: Final = re.compile(
+    r"embed|rerank|/files|/uploads|/images|/audio|/moderations|/batches|/vector_stores|/fine_tuning"
+    r"|/models(?:/[^/:]+)?$|tokens?$|tokenize|/evals|/containers|/organization|/assistants"
+    r"|/threads(?:/[^/]+(?:/messages)?)?$|/conversations|/cachedContents|/realtime|/videos|/realtime"
+    r"|/skills|/oauth|/token$|/corpora|/tunedModels(?:/[^/:]+)?$|operations"
+)
+"""Parts of the paths of a provider's other services, which are no model calls."""
+
+
+def unspoken(request: HttpRequest) -> str:
+    """Return the provider's interface that a request uses, if it may be a model call.
+
+    Empty for a request to another host, and for a request that is known to be no model call.
+    """
+    if request.method != "POST":
+        return ""
+    path, host = path_of(request.url), urlsplit(request.url).hostname or ""
+    is_providers = _HOSTS.search(host) is not None
+    for name, pattern in _CALLS.items():
+        if (is_providers or name in _ANYWHERE) and pattern.search(path):
+            return name
+    return f"an interface of {host}" if is_providers and not _OTHER.search(path) else ""

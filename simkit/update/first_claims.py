@@ -14,12 +14,13 @@ from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.writing import flow
 from simkit.trace.views import CallView, View
 from simkit.update.observed_values import (
+    MESSAGES_MAX,
+    StableClaims,
     claim_of,
     claim_of_handoff,
     claim_of_tool_call,
     holds,
 )
-from simkit.update.stable_claims import MESSAGES_MAX, StableClaims
 
 STATE_MAX: Final = 300
 """The length of a channel's value up to which it is claimed whole; above, only its shape."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from simkit.core.errors import SimkitError
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
+from simkit.core.redact import Redactor
+from simkit.core.text import PASSING
 from simkit.language.matching import compile_matcher
 from simkit.language.matching.mappings import CALL_FIELDS
 from simkit.language.matching.values import Content, is_list
+from simkit.trace.views import CallView
 
 
 def claim_of(value: Any) -> Any:
@@ -79,3 +82,113 @@ def holds(matcher: Any, value: Any) -> bool:
         return compile_matcher(matcher).holds(value)
     except SimkitError:
         return False
+
+
+# Stable claims: without secrets, and without values that differ in another run or machine
+
+
+MESSAGES_MAX: Final = 20
+"""The number of messages that are claimed one by one; of more, only the number is claimed."""
+WHOLE_MAX: Final = 300
+"""The length of a text that is claimed whole; of a longer one, only its beginning."""
+START_MAX: Final = 60
+"""The length of such a beginning."""
+_LEAST: Final = 4
+"""The least length of a beginning that says anything."""
+_ANYTHING: Final[Mapping[str, Any]] = {"$any": True}
+
+
+class StableClaims:
+    """Makes claims for one scenario."""
+
+    def __init__(self, redactor: Redactor, own_words: str = "") -> None:
+        """``own_words`` are the scenario's texts: a date in them is stable."""
+        self._redactor, self._own_words = redactor, own_words
+
+    def without_secrets(self, claim: Any) -> Any:
+        """Return a claim without secrets."""
+        return _without_redacted(claim, self._redactor.value(claim))
+
+    def on_messages(self, call: CallView, before: CallView | None) -> dict[str, Any]:
+        """Return claims on the messages that code sent, or on those since an earlier call."""
+        context = call.context
+        if before is None:
+            tools = {"tools": [*context.tools]} if context.tools else {}
+            return {"messages": self._of_messages(context.messages), **tools}
+        known = {message.id for message in before.context.messages if message.id}
+        fresh = [
+            candidate
+            for candidate in context.messages
+            if candidate.id and candidate.id not in known
+        ]
+        claim = self._of_messages(fresh)
+        return {"includes": claim} if fresh and is_list(claim) else {}
+
+    def _of_messages(self, messages: Sequence[Message]) -> Any:
+        claim = [self._of_message(message) for message in messages]
+        if len(messages) > MESSAGES_MAX or not holds(claim, messages):
+            return {"$len": len(messages)}
+        return claim
+
+    def _of_message(self, message: Message) -> Any:
+        claim = claim_of(message)
+        content = claim[message.role]
+        if message.role == "system" and isinstance(content, str):
+            first = content.partition("\n")[0]
+            if len(first) > START_MAX:
+                first = first[:START_MAX].rstrip()
+            claim[message.role] = first if first == content else {"$starts": first}
+        return self.without_secrets(self.lasting(claim, WHOLE_MAX))
+
+    def lasting(self, claim: Any, most: int | None = None) -> Any:
+        """Return a claim without values that change, and with texts cut to ``most`` characters."""
+        if isinstance(claim, Mapping):
+            if [*claim] == ["$starts"]:
+                start = self.lasting(claim["$starts"])
+                return start if isinstance(start, Mapping) else claim
+            return {key: self.lasting(inner, most) for key, inner in claim.items()}
+        if is_list(claim):
+            return [self.lasting(inner, most) for inner in claim]
+        if not isinstance(claim, str):
+            return claim
+        for pattern in PASSING.finditer(claim):
+            if pattern.group() not in self._own_words:
+                return _starting(claim[: pattern.start()])
+        return claim if most is None or len(claim) <= most else _starting(claim)
+
+
+def words_of(data: Any) -> str:
+    """Return all texts in plain data, one a line."""
+    if isinstance(data, Mapping):
+        return "\n".join(map(words_of, (*data, *data.values())))
+    if is_list(data):
+        return "\n".join(map(words_of, data))
+    return str(data)
+
+
+def _starting(text: str) -> Any:
+    start = text[:START_MAX].rstrip()
+    return {"$starts": start} if len(start) >= _LEAST else _ANYTHING
+
+
+def _shared(text: str, other: str) -> str:
+    """Return the common beginning of two texts."""
+    places = (k for k, (left, right) in enumerate(zip(text, other, strict=False)) if left != right)
+    return text[: next(places, min(len(text), len(other)))]
+
+
+def _without_redacted(claim: Any, redacted: Any) -> Any:
+    """Return a claim without the parts that a redactor has replaced."""
+    if isinstance(claim, Mapping) and isinstance(redacted, Mapping):
+        if [*claim] == ["$starts"] and claim != redacted:
+            return _starting(_shared(claim["$starts"], redacted["$starts"]))
+        if [*claim] != [*redacted]:
+            return _ANYTHING
+        return {key: _without_redacted(inner, redacted[key]) for key, inner in claim.items()}
+    if is_list(claim) and is_list(redacted):
+        return [_without_redacted(item, other) for item, other in zip(claim, redacted, strict=True)]
+    if claim == redacted:
+        return claim
+    if isinstance(claim, str) and isinstance(redacted, str):
+        return _starting(_shared(claim, redacted))
+    return _ANYTHING

@@ -19,8 +19,7 @@ from vcr.request import Request
 
 from simkit.capture.cassettes import Keying
 from simkit.capture.cassettes.error_messages import difference_lines
-from simkit.capture.cassettes.missing import differences
-from simkit.capture.cassettes.nearest import nearest_of
+from simkit.capture.cassettes.missing import differences, nearest_of
 from simkit.vcr.requests import Knowing, RequestParts
 
 PLAIN: Final = ("method", "scheme", "host", "port", "path", "query")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from simkit.adapters.tool_use import received
-from simkit.checks.lints.arguments import ArgumentLost
+from simkit.checks.lints.tools import ArgumentLost
 from simkit.core.errors import SourceError
 from simkit.language.json_schema.coercion import is_same, lost_in
 from simkit.trace.store import canonical

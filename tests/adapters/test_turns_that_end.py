@@ -11,7 +11,7 @@ import pytest
 
 from simkit.adapters import pools, thread_turns
 from simkit.adapters.thread_turns import ThreadTurns
-from simkit.capture.http.belonging import Owner, owned_by
+from simkit.capture.http.request_router import Owner, owned_by
 from simkit.trace.events import MessageAdded, RunFinished, UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.building import Ran

@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from simkit.capture.cassettes import Cassette, Interaction, Player, absent, missing, nearest
-from simkit.capture.cassettes.nearest import COMPARED_MAX
+from simkit.capture.cassettes import Cassette, Interaction, Player, absent, missing
+from simkit.capture.cassettes.missing import COMPARED_MAX
 from simkit.core.errors import CassetteMissed
 from simkit.providers.http import HttpRequest
 from tests.cassettes.requests import KEYING, chat, post, recorded
@@ -217,7 +217,7 @@ def test_nearest_is_searched_among_few_and_compared_with_one() -> None:
     items = tuple(recorded(chat(f"question {number}"), "") for number in range(5_000))
     play = Player(Cassette(Path("a.yaml"), items), KEYING)
     with (
-        patch.object(nearest, "_parts", wraps=vars(nearest)["_parts"]) as parts,
+        patch.object(missing, "_parts", wraps=vars(missing)["_parts"]) as parts,
         patch.object(missing, "differences", wraps=missing.differences) as differences,
         pytest.raises(CassetteMissed) as caught,
     ):

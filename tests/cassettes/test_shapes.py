@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from simkit.capture.cassettes.shapes import shape_differences, shape_of
+from simkit.capture.cassettes.traffic import shape_differences, shape_of
 from simkit.providers import sse
 from simkit.providers.http import HttpResponse
 

@@ -13,8 +13,7 @@ from simkit.core.errors import SourceError
 from simkit.report.contexts import context_lines
 from simkit.session.simulate import run
 from simkit.spec.pipeline.recipe import RESERVED
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS
-from simkit.spec.scenario.selecting import AFFIRMING, BOUNDING, malformed, selected
+from simkit.spec.scenario.claims import AFFIRMING, BOUNDING, CONTEXT_CLAIMS, malformed, selected
 from simkit.trace.views import view_of
 from tests.building import prepared
 from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, PIPELINE, text, told, with_claims

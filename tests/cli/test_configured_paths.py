@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.configured_paths import configured_paths
-from simkit.cli.selection import paths_or_default
+from simkit.cli.selection import configured_paths, paths_or_default
 from simkit.core.errors import SourceError
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.cli.keywords import keyword
+from simkit.cli.selection import keyword
 from simkit.core.errors import SimkitError
 
 

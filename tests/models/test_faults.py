@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.runtime.models.faults import FaultPlan
-from simkit.spec.scenario.faults import Fault
+from simkit.spec.scenario.replies import Fault
 from simkit.trace.events import FaultInjected, ModelFailed
 from tests.building import Ran, run_yaml
 

@@ -17,7 +17,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from pydantic import TypeAdapter
 
 from simkit.core.messages import Message, ToolCall
-from simkit.providers.anthropic.requests import TOKENS_MAX
+from simkit.providers.anthropic.messages import TOKENS_MAX
 from simkit.providers.attachments import IS_ERROR, REASONING
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import Offer, ParsedRequest

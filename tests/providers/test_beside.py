@@ -26,7 +26,7 @@ from simkit.core.messages import (
     thinking_of,
 )
 from simkit.providers.anthropic import messages
-from simkit.providers.beside import merged
+from simkit.providers.attachments import merged
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.gemini import generate
 from simkit.providers.http import HttpRequest

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from simkit.core.messages import Fails, Message, Usage
-from simkit.providers.failing import ON_THE_WAY, patience_ms
-from simkit.providers.failures import FAILURES
+from simkit.providers.failures import FAILURES, ON_THE_WAY, patience_ms
 from simkit.providers.http import HttpRequest, HttpResponse, bytewise
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import OutgoingReply, ParsedRequest, Protocol

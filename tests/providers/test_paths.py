@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.providers.body_reader import json_bytes, record_of
-from simkit.providers.counting import counted
 from simkit.providers.http import HttpRequest, path_of
-from simkit.providers.protocols import PROTOCOLS, protocol_of
-from simkit.providers.unsupported import unspoken
+from simkit.providers.protocols import PROTOCOLS, counted, protocol_of, unspoken
 
 PATHS = {
     "openai-chat": "/v1/chat/completions",

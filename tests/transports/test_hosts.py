@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.capture.http.hosts import AllowedHosts
+from simkit.capture.http.request_router import AllowedHosts
 
 
 @pytest.mark.parametrize(

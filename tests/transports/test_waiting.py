@@ -8,8 +8,8 @@ import httpx2
 import pytest
 import requests
 
+from simkit.capture.http.connections import shortened
 from simkit.capture.http.guards import guarded
-from simkit.capture.http.waiting import shortened
 from simkit.providers.http import HttpResponse
 from tests.transports.gates import EVENTS, answering
 

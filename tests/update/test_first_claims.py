@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simkit.language.matching import holds
 from simkit.update.first_claims import common, shape_of
-from simkit.update.stable_claims import MESSAGES_MAX
+from simkit.update.observed_values import MESSAGES_MAX
 from tests.update.running import accepted, failing_claims, propose_claims
 from tests.update.test_fixes import HEAD, ROWS, TURN
 

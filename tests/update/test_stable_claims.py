@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simkit.core.redact import Redactor
-from simkit.update.stable_claims import StableClaims
+from simkit.update.observed_values import StableClaims
 from tests.update.running import accepted, failing_claims, propose_claims
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"

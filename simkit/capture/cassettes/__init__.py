@@ -9,15 +9,21 @@ scenario's file during a run; ``scanning`` and ``hygiene`` for existing files.
 
 from simkit.capture.cassettes.error_messages import miss_text
 from simkit.capture.cassettes.format import encoded
-from simkit.capture.cassettes.hygiene import OverAge, cassettes_in, orphans, over_age
+from simkit.capture.cassettes.hygiene import (
+    Leak,
+    OverAge,
+    cassettes_in,
+    orphans,
+    over_age,
+    scan,
+    scan_file,
+)
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.lookup import Drift, Player
-from simkit.capture.cassettes.missing import Miss
+from simkit.capture.cassettes.missing import POLICIES, Miss, Policy
 from simkit.capture.cassettes.reading import absent, load, loads
-from simkit.capture.cassettes.reasons import POLICIES, Policy
 from simkit.capture.cassettes.recording import Recorder
 from simkit.capture.cassettes.saving import save
-from simkit.capture.cassettes.scanning import Leak, scan, scan_file
 from simkit.capture.cassettes.values import Cassette, Interaction
 
 __all__ = [

@@ -1,15 +1,24 @@
-"""Hygiene: cassettes that nothing uses, and those that are too old."""
+"""Upkeep of cassettes: those that are unused or old, or that contain secrets."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.values import Cassette
+from simkit.capture.cassettes.dialects import Misfit, interactions_of
+from simkit.capture.cassettes.reading import Text, read
+from simkit.capture.cassettes.redacting import redacted_body, redacted_header, redacted_response
+from simkit.capture.cassettes.values import Cassette, Interaction, place
+from simkit.core.errors import CassetteInvalid
+from simkit.core.redact import Redactor
+from simkit.core.redact.names import NAMES
+from simkit.providers.http import Headers
 
 _ENDINGS: Final = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
 
@@ -62,3 +71,156 @@ def _day(recorded_at: str) -> date | None:
         return datetime.fromisoformat(recorded_at).date()
     except ValueError:
         return None
+
+
+# Scan for secrets in existing cassettes, of any recorder
+
+
+_PLACEHOLDER: Final = re.compile(r"\[redacted:(\w+)\]")
+_SAYS_CASSETTE: Final = re.compile(r"^\W*(?:interactions|requests)[\"']?\s*:", re.MULTILINE)
+_MASKED: Final = re.compile(
+    r"\W*(?:redacted|filtered|removed|masked|dummy|fake|x{3,}|)\W*", re.IGNORECASE
+)
+"""Placeholders of other recorders for a secret header."""
+
+
+class Leak(msgspec.Struct, frozen=True, gc=False):
+    """A secret in a file; the secret itself is not shown."""
+
+    file: str
+    line: int
+    """The line; 0 if it is not known."""
+    at: str
+    """``interactions[3].request.headers.authorization``; empty for a place in the text only."""
+    rule: str
+    """The rule that found it: a name, a pattern, or ``env`` for the value of a variable."""
+
+
+class Scanned(msgspec.Struct, frozen=True):
+    """The result of scanning one file."""
+
+    leaks: tuple[Leak, ...]
+    problem: str = ""
+    """Why the file could not be read as a cassette and was scanned as text; else empty."""
+    is_cassette: bool = True
+    """Whether it is a cassette, or claims to be one: other files may be beside cassettes."""
+
+
+def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
+    """Yield the secrets in files, each once; raise CassetteInvalid if a file cannot be read."""
+    for path in paths:
+        yield from scan_file(path, redactor).leaks
+
+
+def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
+    """Scan a file with any content; raise CassetteInvalid if it cannot be read."""
+    file = Path(path)
+    content = read(file)
+    try:
+        text = Text(file, content)
+    except CassetteInvalid as problem:
+        whole = content.decode("utf-8", "replace")
+        whole_leaks = tuple(
+            Leak(str(path), line, "", rule) for line, rule in _matches_in(whole, redactor)
+        )
+        return Scanned(whole_leaks, str(problem), _says_cassette(whole))
+    lists, interactions, scan_problem = "interactions", list[Interaction](), ""
+    try:
+        tree = text.tree()
+        lists = lists if isinstance(tree, dict) and lists in tree else "requests"
+        interactions = list(interactions_of(tree))
+    except CassetteInvalid as problem:
+        scan_problem = str(problem)
+    except Misfit as misfit:
+        scan_problem = str(text.invalid(misfit.at, misfit.problem))
+    known = [
+        _KnownSecret((lists, number, *steps), f"{place(number)}.{where}", rule)
+        for number, item in enumerate(interactions)
+        for where, steps, rule in _leaks(item, redactor)
+    ]
+    # In a cassette's text, names match by chance, because quotes belong to another format.
+    by_name = set(NAMES) if interactions else set[str]()
+    leaks = _placed(str(path), text, known, _matches_in(text.text, redactor), by_name)
+    sorted_leaks = tuple(sorted(leaks, key=lambda leak: leak.line))
+    return Scanned(sorted_leaks, scan_problem, not scan_problem or _says_cassette(text.text))
+
+
+def _matches_in(text: str, redactor: Redactor) -> list[tuple[int, str]]:
+    return [(text.count("\n", 0, offset) + 1, rule) for offset, rule in redactor.spans_in(text)]
+
+
+def _says_cassette(text: str) -> bool:
+    return not text.strip("\0 \n") or _SAYS_CASSETTE.search(text) is not None
+
+
+class _KnownSecret(msgspec.Struct, frozen=True, gc=False):
+    """A secret in an interaction's field."""
+
+    steps: tuple[str | int, ...]
+    at: str
+    rule: str
+
+
+def _placed(
+    path: str,
+    text: Text,
+    known: list[_KnownSecret],
+    matches: list[tuple[int, str]],
+    by_name: set[str],
+) -> Iterator[Leak]:
+    """Yield each secret at the line that shows it, or at the line of its field.
+
+    If a secret of a field is known, a match in that field is the same secret, whatever rule found
+    it.
+    """
+    left, covered = list(matches), set[int]()
+    for leak, (first, last) in zip(known, text.extents(k.steps for k in known), strict=True):
+        inside = [hit for hit in left if first <= hit[0] <= last]
+        own = next((hit for hit in inside if hit[1] == leak.rule), inside[0] if inside else None)
+        if own is not None:
+            left.remove(own)
+        covered.update(range(first, last + 1))
+        yield Leak(path, own[0] if own else first, leak.at, leak.rule)
+    for line, rule in left:
+        if line not in covered and rule not in by_name:
+            yield Leak(path, line, "", rule)
+
+
+_Place: TypeAlias = tuple[str, tuple[str, ...], str]
+"""A field's name, the keys that lead to it, and the rule."""
+
+
+def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:
+    request, answered = item.request, item.response
+    for rule in _rules(request.url, redactor.url(request.url)):
+        yield "request.uri", ("request", "uri"), rule
+    yield from _header_leaks("request", request.headers, redactor)
+    for rule in _rules(_text(request.body), _text(redacted_body(request.body, redactor))):
+        yield "request.body", ("request", "body"), rule
+    yield from _header_leaks("response", answered.headers, redactor)
+    after = redacted_response(answered, redactor).body
+    for rule in _rules(_text(answered.body), _text(after)):
+        yield "response.body", ("response", "body"), rule
+
+
+def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_Place]:
+    for name, value in headers:
+        if _MASKED.fullmatch(value):
+            continue
+        redacted_value = redacted_header(
+            name, redactor.value({name: value}).get(name, ""), redactor
+        )
+        for rule in _rules(value, redacted_value):
+            yield f"{part}.headers.{name.lower()}", (part, "headers", name), rule
+
+
+def _rules(before: str, after: str) -> list[str]:
+    """Return the rules that replaced something, each once."""
+    if before == after:
+        return []
+    placeholders = Counter(_PLACEHOLDER.findall(before))
+    return sorted(Counter(_PLACEHOLDER.findall(after)) - placeholders)
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")

@@ -1,24 +1,207 @@
-"""Misses: why no recording answers a request, what is near, and the differences."""
+"""A missing recording: why none answers a request, the nearest one, and their differences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from simkit.capture.cassettes.keys import Question
-from simkit.capture.cassettes.nearest import nearest
-from simkit.capture.cassettes.normalising import json_of
-from simkit.capture.cassettes.reasons import Asking, PlayState, Policy, Reason, why_missed
-from simkit.capture.cassettes.values import Interaction
+from simkit.capture.cassettes.keys import Question, canonical, json_of
+from simkit.capture.cassettes.values import Cassette, Interaction, Lane, lane_of
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message
-from simkit.providers.http import HttpRequest
+from simkit.providers.http import HttpRequest, path_of
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import ParsedRequest
 from simkit.trace.diff import Added, Changed, Edit, MessageEdit, Removed, Same, aligned
 from simkit.trace.diff.values import edits, key_of, message_fields
+
+Policy: TypeAlias = Literal["content", "per-agent", "strict"]
+"""``content``: the next recording of the same request. ``per-agent``: the agent's next recording
+in the turn, even of another request, which is a drift. ``strict``: the agent's next recording in
+the turn, if it is of the same request."""
+
+POLICIES: Final[tuple[str, ...]] = get_args(Policy)
+
+Reason: TypeAlias = Literal[
+    "no cassette",
+    "already played",
+    "used up",
+    "out of order",
+    "other turn",
+    "other agent",
+    "differs",
+    "nothing similar",
+]
+
+
+class Asking(msgspec.Struct, frozen=True, gc=False):
+    """A request that is looked up, and its agent."""
+
+    agent: str
+    turn: int
+    session: str
+    request: HttpRequest
+    """The redacted request."""
+    question: Question
+
+
+class PlayState(msgspec.Struct, frozen=True):
+    """A cassette during replay: the questions of its interactions, and which were used."""
+
+    cassette: Cassette
+    name: str
+    """The file's name in messages."""
+    questions: Sequence[Question]
+    played: bytes
+
+
+class Why(msgspec.Struct, frozen=True, gc=False):
+    """The reason why no recording answers."""
+
+    reason: Reason
+    number: int | None = None
+    """The index of the recording that it concerns; None if none."""
+    same: int = 0
+    """The number of recordings of the same request; if used up, how many there were."""
+
+
+def why_missed(call: Asking, state: PlayState, policy: Policy) -> Why:
+    """Return why no recording answers; ``differs`` without a number if none asks the same."""
+    if not state.cassette.is_there:
+        return Why("no cassette")
+    if policy == "content":
+        return _why_not_found(call, state)
+    lane = call.session, call.turn, call.agent
+    its_own = _places_in(lane, state)
+    left = [number for number in its_own if not state.played[number]]
+    if its_own and not left:
+        return Why("used up", its_own[-1], len(its_own))
+    if not left:
+        return _why_not_found(call, state)
+    same = _same(call, state)
+    # The agent's next recording is the request that it should have sent.
+    is_later = any(number in same for number in left)
+    return Why("out of order" if is_later else "differs", left[0], len(same))
+
+
+def _why_not_found(call: Asking, state: PlayState) -> Why:
+    items = state.cassette.interactions
+    same = _same(call, state)
+    mine = [number for number in same if items[number].agent in (call.agent, "")]
+    for number in mine:
+        if not state.played[number]:
+            return Why("other turn", number, len(same))
+    if mine:
+        return Why("already played", mine[-1], len(mine))
+    return Why("other agent", same[0], len(same)) if same else Why("differs")
+
+
+def _places_in(lane: Lane, state: PlayState) -> list[int]:
+    items = state.cassette.interactions
+    return [number for number, item in enumerate(items) if lane_of(item) == lane]
+
+
+def _same(call: Asking, state: PlayState) -> list[int]:
+    """Return the indices of recordings that ask the same, of any agent."""
+    return [number for number, other in enumerate(state.questions) if call.question.is_like(other)]
+
+
+# The recording nearest to a missed request: searched only then, and among few
+
+
+COMPARED_MAX: Final = 1_000
+"""The number of recordings compared with a request, unused ones first."""
+
+
+def nearest(call: Asking, state: PlayState) -> int | None:
+    """Return the index of the most similar recording; None if none is similar.
+
+    A recording of the same agent at the same address comes first, then one at the same address. A
+    request to another address is similar only if the body is equal, or the path without its query.
+    """
+    items = state.cassette.interactions
+    its_own = [number for number, item in enumerate(items) if item.agent == call.agent]
+    return nearest_of(call.question, state.questions, state.played, frozenset(its_own))
+
+
+def nearest_of(
+    question: Question,
+    questions: Sequence[Question],
+    played: bytes = b"",
+    preferred: frozenset[int] = frozenset(),
+) -> int | None:
+    """Return the index of the most similar question; None if none is similar.
+
+    Those in ``preferred`` come first, then those not ``played``.
+    """
+    played = played or bytes(len(questions))
+    same_address = [n for n, other in enumerate(questions) if other.address == question.address]
+    same_address = same_address or [
+        n for n, other in enumerate(questions) if _is_moved(other, question)
+    ]
+    its_own = [number for number in same_address if number in preferred]
+    candidates = sorted(its_own or same_address, key=lambda number: played[number])[:COMPARED_MAX]
+    if not candidates:
+        return None
+    parts = _parts(question.body)
+
+    def likeness(number: int) -> tuple[float, int, int]:
+        body = questions[number].body
+        other = _parts(body)
+        shared = len(parts & other) / max(len(parts | other), 1)
+        return shared, _shared_ends(question.body, body), -played[number]
+
+    return max(candidates, key=likeness)
+
+
+def _is_moved(left: Question, right: Question) -> bool:
+    """Return whether two questions are equal except for the path or the query."""
+    if left.method != right.method:
+        return False
+    paths = (path_of(left.address), path_of(right.address))
+    return paths[0] == paths[1] or (bool(left.body) and left.body == right.body)
+
+
+def _parts(body: bytes) -> set[bytes]:
+    """Return the parts of a body: its messages and its other entries, one by one."""
+    try:
+        value = json_of(body)
+    except ValueError:
+        return {body}
+    if not isinstance(value, dict):
+        return {body}
+    parts_found = set()
+    for key, entry in value.items():
+        items = entry if isinstance(entry, list) else [entry]
+        parts_found |= {
+            key.encode("utf-8", "surrogatepass") + b":" + canonical(item) for item in items
+        }
+    return parts_found
+
+
+def _shared_ends(left: bytes, right: bytes) -> int:
+    """Return the number of equal bytes at the beginning and at the end of two bodies."""
+    most = min(len(left), len(right))
+    head = _shared_head(left[:most], right[:most])
+    rest = most - head
+    return head + _shared_head(left[len(left) - rest :][::-1], right[len(right) - rest :][::-1])
+
+
+def _shared_head(left: bytes, right: bytes) -> int:
+    """Return the number of equal bytes at the beginning of two texts of equal length."""
+    low, high = 0, len(left)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+# Misses: why no recording answers a request, what is near, and the differences
 
 
 class Miss(msgspec.Struct, frozen=True, gc=False):

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from simkit.capture.http import compat
+from simkit.capture.http.connections import seconds, shortened
 from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
@@ -25,7 +26,6 @@ from simkit.capture.http.request_router import (
     current_gate,
     forwarding,
 )
-from simkit.capture.http.waiting import seconds, shortened
 from simkit.providers.http import HttpRequest, HttpResponse, header
 
 

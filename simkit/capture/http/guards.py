@@ -27,12 +27,10 @@ from typing import Any, Final
 
 from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import watcher
-from simkit.capture.http.effects import BUILTINS, FUNCTIONS, WHOEVER_CALLS
-from simkit.capture.http.hosts import AllowedHosts
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import place, user_frame
-from simkit.capture.http.request_router import leave
-from simkit.capture.http.suspects import may_cause_effects
+from simkit.capture.http.request_router import AllowedHosts, leave
+from simkit.capture.http.suspects import BUILTINS, FUNCTIONS, WHOEVER_CALLS, may_cause_effects
 from simkit.core.determinism.redirecting import Recoded, Redirected
 
 Slept = Callable[[float], None]

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from simkit.capture.http import compat
+from simkit.capture.http.connections import seconds, wait
 from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
@@ -25,7 +26,6 @@ from simkit.capture.http.request_router import (
     forwarding,
     is_intercepted,
 )
-from simkit.capture.http.waiting import seconds, wait
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 
 

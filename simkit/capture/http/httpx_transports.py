@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
 from simkit.capture.http import compat
+from simkit.capture.http.connections import seconds, wait, wait_async
 from simkit.capture.http.http1 import framing
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
@@ -24,7 +25,6 @@ from simkit.capture.http.request_router import (
     is_intercepted,
     taken_in_loop,
 )
-from simkit.capture.http.waiting import seconds, wait, wait_async
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse
 
 _CUT: Final = "peer closed connection without sending complete message body"

@@ -20,8 +20,7 @@ from typing import IO, Final
 
 import msgspec
 
-from simkit.capture.http.belonging import Owner, owned_by
-from simkit.capture.http.request_router import Decision
+from simkit.capture.http.request_router import Decision, Owner, owned_by
 from simkit.core.errors import ProgramFailed, ScriptBroken, Unsupported
 from simkit.providers.http import HttpRequest
 

@@ -10,9 +10,12 @@ others put into a module at run time.
 
 from __future__ import annotations
 
+import _thread
 import dis
+import os
+import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import resolve_name
@@ -20,7 +23,6 @@ from types import BuiltinFunctionType, CodeType, ModuleType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from simkit.capture.http.effects import BUILTINS, FUNCTIONS
 from simkit.capture.http.places import is_library
 
 _ANY: Final[frozenset[str]] = frozenset()
@@ -278,3 +280,37 @@ def _would_be_users(name: str) -> bool:
     """Return whether a module that is not imported yet would be user code."""
     spec = _spec_of(name)
     return spec is not None and spec.origin is not None and not is_library(spec.origin)
+
+
+# Effects: the functions by which code starts threads and processes
+
+
+Condition = Callable[[Mapping[str, Any]], bool]
+"""Returns whether a call with these arguments is an effect."""
+
+
+def _builtins() -> dict[Any, str]:
+    """Return the effects of functions written in C."""
+    names: dict[Any, str] = {os.system: "process"}
+    for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
+        if hasattr(os, name):
+            names[getattr(os, name)] = "process"
+    for name in ("start_new_thread", "start_joinable_thread"):
+        if hasattr(_thread, name):
+            names[getattr(_thread, name)] = "thread"
+    return names
+
+
+def _functions() -> dict[int, tuple[str, Condition | None]]:
+    """Return the effects of Python functions, by code object, with a condition on the arguments."""
+    effects: dict[CodeType, tuple[str, Condition | None]] = {
+        subprocess.Popen.__init__.__code__: ("process", None),
+    }
+    # By identity, because the hash of a code object covers all of its contents.
+    return {id(code): effect for code, effect in effects.items()}
+
+
+BUILTINS: Final = _builtins()
+FUNCTIONS: Final = _functions()
+WHOEVER_CALLS: Final = frozenset({"process", "sleep", "thread"})
+"""Effects that count even if a library causes them on behalf of user code."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simkit.checks.lints.arguments import ArgumentLost
 from simkit.checks.lints.clients import (
     CutReplyTaken,
     RetriedInVain,
@@ -19,6 +18,7 @@ from simkit.checks.lints.facts import PrivateFactLeaked, RequiredFactMissing
 from simkit.checks.lints.filters import FilteredComesBack
 from simkit.checks.lints.flow import (
     AmbiguousRoute,
+    AskedAgain,
     CallAfterEnd,
     LimitPassed,
     PingPong,
@@ -31,7 +31,6 @@ from simkit.checks.lints.handoffs import (
     Unregistered,
     WrongTarget,
 )
-from simkit.checks.lints.interrupts import AskedAgain
 from simkit.checks.lints.pairing import Pairing
 from simkit.checks.lints.relevance import IrrelevantShare
 from simkit.checks.lints.results import ResultsSwapped
@@ -50,7 +49,7 @@ from simkit.checks.lints.state import (
     Shrinking,
     TwiceAnswered,
 )
-from simkit.checks.lints.tools import OpenWork, RepeatedCall
+from simkit.checks.lints.tools import ArgumentLost, OpenWork, RepeatedCall
 
 __all__ = ["Lint", "Watch", "all_lints"]
 

@@ -6,13 +6,195 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
-from simkit.checks.lints.walks import Odd, Oddities, SettledWalk, Walk, is_empty
-from simkit.core.messages import Message
+from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, View
+
+
+class PendingCall(NamedTuple):
+    """A call in a context, with its agent."""
+
+    call: ToolCall
+    agent: str | None
+    place: int
+    """Its message's index in the stream; -1 outside the settled part."""
+
+
+class Odd(NamedTuple):
+    """A message in an odd place."""
+
+    message: Message
+    section: str
+    place: int
+    """Its index in the stream; -1 outside the settled part."""
+
+
+class Oddities:
+    """The oddities in the order of a context; of the settled part only new ones."""
+
+    __slots__ = ("empty", "late", "results", "twice", "unanswered")
+
+    def __init__(self) -> None:
+        self.results: list[Odd] = []
+        """Results without an earlier call."""
+        self.unanswered: list[PendingCall] = []
+        """Calls without a result before the user, or the agent that asked, continues."""
+        self.twice: list[Odd] = []
+        """Results of calls that have one already."""
+        self.empty: list[Odd] = []
+        """Messages without text and calls."""
+        self.late: list[Odd] = []
+        """System messages after other messages."""
+
+    def __bool__(self) -> bool:
+        return bool(self.results or self.unanswered or self.twice or self.empty or self.late)
+
+
+class Walk:
+    """A walk through messages in order, with the calls that wait for an answer."""
+
+    __slots__ = ("closed", "last", "odd", "open", "request_numbers")
+
+    def __init__(self) -> None:
+        self.odd = Oddities()
+        self.open: dict[str, PendingCall] = {}
+        self.request_numbers: dict[str, int] = {}
+        """Every call to its index."""
+        self.closed: set[str] = set()
+        """Calls that were not answered in time."""
+        self.last: frozenset[str] = frozenset()
+        """The calls of the last message, while nothing follows it."""
+
+    def take(self, message: Message, section: str, place: int) -> None:
+        """Add a message that is no system message."""
+        calls = message.calls
+        if calls:
+            if message.content and self.open:
+                self._goes_on(message.agent)
+            for call in calls:
+                self.open[call.id] = PendingCall(call, message.agent, place)
+                self.request_numbers[call.id] = place
+            self.last = frozenset([call.id for call in calls])
+            return
+        self.last = frozenset()
+        if message.call_id:
+            self._answers(Odd(message, section, place))
+        elif self.open and message.role == "user":
+            self._close(list(self.open))
+        elif self.open and message.role == "assistant":
+            self._goes_on(message.agent)
+
+    def _goes_on(self, agent: str | None) -> None:
+        """Close the calls of an agent that continues; parallel runs may speak in between."""
+        self._close([key for key, request in self.open.items() if request.agent == agent])
+
+    def _close(self, calls: list[str]) -> None:
+        for call in calls:
+            self.closed.add(call)
+            self.odd.unanswered.append(self.open.pop(call))
+
+    def _answers(self, result: Odd) -> None:
+        call = result.message.call_id
+        if self.open.pop(call, None) is not None:
+            self.answered(call, result.place)
+        elif call in self.closed:
+            return
+        elif call in self.request_numbers:
+            self.odd.twice.append(result)
+        else:
+            self.unknown(result)
+
+    def answered(self, call: str, place: int) -> None:
+        """Record that a call has its answer."""
+
+    def unknown(self, result: Odd) -> None:
+        """Record a result without a call in this walk."""
+        self.odd.results.append(result)
+
+
+class SettledWalk(Walk):
+    """The walk through the settled part of a stream; every context takes it further."""
+
+    __slots__ = ("_reach", "_starts", "read", "stream")
+
+    def __init__(self, stream: StreamView) -> None:
+        super().__init__()
+        self.stream, self.read = stream, 0
+        self._starts: list[int] = []
+        """Indices of answered calls, in order."""
+        self._reach: list[int] = []
+        """For each of them, the last index that answers it or one before it."""
+
+    def read_on(self, part: ShownPart) -> None:
+        """Read the new messages up to the last one that a part shows."""
+        hi, entries, waiting = part.hi, self.stream.entries, self.open
+        for place in range(self.read, hi):
+            message = entries[place]
+            if message.role == "system":
+                if self._is_late(message, place, part.lo):
+                    self.odd.late.append(Odd(message, part.section, place))
+                continue
+            if message.calls or message.call_id or waiting:
+                self.take(message, part.section, place)
+            if not message.content and is_empty(message):
+                self.odd.empty.append(Odd(message, part.section, place))
+        if hi > self.read:
+            self.read = hi
+
+    def fresh(self) -> Oddities | None:
+        """Return the oddities found since the last call, if there are any."""
+        odd = self.odd
+        if not odd:
+            return None
+        self.odd = Oddities()
+        return odd
+
+    def is_plain(self, lo: int) -> bool:
+        """Return whether there is nothing odd from an index on, and no waiting call."""
+        if self.open or self.odd:
+            return False
+        before = bisect_left(self._starts, lo) - 1 if lo and self._starts else -1
+        return before < 0 or self._reach[before] < lo
+
+    def _is_late(self, message: Message, place: int, lo: int) -> bool:
+        """Return whether a system message is late; one within an agent's own run is not."""
+        before = (self.stream.entries[at] for at in range(place - 1, lo - 1, -1))
+        return message.agent is None and any(message_.role != "system" for message_ in before)
+
+    def answered(self, call: str, place: int) -> None:
+        """Record how far answers reach, for windows that begin between a call and its answer."""
+        start = self.request_numbers[call]
+        at = bisect_left(self._starts, start)
+        if at == len(self._starts) or self._starts[at] != start:
+            self._starts.insert(at, start)
+            self._reach.insert(at, place)
+        # Only calls that were made meanwhile come after it.
+        for later in range(at, len(self._reach)):
+            self._reach[later] = place
+
+    def cut_off(self, part: ShownPart) -> Iterator[Odd]:
+        """Yield the results that a part shows without their calls."""
+        lo = part.lo
+        before = bisect_left(self._starts, lo) - 1
+        if before < 0 or self._reach[before] < lo:
+            return
+        for place in range(lo, min(self._reach[before] + 1, part.hi)):
+            message = self.stream.entries[place]
+            if message.call_id and self.request_numbers.get(message.call_id, lo) < lo:
+                yield Odd(message, part.section, place)
+
+
+def is_empty(message: Message) -> bool:
+    """Return whether a message is empty; a tool may answer with nothing."""
+    return not message.content and not message.calls and message.role != "tool"
+
+
+# Order of contexts, read once for all lints about it
+
 
 NOTHING: Final = Oddities()
 

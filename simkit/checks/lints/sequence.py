@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.pairing import Pairing
-from simkit.checks.lints.walks import Odd
+from simkit.checks.lints.pairing import Odd, Pairing
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.trace import events as e

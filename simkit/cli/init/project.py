@@ -18,7 +18,7 @@ import msgspec
 
 from simkit.adapters.modules import FILE as SERVER_FILE
 from simkit.adapters.modules import graphs_of
-from simkit.cli.configured_paths import configured_paths
+from simkit.cli.selection import configured_paths
 
 _SKIPPED: Final = frozenset(
     (

@@ -21,8 +21,7 @@ from simkit.spec.scenario.items import (
     scenario_files,
 )
 from simkit.spec.validation.folder import check_folder, named_files, yaml_files
-from simkit.spec.validation.problems import Problems, Report
-from simkit.spec.validation.refusals import code_of
+from simkit.spec.validation.problems import Problems, Report, code_of
 from simkit.spec.validation.usage import Usage
 
 

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simkit.language.json_schema import general, lists, mappings, sizes
 from simkit.language.json_schema.document import (
+    TYPES,
     Check,
     Document,
     Path,
     Registry,
     SchemaError,
+    equal,
+    is_array,
+    is_number,
+    is_object,
     place_text,
 )
-from simkit.language.json_schema.values import TYPES, equal, is_array, is_number, is_object
+from simkit.language.json_schema.keywords import KEYWORDS
 
 __all__ = [
     "TYPES",
@@ -37,20 +41,13 @@ __all__ = [
     "schema_errors",
 ]
 
-_KEYWORDS: Final = {
-    **general.KEYWORDS,
-    **sizes.KEYWORDS,
-    **lists.KEYWORDS,
-    **mappings.KEYWORDS,
-}
-
 
 def compile_schema(schema: Any, registry: Registry | None = None, at: Path = ()) -> Check:
     """Return the function value → errors; raise MatcherError for an invalid schema.
 
     ``at`` is the path of the schema, with which the path of the MatcherError begins.
     """
-    return Document("", schema, registry or {}, _KEYWORDS, {}).compile(schema, at)
+    return Document("", schema, registry or {}, KEYWORDS, {}).compile(schema, at)
 
 
 def check_schema(schema: Any, registry: Registry | None = None) -> None:

@@ -1,13 +1,70 @@
-"""One schema document, and the functions value → errors that it compiles to."""
+"""A compiled schema: functions value → errors, and the compilation of one document."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import Message
-from simkit.language.json_schema.values import is_array
+from simkit.language.expressions import Expression
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal as JSON: ``1`` is ``1.0``, ``true`` is not ``1``."""
+    if left is None or isinstance(left, (str, int, float)):
+        return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+    if isinstance(left, Mapping):
+        return (
+            isinstance(right, Mapping)
+            and len(left) == len(right)
+            and all(key in right and equal(inner, right[key]) for key, inner in left.items())
+        )
+    if is_array(left):
+        return (
+            is_array(right)
+            and len(left) == len(right)
+            and all(equal(inner, outer) for inner, outer in zip(left, right, strict=True))
+        )
+    return bool(left == right)
+
+
+def is_object(value: Any) -> bool:
+    """Return whether a value is a mapping."""
+    return value.__class__ is dict or isinstance(value, Mapping)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is a list of any kind; texts and bytes are not."""
+    return value.__class__ is list or (
+        isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    )
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number; ``true`` is not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether a value is a whole number; ``1.0`` is."""
+    return is_number(value) and (isinstance(value, int) or value.is_integer())
+
+
+TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "array": is_array,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": is_integer,
+    "null": lambda value: value is None,
+    "number": is_number,
+    "object": is_object,
+    "string": lambda value: isinstance(value, str),
+}
+
+
+# One schema document, and the functions value → errors that it compiles to
+
 
 Path: TypeAlias = tuple[str | int, ...]
 SchemaError: TypeAlias = tuple[Path, str]
@@ -159,3 +216,52 @@ def value_text(value: Any) -> str:
         if len(representation) <= _SHOWN_MAX
         else representation[: _SHOWN_MAX - 1] + "…"
     )
+
+
+# Operands of keywords: counts, numbers, texts, patterns, schemas
+
+
+def count(operand: Any, at: Path) -> int:
+    """Return a whole number of at least 0."""
+    if not is_integer(operand) or operand < 0:
+        raise MatcherError(at, f"`{at[-1]}` takes a count, not {value_text(operand)}")
+    return int(operand)
+
+
+def number(operand: Any, at: Path) -> int | float:
+    """Return a number."""
+    if not is_number(operand):
+        raise MatcherError(at, f"`{at[-1]}` takes a number, not {value_text(operand)}")
+    number: int | float = operand
+    return number
+
+
+def texts(operand: Any, at: Path) -> list[str]:
+    """Return a list of texts."""
+    if not is_array(operand) or not all(isinstance(text, str) for text in operand):
+        raise MatcherError(at, f"`{at[-1]}` takes a list of texts, not {value_text(operand)}")
+    return list(operand)
+
+
+def pattern(operand: Any, at: Path) -> Expression:
+    """Return a compiled regular expression."""
+    if not isinstance(operand, str):
+        raise MatcherError(at, f"`{at[-1]}` takes a regular expression, not {value_text(operand)}")
+    try:
+        return Expression(operand)
+    except re.error as error:
+        raise MatcherError(at, f"{operand!r} is no regular expression: {error}") from None
+
+
+def schemas(document: Document, operand: Any, at: Path) -> list[Check]:
+    """Return the checks of a non-empty list of schemas."""
+    if not is_array(operand) or not operand:
+        raise MatcherError(at, f"`{at[-1]}` takes a list of schemas, not {value_text(operand)}")
+    return [document.compile(schema, (*at, index)) for index, schema in enumerate(operand)]
+
+
+def named_schemas(document: Document, operand: Any, at: Path) -> dict[str, Check]:
+    """Return the checks of a mapping of schemas, by their keys."""
+    if not isinstance(operand, Mapping):
+        raise MatcherError(at, f"`{at[-1]}` takes a mapping of schemas, not {value_text(operand)}")
+    return {name: document.compile(schema, (*at, name)) for name, schema in operand.items()}

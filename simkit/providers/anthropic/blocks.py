@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Citation, JsonValue, Message, Thinking, ToolCall, spans_of
 from simkit.providers import attachments as extra
-from simkit.providers.beside import encoded, queries, signature_of
+from simkit.providers.attachments import encoded, queries, signature_of
 from simkit.providers.body_reader import Record, json_text, maybe, need, records, under
 from simkit.providers.values import OutgoingReply
 

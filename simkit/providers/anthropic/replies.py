@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
-from simkit.providers import failing, sse
+from simkit.providers import failures, sse
 from simkit.providers.anthropic.blocks import blocks_said, input_text
-from simkit.providers.beside import merged, queries
+from simkit.providers.attachments import merged, queries
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.failing import MALFORMED, Words
+from simkit.providers.failures import MALFORMED, Words
 from simkit.providers.http import Headers, HttpAnswer, HttpResponse
 from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
@@ -97,22 +97,22 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
     """Render a failure; one with status 200 is an ``error`` event in the stream."""
     if fails.kind in _BROKEN:
         return _broken(serial, fails, request)
-    if (nothing := failing.unanswered(fails)) is not None:
+    if (nothing := failures.unanswered(fails)) is not None:
         return nothing
-    words = failing.worded(fails, OWN, request.model)
+    words = failures.worded(fails, OWN, request.model)
     error = {
         "type": "error",
         "error": {"type": words.type, "message": words.message},
         "request_id": f"req_{serial}",
     }
-    if request.is_streamed and failing.comes_in_stream(fails, OWN):
+    if request.is_streamed and failures.comes_in_stream(fails, OWN):
         started = _rendered(_Reply(serial, [], "end_turn"), request)
         chunks = (started.chunks[0], sse.frame(error, "error"))
         return HttpResponse(200, started.headers, chunks)
     # Anthropic's clients retry most failures, unless a header says not to.
     retry = ("x-should-retry", "false")
     if fails.retry_after is not None:
-        retry = ("retry-after", failing.seconds_text(fails.retry_after))
+        retry = ("retry-after", failures.seconds_text(fails.retry_after))
     headers = (*_headers(serial, "application/json"), retry)
     return HttpResponse(words.status, headers, (json_bytes(error),))
 
@@ -125,9 +125,9 @@ _BROKEN: Final = (
     "empty_reply",
     "empty_choices",
     "length",
-    *failing.ON_THE_WAY,
+    *failures.ON_THE_WAY,
 )
-_REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
+_REASONS: Final = failures.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
 
 
 def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
@@ -136,9 +136,9 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
         reply = _malformed(serial, request)
     else:
         text = blocks_said(Message("assistant", fails.message))
-        blocks, reason, why = failing.told_badly(fails, text, _REASONS)
+        blocks, reason, why = failures.told_badly(fails, text, _REASONS)
         reply = _Reply(serial, blocks, reason, explanation=why)
-    return failing.damaged(_rendered(reply, request), fails.kind)
+    return failures.damaged(_rendered(reply, request), fails.kind)
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:

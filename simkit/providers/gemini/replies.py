@@ -12,16 +12,74 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import WireInvalid
-from simkit.core.messages import Fails, Usage
-from simkit.providers import failing, sse
-from simkit.providers.beside import merged
+from simkit.core.messages import Fails, Usage, spans_of
+from simkit.providers import failures, sse
+from simkit.providers.attachments import expect_asked, merged, queries, tokens_of
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.failing import MALFORMED, Words
-from simkit.providers.gemini.grounding import grounded, probable
+from simkit.providers.failures import MALFORMED, Words
 from simkit.providers.gemini.parts import parts_said
 from simkit.providers.http import HttpAnswer, HttpResponse
 from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
+
+
+def grounded(reply: OutgoingReply) -> dict[str, Any]:
+    """Return the pages found and the places in the text that cite them, in bytes."""
+    citations, text = reply.extras.citations, reply.message.content
+    if not citations:
+        return {}
+    pages = list({citation.url: citation for citation in citations}.values())
+    places = {page.url: number for number, page in enumerate(pages)}
+    supports = []
+    for start, end, citations_ in spans_of(text, citations):
+        segment = {"endIndex": len(text[:end].encode()), "text": text[start:end]}
+        if start:
+            # A 0 is left out, as in all of Google's JSON.
+            segment = {"startIndex": len(text[:start].encode()), **segment}
+        cited = [places[citation.url] for citation in citations_]
+        supports.append({"segment": segment, "groundingChunkIndices": cited})
+    return {
+        "groundingMetadata": {
+            "webSearchQueries": [query for query in queries(citations) if query],
+            "groundingChunks": [
+                {"web": {"uri": citation.url, "title": citation.title}} for citation in pages
+            ],
+            "groundingSupports": supports,
+        }
+    }
+
+
+def probable(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
+    """Return the probability of each token, if a request asks for it."""
+    is_asked = request.settings.get("responseLogprobs") is True
+    if not expect_asked(reply, is_asked, "`responseLogprobs: true`"):
+        return {}
+    tokens, top = tokens_of(reply), request.settings.get("logprobs")
+    listed = []
+    for token in tokens:
+        alike = sorted(
+            (*token.others, (token.text, token.logprob)), key=lambda alternative: -alternative[1]
+        )
+        alternatives = alike[: top if isinstance(top, int) else 0]
+        listed.append({"candidates": [_probability(*alternative) for alternative in alternatives]})
+    total = sum(token.logprob for token in tokens)
+    return {
+        "avgLogprobs": total / len(tokens) if tokens else 0.0,
+        "logprobsResult": {
+            "chosenCandidates": [
+                _probability(alternative.text, alternative.logprob) for alternative in tokens
+            ],
+            "topCandidates": listed,
+        },
+    }
+
+
+def _probability(text: str, logprob: float) -> dict[str, Any]:
+    return {"token": text, "logProbability": logprob}
+
+
+# Gemini's generateContent: rendering of responses
+
 
 _JSON: Final = "application/json; charset=UTF-8"
 _TYPES: Final = "type.googleapis.com/google.rpc."
@@ -105,9 +163,9 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
         return _broken(serial, fails, request)
     if fails.kind == "content_filter" and fails.status in (200, 400):
         return _blocked(serial, fails, request)
-    if (nothing := failing.unanswered(fails)) is not None:
+    if (nothing := failures.unanswered(fails)) is not None:
         return nothing
-    words = failing.worded(fails, OWN, request.model)
+    words = failures.worded(fails, OWN, request.model)
     error: dict[str, Any] = {
         "code": words.status,
         "message": words.message,
@@ -115,11 +173,11 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
     }
     if details := _details(fails):
         error["details"] = details
-    if request.is_streamed and failing.comes_in_stream(fails, OWN):
+    if request.is_streamed and failures.comes_in_stream(fails, OWN):
         return _framed([_body(_Reply(serial, [], ""), request), {"error": error}], request)
     headers = [("content-type", _JSON)]
     if fails.retry_after is not None:
-        headers.append(("retry-after", failing.seconds_text(fails.retry_after)))
+        headers.append(("retry-after", failures.seconds_text(fails.retry_after)))
     return HttpResponse(words.status, tuple(headers), (json_bytes({"error": error}),))
 
 
@@ -129,13 +187,13 @@ def _details(fails: Fails) -> list[dict[str, Any]]:
         quota = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}
         details.append({"@type": f"{_TYPES}QuotaFailure", "violations": [quota]})
     if fails.retry_after is not None:
-        delay = f"{failing.seconds_text(fails.retry_after)}s"
+        delay = f"{failures.seconds_text(fails.retry_after)}s"
         details.append({"@type": f"{_TYPES}RetryInfo", "retryDelay": delay})
     return details
 
 
-_BROKEN: Final = ("refusal", "malformed_json", "empty_reply", "length", *failing.ON_THE_WAY)
-_REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
+_BROKEN: Final = ("refusal", "malformed_json", "empty_reply", "length", *failures.ON_THE_WAY)
+_REASONS: Final = failures.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
 
 
 def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
@@ -143,9 +201,9 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
     if fails.kind == "malformed_json":
         reply = _malformed(serial, request)
     else:
-        parts, reason, why = failing.told_badly(fails, [{"text": fails.message}], _REASONS)
+        parts, reason, why = failures.told_badly(fails, [{"text": fails.message}], _REASONS)
         reply = _Reply(serial, parts, reason, explanation=why)
-    return failing.damaged(_rendered(reply, request), fails.kind)
+    return failures.damaged(_rendered(reply, request), fails.kind)
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:

@@ -9,10 +9,16 @@ from typing import Any, Final
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
 from simkit.providers import sse
-from simkit.providers.attachments import REASONING, REFUSAL, parts_in
-from simkit.providers.beside import expect_asked, shares, with_raw
+from simkit.providers.attachments import (
+    REASONING,
+    REFUSAL,
+    expect_asked,
+    parts_in,
+    shares,
+    with_raw,
+)
 from simkit.providers.body_reader import json_bytes, record_of
-from simkit.providers.failing import comes_in_stream, damaged, unanswered
+from simkit.providers.failures import comes_in_stream, damaged, unanswered
 from simkit.providers.http import HttpAnswer, HttpResponse
 from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
 from simkit.providers.openai.parts import (

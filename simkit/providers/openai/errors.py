@@ -12,7 +12,7 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
 from simkit.core.text import short
 from simkit.providers.body_reader import Record, json_bytes, json_text, record_of
-from simkit.providers.failing import (
+from simkit.providers.failures import (
     MALFORMED,
     ON_THE_WAY,
     Words,

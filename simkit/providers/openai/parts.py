@@ -10,9 +10,9 @@ import msgspec
 from simkit.core.messages import Citation, JsonValue, Message, ToolCall, Usage, as_json, spans_of
 from simkit.core.text import short
 from simkit.providers import attachments as extra
-from simkit.providers.beside import tokens_of
+from simkit.providers.attachments import tokens_of
 from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under, unknown
-from simkit.providers.failing import malformed
+from simkit.providers.failures import malformed
 from simkit.providers.values import OutgoingReply, ParsedRequest, ParsedResponse
 
 FREE_TEXT: Final[JsonValue] = {"type": "string"}

@@ -7,10 +7,18 @@ from typing import Any, Final, TypeAlias
 
 from simkit.core.messages import Fails, JsonValue, Message, Thinking, ToolCall, Usage
 from simkit.providers import sse
-from simkit.providers.attachments import ITEMS, REASONING, parts_in
-from simkit.providers.beside import expect_asked, queries, shares, signature_of, with_raw
+from simkit.providers.attachments import (
+    ITEMS,
+    REASONING,
+    expect_asked,
+    parts_in,
+    queries,
+    shares,
+    signature_of,
+    with_raw,
+)
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.failing import comes_in_stream, damaged, unanswered
+from simkit.providers.failures import comes_in_stream, damaged, unanswered
 from simkit.providers.http import HttpAnswer, HttpResponse
 from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
 from simkit.providers.openai.parts import (

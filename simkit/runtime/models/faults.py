@@ -9,7 +9,7 @@ import msgspec
 from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
 from simkit.runtime.ports import ModelRequest, TurnModel
-from simkit.spec.scenario.faults import Fault
+from simkit.spec.scenario.replies import Fault
 from simkit.trace.events import UnusedLines
 
 

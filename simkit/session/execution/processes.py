@@ -24,10 +24,9 @@ from simkit.runtime.sqlite_store import SqliteStore
 from simkit.runtime.stores import MemoryStore
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.faults import Fault
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario, Turn
-from simkit.spec.scenario.replies import Lines, ToolAnswers
+from simkit.spec.scenario.replies import Fault, Lines, ToolAnswers
 from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import Sink
 from simkit.trace.store import canonical, copied

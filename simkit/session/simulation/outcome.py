@@ -32,9 +32,8 @@ from simkit.session.simulation.listed import (
 )
 from simkit.session.simulation.places import Place
 from simkit.session.simulation.seen import Named, SeenError, seen_error
-from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.claims import Expect, selected
 from simkit.spec.scenario.known import KnownNames
-from simkit.spec.scenario.selecting import selected
 from simkit.trace.events import LogRecorded
 from simkit.trace.views import CallView, ContextView, TurnView, View
 

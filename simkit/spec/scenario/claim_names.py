@@ -14,18 +14,21 @@ from simkit.spec.fields import ANYTHING, require
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS
 from simkit.spec.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims
-from simkit.spec.scenario.known import KnownNames
-from simkit.spec.scenario.selecting import (
+from simkit.spec.scenario.claims import (
     ALL_AGENTS,
+    CONTEXT_CLAIMS,
     FORMS,
     RUN_FORMS,
     RUN_SPOKEN,
     SELECTOR_PHRASES,
+    ContextClaims,
+    Expect,
+    RunClaims,
     claimed_polarity,
     malformed,
     selected,
 )
+from simkit.spec.scenario.known import KnownNames
 from simkit.trace.events import KINDS, AnyEvent
 
 FEATURE_SUFFIX: Final = ".feature"

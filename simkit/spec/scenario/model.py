@@ -23,10 +23,9 @@ from simkit.spec.pipeline.model import Version
 from simkit.spec.pipeline.waivers import Waivers
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.faults import Faults
 from simkit.spec.scenario.given_fakes import FakeValue
 from simkit.spec.scenario.needs import Need
-from simkit.spec.scenario.replies import Lines, ToolResult
+from simkit.spec.scenario.replies import Faults, Lines, ToolResult
 from simkit.spec.scenario.turns import MOST
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")

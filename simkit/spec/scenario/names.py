@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.core.errors import SourceError
+from simkit.core.errors import MatcherError, SourceError
+from simkit.language.json_schema import is_number
+from simkit.language.matching import check
+from simkit.language.matching.kinds import QUERY, check_kind
 from simkit.language.paths import follow
 from simkit.language.yaml import Document, SourcePath
+from simkit.providers.failures import FAILURES
 from simkit.spec.fields import ANYTHING, require
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.model import Pipeline
@@ -15,13 +19,109 @@ from simkit.spec.pipeline.root_names import keys_in, leads_to
 from simkit.spec.pipeline.written_messages import MessageInvalid, message_of
 from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
-from simkit.spec.scenario.faults import Fault
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import LATER, Scenario, Shared, Turn
-from simkit.spec.scenario.replies import lines_of
-from simkit.spec.scenario.scores import check_scores
-from simkit.spec.scenario.wire_only import check_shown
+from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
+
+_RULE: tuple[str, ...] = ("when", "score")
+_ADVICE = "Write a number, or a list of `{when: {$contains: …}, score: 0.9}`."
+
+
+def check_scores(items: Any, document: Document, at: SourcePath) -> None:
+    """Raise SourceError for the first invalid score in a channel of items."""
+    if not isinstance(items, (list, tuple)):
+        return
+    for place, item in enumerate(items):
+        score = item.get("score") if isinstance(item, dict) else None
+        path = (*at, place, "score")
+        if isinstance(score, (list, tuple)):
+            for number, rule in enumerate(score):
+                _check_rule(rule, document, (*path, number))
+        elif score is not None and not is_number(score) and not _is_reference(score):
+            raise document.error(path, "a score must be a number, or a list", advice=_ADVICE)
+
+
+def _check_rule(rule: Any, document: Document, at: SourcePath) -> None:
+    if not isinstance(rule, dict) or not is_number(rule.get("score")):
+        raise document.error(at, "a rule of a score needs `score`, a number", advice=_ADVICE)
+    for key in rule:
+        if key not in _RULE:
+            raise document.error(
+                (*at, key),
+                f"unknown key of a score's rule `{key}`",
+                word=key,
+                known=_RULE,
+                key=True,
+            )
+    if rule.get("when") is None:
+        return
+    try:
+        check(rule["when"])
+        check_kind(rule["when"], QUERY)
+    except MatcherError as problem:
+        raise document.error(
+            (*at, "when", *problem.path),
+            problem.what,
+            word=problem.word,
+            known=problem.known,
+            advice=problem.advice,
+        ) from None
+
+
+def _is_reference(score: Any) -> bool:
+    return isinstance(score, str) and "${" in score
+
+
+# Keys that only HTTP traffic can show; a pipeline in YAML reads no bytes, so they are rejected
+
+
+_OF_RESPONSES: Final = ("logprobs", "citations", "raw")
+
+
+def check_shown(scenario: Scenario, document: Document) -> None:
+    """Raise SourceError for the first key in a declared scenario that needs HTTP traffic."""
+    for path, field in _shown_by_a_wire(scenario):
+        about = "a provider's response" if field in _OF_RESPONSES else "the bytes of a reply"
+        raise document.error(
+            path,
+            f"`{field}` is about {about}, and a pipeline in YAML reads none",
+            advice="It is for a pipeline that is code: `pipeline: module:function`.",
+        )
+
+
+def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
+    for number, turn in enumerate(scenario.turns):
+        for agent, lines in turn.replies.items():
+            for place, line in enumerate(lines_of(lines)):
+                at: SourcePath = ("turns", number, "replies", agent)
+                at = (*at, place) if isinstance(lines, tuple) else at
+                if _is_wire_only(kind := _kind(line.error)):
+                    yield (*at, "error"), kind
+                if line.chunks == "bytes":
+                    yield (*at, "chunks"), "chunks: bytes"
+                for word in _OF_RESPONSES:
+                    if getattr(line, word):
+                        yield (*at, word), word
+        yield from _in_faults(("turns", number, "faults"), turn.faults)
+    yield from _in_faults(("faults",), scenario.faults)
+
+
+def _in_faults(at: SourcePath, faults: Sequence[Fault]) -> Iterator[tuple[SourcePath, str]]:
+    for place, fault in enumerate(faults):
+        if _is_wire_only(kind := _kind(fault.error)):
+            yield (*at, place, "error"), kind
+
+
+def _kind(error: str | ErrorLine | None) -> str:
+    return error.type if isinstance(error, ErrorLine) else error or ""
+
+
+def _is_wire_only(kind: str) -> bool:
+    return kind in FAILURES and FAILURES[kind].is_wire_only
+
+
+# Names in a scenario file: each must exist in its pipeline
 
 
 def check_messages(messages: Any, document: Document, at: SourcePath) -> None:

@@ -6,10 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
+from pydantic import BaseModel
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, SourcePath, path_text
+from simkit.spec.fields import validated
+from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.waivers import WHOLE, names_place, places_off
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.model import Scenario, Shared
 from simkit.spec.validation_catalogue import CODES, PREFIX
 
 _OF_FOLDERS: Final = ("VAL-14", "VAL-25", "VAL-30", "VAL-31", "VAL-32")
@@ -146,3 +151,41 @@ def place_of(where: str) -> tuple[str, int, int]:
     if len(numbers) == 2 and all(number.isdigit() for number in numbers):
         return file, int(numbers[0]), int(numbers[1])
     return where, 0, 0
+
+
+# The code of an error that keeps a file from running, by its place and its kind
+
+
+_NAMES: Final = ("there is no ", "has no tool ", "leads nowhere", "in this file")
+"""Beginnings of errors about names that list no known ones."""
+
+
+def code_of(problem: SourceError, library: Library) -> str:
+    """Return the code of an error; only used for files with errors."""
+    file, _, _ = place_of(problem.where)
+    try:
+        documents = library.documents(file)
+    except SourceError:
+        return "VAL-01"
+    if any(_is_of_shape(problem, document) for document in documents):
+        return "VAL-02"
+    if not problem.at:
+        return "VAL-01"
+    if problem.known or problem.near or any(words in problem.what for words in _NAMES):
+        return "VAL-03"
+    return "VAL-04" if problem.at.startswith("flow.graph") else "VAL-05"
+
+
+def _is_of_shape(problem: SourceError, document: Document) -> bool:
+    try:
+        validated(_model_of(document), document)
+    except SourceError as other:
+        return (other.where, other.what) == (problem.where, problem.what)
+    return False
+
+
+def _model_of(document: Document) -> type[BaseModel]:
+    data = document.data
+    if not isinstance(data, Mapping) or "scenario" in data:
+        return Scenario
+    return Pipeline if "pipeline" in data else Shared

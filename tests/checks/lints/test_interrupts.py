@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.interrupts import AskedAgain
+from simkit.checks.lints.flow import AskedAgain
 from simkit.trace import events as e
 from tests.checks.traces import Story, hits_of, texts_of
 

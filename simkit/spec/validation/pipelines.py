@@ -1,8 +1,9 @@
-"""The channels that each part of a pipeline reads and writes, with the places in the file."""
+"""Checks of a pipeline: what nothing reads or uses, and graphs that do not end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -11,11 +12,13 @@ from simkit.core.errors import ReferenceInvalid
 from simkit.language.paths import follow, parse
 from simkit.language.references import references_in
 from simkit.language.yaml import Document, SourcePath
-from simkit.spec.pipeline.agents import channels_of, members_of
-from simkit.spec.pipeline.model import Agent, Contract, Defaults, Pipeline
+from simkit.spec.pipeline.agents import channels_of, members_of, tools_of
+from simkit.spec.pipeline.graph_shape import AT, ELSE
+from simkit.spec.pipeline.model import Agent, Contract, Defaults, Edge, GraphFlow, Pipeline
 from simkit.spec.pipeline.names import IMPLIED_CHANNELS, LOG
 from simkit.spec.pipeline.recipe import Item, Recipe
 from simkit.spec.pipeline.root_names import keys_in, leads_to
+from simkit.spec.validation.problems import Flaw
 
 INHERITED: Final = ("context", "writes", "before", "after")
 """Keys that agents inherit from ``defaults`` and that may read channels."""
@@ -208,3 +211,188 @@ def _has_functions(pipeline: Pipeline) -> bool:
         for entry in recipe or ()
         for item in (entry if isinstance(entry, tuple) else (entry,))
     )
+
+
+# Declarations of a pipeline: private channels that others read, and unused declarations
+
+
+def private_reads(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
+    """Yield VAL-13: a channel that is private to an agent is read by another."""
+    owners: dict[str, list[str]] = {}
+    for name, agent in pipeline.agents.items():
+        for channel in agent.private:
+            owners.setdefault(channel, []).append(name)
+    if not owners:
+        return
+    for read in channel_use(pipeline, document).reads:
+        others = [
+            agent_ for agent_ in read.agents if agent_ not in owners.get(read.channel, read.agents)
+        ]
+        if others:
+            verb = "agent {} reads" if len(others) == 1 else "agents {} read"
+            problem = (
+                f"{verb.format(_listed(others))} channel `{read.channel}`, which is private to "
+                f"{_listed(owners[read.channel])}"
+            )
+            yield Flaw("VAL-13", read.path, problem, key=read.key)
+
+
+def unused(pipeline: Pipeline) -> Iterator[Flaw]:
+    """Yield VAL-14: tools that no agent has, schemas without a reference."""
+    offered = {tool for name in pipeline.agents for tool in tools_of(pipeline, name)}
+    for name in pipeline.tools:
+        if name not in offered:
+            yield Flaw("VAL-14", ("tools", name), f"no agent has tool `{name}`", key=True)
+    referred = _schemas_referred_to(pipeline)
+    for name in pipeline.schemas:
+        if name not in referred:
+            problem = f"nothing refers to schema `{name}`"
+            yield Flaw("VAL-14", ("schemas", name), problem, key=True)
+
+
+def unused_channels(
+    pipeline: Pipeline, document: Document, mentioned: Collection[str]
+) -> Iterator[Flaw]:
+    """Yield VAL-14: channels that neither the pipeline nor a scenario uses."""
+    use = channel_use(pipeline, document)
+    if use.sees_all or use.writes_any:
+        return
+    carried = {name for contract in pipeline.contracts for name in contract.carries or ()}
+    for name in pipeline.channels:
+        if not any(name in names for names in (use.read, use.writes, carried, mentioned)):
+            problem = f"nothing reads or writes channel `{name}`, and no scenario mentions it"
+            yield Flaw("VAL-14", ("channels", name), problem, key=True)
+
+
+def _schemas_referred_to(pipeline: Pipeline) -> set[str]:
+    agents, tools = pipeline.agents.values(), pipeline.tools.values()
+    waiting = list(
+        _references(
+            [
+                *(part for agent in agents for part in (agent.input, agent.output)),
+                *(part for tool in tools for part in (tool.args, tool.returns)),
+                *(channel.schema_ for channel in pipeline.channels.values()),
+                *(contract.payload for contract in pipeline.contracts),
+            ]
+        )
+    )
+    schema_names: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in schema_names:
+            schema_names.add(name)
+            waiting += _references(pipeline.schemas.get(name))
+    return schema_names
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """Yield the names in ``$ref`` inside a schema."""
+    if isinstance(schema, Mapping):
+        for key, inner in schema.items():
+            if key == "$ref" and isinstance(inner, str):
+                yield inner.partition("#")[0]
+            else:
+                yield from _references(inner)
+    elif isinstance(schema, (list, tuple)):
+        for inner in schema:
+            yield from _references(inner)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+# Graphs that can run, but have loops without a way out, or overlapping labels
+
+
+NODES_MAX: Final = 8
+"""The number of nodes that a message names."""
+
+
+def graph_flaws(pipeline: Pipeline) -> Iterator[Flaw]:
+    """Yield VAL-11, loops without a way out, and VAL-12, labels that fit the same words."""
+    graph = pipeline.flow.graph
+    if graph is None:
+        return
+    trapped = _trapped(graph)
+    if trapped:
+        named = ", ".join(f"`{name}`" for name in trapped[:NODES_MAX])
+        more = ", …" if len(trapped) > NODES_MAX else ""
+        problem = (
+            f"no way leads from {named}{more} to an end: only an interrupt, an error or "
+            f"`agent_runs_per_turn` ({pipeline.limits.agent_runs_per_turn}) ends the turn"
+        )
+        yield Flaw("VAL-11", (*AT, "nodes", trapped[0]), problem, key=True)
+    contains = graph.route_by is not None and "contains" in graph.route_by.model_fields_set
+    for name, edges in _labelled(graph).items():
+        yield from _label_flaws(name, edges, contains)
+
+
+def _trapped(graph: GraphFlow) -> list[str]:
+    """Return the nodes from which no path leads to an end, in the order of the file."""
+    before: dict[str, list[str]] = defaultdict(list)
+    edges: dict[str, list[Edge]] = defaultdict(list)
+    for edge in graph.edges:
+        before[edge.to].append(edge.from_)
+        edges[edge.from_].append(edge)
+    # An edge that can always be taken is taken; `exit: true` then has no effect.
+    waiting = [
+        name
+        for name, node in graph.nodes.items()
+        if not edges[name]
+        or (node.exit and node.role == "decision" and ELSE not in [e.label for e in edges[name]])
+    ]
+    leaves: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in leaves:
+            leaves.add(name)
+            waiting += before[name]
+    return [name for name in graph.nodes if name not in leaves]
+
+
+def _labelled(graph: GraphFlow) -> dict[str, list[tuple[int, str]]]:
+    by_label: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for place, edge in enumerate(graph.edges):
+        if edge.label not in (None, ELSE) and graph.nodes[edge.from_].role == "decision":
+            by_label[edge.from_].append((place, edge.label or ""))
+    return by_label
+
+
+def _label_flaws(node: str, edges: list[tuple[int, str]], contains: bool) -> Iterator[Flaw]:
+    first: dict[str, int] = {}
+    for place, label in edges:
+        if label in first:
+            problem = (
+                f"edges[{first[label]}] of `{node}` has label `{label}` too, and is taken first"
+            )
+            yield Flaw("VAL-12", (*AT, "edges", place, "label"), problem)
+        first.setdefault(label, place)
+    for label, inner in _nested(first) if contains else ():
+        place, other = first[label], first[inner]
+        if other < place:
+            problem = (
+                f"this edge of `{node}` is never taken: label `{inner}`, which stands in "
+                f"`{label}`, is that of edges[{other}] and is tried first"
+            )
+        else:
+            problem = f"what holds label `{label}` of `{node}` holds `{inner}` too"
+        yield Flaw("VAL-12", (*AT, "edges", max(place, other), "label"), problem)
+
+
+def _nested(labels: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each label with the first one that it contains; linear if lengths are few."""
+    lengths = sorted({len(label) for label in labels})
+    for label in labels:
+        inner = next(
+            (
+                part
+                for length in lengths
+                if length < len(label)
+                for start in range(len(label) - length + 1)
+                if (part := label[start : start + length]) in labels
+            ),
+            None,
+        )
+        if inner is not None:
+            yield label, inner
