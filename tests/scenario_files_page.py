@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simkit.cli.schema.schemas import schemas
+from simkit.cli.schema import schemas
 from simkit.language.matching.operators import OPERATORS
 from simkit.spec.fields import FUNCTION_SCHEMA, json_schema_of
 from simkit.spec.pipeline.recipe import KINDS, Section

@@ -24,6 +24,7 @@ from simkit.core.errors import (
     FunctionMissing,
     LimitExceeded,
     MatcherError,
+    MessageInvalid,
     ModelError,
     NetworkRefused,
     ProcessFailed,
@@ -34,7 +35,6 @@ from simkit.core.errors import (
     SourceError,
 )
 from simkit.language.yaml.nodes import Fault
-from simkit.spec.pipeline.written_messages import MessageInvalid
 
 NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
 ARGS: dict[type[Exception], tuple[Any, ...]] = {

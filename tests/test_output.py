@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.cli import COMMANDS, main
+from simkit.cli import main
+from simkit.cli.commands import cli
 from simkit.core import output
 from simkit.core.errors import OutputFailed
 from simkit.core.output import clean, command, echo, echo_json, mark, styled, visible
@@ -139,11 +140,8 @@ WRITERS: Final = {
     ("cli/__init__.py", "open"): "in place of a stream that is closed",
     ("cli/__init__.py", "os.open"): "in place of a stream that is closed",
     ("cli/new_files.py", "draft.write_text"): "a new file of the user's, without secrets",
-    (
-        "cli/schema/__init__.py",
-        "Path(file).write_text",
-    ): "the schema, which holds nothing of a user",
-    ("cli/replay/second_run.py", "os.fdopen"): "events for the process that asked, which is simkit",
+    ("cli/commands.py", "Path(file).write_text"): "the schema, which holds nothing of a user",
+    ("cli/replay.py", "os.fdopen"): "events for the process that asked, which is simkit",
     ("session/execution/subprocess_worker.py", "os.open"): "events between simkit's own processes",
     ("session/execution/subprocess_worker.py", "os.fdopen"): "the same",
     ("adapters/google_adk/quiet.py", "logging.getLogger"): "no text",
@@ -328,7 +326,7 @@ def check(text: str, form: str = "text") -> None:
 
 
 def test_every_command_has_an_invocation_here() -> None:
-    assert sorted(INVOCATIONS) == sorted(COMMANDS)
+    assert sorted(INVOCATIONS) == sorted(cli.commands)
 
 
 @pytest.mark.parametrize("name", INVOCATIONS)

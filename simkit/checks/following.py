@@ -16,7 +16,7 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.lint_claims import ERRORS
 from simkit.checks.scope import Scope
 from simkit.language.matching.rendering import NOTHING
-from simkit.language.paths import head_of
+from simkit.language.paths import head_of, walk
 from simkit.trace.views import View
 
 _LACKING: Final = ("$has:", "$in_order:")
@@ -230,25 +230,13 @@ def _is_unwritten(finding: Finding, scope: Scope) -> bool:
 
 def _named(matcher: Any, key: str) -> Iterator[str]:
     """Yield the texts under a key of a matcher."""
-    if isinstance(matcher, Mapping):
-        for name, inner in matcher.items():
-            if name == key and isinstance(inner, str):
-                yield inner
-            else:
-                yield from _named(inner, key)
-    elif isinstance(matcher, (list, tuple)):
-        for inner in matcher:
-            yield from _named(inner, key)
+    for path, inner in walk(matcher):
+        if path[-1:] == (key,) and isinstance(inner, str):
+            yield inner
 
 
 def _texts(matcher: Any) -> Iterator[str]:
     """Yield the agents in a claim on `agents`, except denied ones."""
-    if isinstance(matcher, str):
-        yield matcher
-    elif isinstance(matcher, Mapping):
-        for key, inner in matcher.items():
-            if key not in ("$not", "$ne"):
-                yield from _texts(inner)
-    elif isinstance(matcher, (list, tuple)):
-        for inner in matcher:
-            yield from _texts(inner)
+    for path, inner in walk(matcher):
+        if isinstance(inner, str) and not {"$not", "$ne"} & {*path}:
+            yield inner

@@ -11,7 +11,7 @@ from simkit.checks.scope import Scope, event_fields, log_fields
 from simkit.core.text import short
 from simkit.language.matching import Mismatch
 from simkit.language.matching.compiling import is_operator
-from simkit.language.paths import head_of
+from simkit.language.paths import head_of, walk
 from simkit.trace import events as e
 
 _ENDS: Final = ("outcome", "reason")
@@ -152,7 +152,8 @@ def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 def _events_near(scope: Scope) -> Iterator[str]:
     """Yield the events of the claimed kinds; if there are none, the existing kinds."""
-    kinds = set(_kinds_in(scope.expect.events))
+    claimed = walk(scope.expect.events)
+    kinds = {text for path, text in claimed if "kind" in path and isinstance(text, str)}
     near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
     if not near:
         known_kinds = dict.fromkeys(e.kind_of(event) for event in scope.events)
@@ -163,26 +164,6 @@ def _events_near(scope: Scope) -> Iterator[str]:
         yield f"  [{place}] {_event_line(event)}"
     if len(near) > LINES_MAX:
         yield f"  … {len(near) - LINES_MAX} more"
-
-
-def _kinds_in(matcher: Any) -> Iterator[str]:
-    if isinstance(matcher, Mapping):
-        for key, inner in matcher.items():
-            yield from _texts(inner) if key == "kind" else _kinds_in(inner)
-    elif isinstance(matcher, (list, tuple)):
-        for element in matcher:
-            yield from _kinds_in(element)
-
-
-def _texts(matcher: Any) -> Iterator[str]:
-    if isinstance(matcher, str):
-        yield matcher
-    elif isinstance(matcher, Mapping):
-        for inner in matcher.values():
-            yield from _texts(inner)
-    elif isinstance(matcher, (list, tuple)):
-        for element in matcher:
-            yield from _texts(element)
 
 
 def _event_line(event: e.AnyEvent) -> str:

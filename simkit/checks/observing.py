@@ -9,6 +9,7 @@ from simkit.checks.claims import Writer
 from simkit.checks.findings import Finding
 from simkit.checks.scope import Path, Scope
 from simkit.checks.searching import names_section
+from simkit.language.paths import walk
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RunClaims, Selector
 from simkit.trace.views import RunView
 from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
@@ -59,8 +60,9 @@ def unobservable(scope: Scope, name: str) -> str:
     if name == "tool_calls" and _has_unseen_tools(scope):
         return "tools"
     if name == "events":
+        kinds = [word for path, word in walk(scope.expect.events) if "kind" in path]
         for kind, need in EVENTS.items():
-            if not scope.can_observe(need) and _says(scope.expect.events, "kind", kind):
+            if not scope.can_observe(need) and kind in kinds:
                 return need
     return ""
 
@@ -179,23 +181,3 @@ def _is_named(scope: Scope, agent: str) -> bool:
     """Return whether the pipeline's file assigns an agent's messages to sections."""
     facts = scope.pipeline.agents.get(agent)
     return facts is not None and facts.sections is not None
-
-
-def _says(matcher: Any, key: str, text: str) -> bool:
-    """Return whether a text occurs somewhere under a key."""
-    if isinstance(matcher, Mapping):
-        return any(
-            _holds_text(inner, text) if name == key else _says(inner, key, text)
-            for name, inner in matcher.items()
-        )
-    return isinstance(matcher, (list, tuple)) and any(
-        _says(element, key, text) for element in matcher
-    )
-
-
-def _holds_text(matcher: Any, text: str) -> bool:
-    if isinstance(matcher, Mapping):
-        return any(_holds_text(inner, text) for inner in matcher.values())
-    if isinstance(matcher, (list, tuple)):
-        return any(_holds_text(inner, text) for inner in matcher)
-    return bool(matcher == text)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from simkit.core.messages import Message
 from simkit.language.matching import Matcher
-from simkit.language.paths import as_text
+from simkit.language.paths import as_text, walk
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
 
 BLOCK: Final = 256
@@ -206,8 +206,4 @@ def _is_plain(text: str) -> bool:
 
 def has_alternatives(matcher: Any) -> bool:
     """Return whether a matcher may hold although a text inside it does not occur."""
-    if isinstance(matcher, Mapping):
-        return any(key in ALTERNATIVES or has_alternatives(inner) for key, inner in matcher.items())
-    return isinstance(matcher, (list, tuple)) and any(
-        has_alternatives(element) for element in matcher
-    )
+    return any(path[-1] in ALTERNATIVES for path, _ in walk(matcher) if path)

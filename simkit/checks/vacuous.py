@@ -17,7 +17,7 @@ from simkit.core.messages import ABSENT, Message
 from simkit.language.matching import patterns_of
 from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.rendering import line
-from simkit.language.paths import as_text
+from simkit.language.paths import as_text, walk
 from simkit.language.yaml import path_text
 from simkit.spec.scenario.claims import SOME, Expect, selected
 from simkit.trace import events as e
@@ -94,18 +94,10 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
             yield from _nots((name,), getattr(expect, name))
 
 
-def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
-    if isinstance(matcher, str):
-        return
-    if isinstance(matcher, Mapping):
-        for key, value in matcher.items():
-            if key == "$not":
-                yield (*path, key), value
-            elif key != "$schema":
-                yield from _nots((*path, key), value)
-    elif isinstance(matcher, (list, tuple)):
-        for place, value in enumerate(matcher):
-            yield from _nots((*path, place), value)
+def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
+    for path, inner in walk(matcher, at, lambda key: key in ("$not", "$schema")):
+        if path != at and path[-1] == "$not":
+            yield path, inner
 
 
 class _Search:

@@ -73,9 +73,9 @@ class Job(msgspec.Struct, frozen=True):
     keeps_lines: bool = False
     """Whether the traces are needed after the run."""
     needs_met: bool = False
+    """Whether a scenario with missing needs is broken."""
     strict: bool = False
     """Whether claims that prove nothing are findings."""
-    """Whether a scenario with missing needs is broken."""
     proposes: bool = False
     """Whether failing claims are to be changed."""
     pipeline: str = ""

@@ -5,6 +5,7 @@
     SimkitError                   exit 2, printed without a traceback
     ├── SourceError               a YAML file is invalid
     ├── MatcherError              a matcher is invalid (inside a file; becomes a SourceError)
+    │   └── MessageInvalid        a written message is invalid (becomes a SourceError)
     ├── ReferenceInvalid          a `${…}` cannot be read (becomes a SourceError)
     │   └── FakeInvalid           Faker does not provide a value (becomes a SourceError)
     ├── TraceError                a stored trace cannot be read
@@ -133,6 +134,10 @@ class MatcherError(SimkitError):
 
     def __str__(self) -> str:
         return self.what
+
+
+class MessageInvalid(MatcherError):
+    """A written message is invalid; ``path`` leads from the message to the place."""
 
 
 class ReferenceInvalid(SimkitError):

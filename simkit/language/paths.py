@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -48,6 +48,47 @@ def follow(root: Any, parts: Iterable[Part]) -> Any:
         value = _step(value, part)
         if value is ABSENT:
             return ABSENT
+    return value
+
+
+def walk(
+    value: Any, at: tuple[Part, ...] = (), leave: Callable[[str], bool] = lambda key: False
+) -> Iterator[tuple[tuple[Part, ...], Any]]:
+    """Yield a value and all values inside it, each with its path, from the outside in.
+
+    The value under a key for which ``leave`` is true is yielded, but nothing inside it.
+    """
+    yield at, value
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if leave(key):
+                yield (*at, key), inner
+            else:
+                yield from walk(inner, (*at, key), leave)
+    elif isinstance(value, (list, tuple)):
+        for place, inner in enumerate(value):
+            yield from walk(inner, (*at, place), leave)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the values inside mappings and lists that are neither; or the value itself."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from leaves(inner)
+    else:
+        yield value
+
+
+def with_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """Return a value with every text, keys too, replaced by the result of ``change``."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {with_texts(key, change): with_texts(inner, change) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_texts(inner, change) for inner in value]
     return value
 
 

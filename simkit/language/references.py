@@ -7,7 +7,7 @@ A value that is one reference keeps the type of its target; inside a text, a ref
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +15,7 @@ import msgspec
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT
-from simkit.language.paths import Part, as_text, getter, parse
+from simkit.language.paths import Part, as_text, getter, parse, walk
 
 Resolve: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
@@ -63,21 +63,14 @@ def _template(value: Any) -> Template:
 
 def references_in(value: Any) -> list[tuple[tuple[Part, ...], str]]:
     """List every reference in a value with the path of the text (or the key) that holds it."""
-    return list(_references(value, ()))
-
-
-def _references(value: Any, at: tuple[Part, ...]) -> Iterator[tuple[tuple[Part, ...], str]]:
-    if isinstance(value, str):
-        for piece in _pieces(value, at):
-            if isinstance(piece, _Path):
-                yield at, piece.text
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _references(key, (*at, key))
-            yield from _references(inner, (*at, key))
-    elif isinstance(value, (list, tuple)):
-        for index, inner in enumerate(value):
-            yield from _references(inner, (*at, index))
+    return [
+        (path, piece.text)
+        for path, inner in walk(value)
+        for text in (*path[-1:], inner)
+        if isinstance(text, str)
+        for piece in _pieces(text, path)
+        if isinstance(piece, _Path)
+    ]
 
 
 class _Path(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.core.errors import WriteInvalid
+from simkit.core.errors import MessageInvalid, WriteInvalid
 from simkit.core.messages import JsonValue, Message
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.context.rendering import plain
@@ -15,7 +15,6 @@ from simkit.runtime.functions import UserFunctions
 from simkit.runtime.schemas import schema_of
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.written_messages import (
-    MessageInvalid,
     is_written_message,
     message_from,
     message_of,
@@ -319,4 +318,4 @@ def as_message(item: Any, agent: str | None) -> Message:
         return message_of(without_own(item), agent)
     except MessageInvalid as problem:
         keys = f"; known: {', '.join(problem.known)}" if problem.known else ""
-        raise WriteInvalid(f"a message is written: {problem.problem}{keys}") from None
+        raise WriteInvalid(f"a message is written: {problem.what}{keys}") from None

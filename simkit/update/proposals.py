@@ -17,7 +17,7 @@ from simkit.checks.runs import groups_of
 from simkit.checks.scope import Path, Scope
 from simkit.core.messages import ABSENT
 from simkit.core.redact import Redactor
-from simkit.language.paths import follow
+from simkit.language.paths import follow, with_texts
 from simkit.language.references import references_in
 from simkit.language.yaml import Document, path_text
 from simkit.spec.scenario.files import Prepared
@@ -309,8 +309,4 @@ def _escaped(edit: Edit) -> Edit:
 
 
 def _literal(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("${", "$${")
-    if isinstance(value, Mapping):
-        return {_literal(key): _literal(inner) for key, inner in value.items()}
-    return [_literal(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return with_texts(value, lambda text: text.replace("${", "$${"))

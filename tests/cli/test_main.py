@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from simkit.cli.validate import output as validate_output
+from simkit.cli import validate as validate_output
 from tests.cli.projects import Done, write
 
 Call = Callable[..., Done]

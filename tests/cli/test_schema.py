@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from simkit.cli.schema.schemas import schemas
+from simkit.cli.schema import schemas
 from tests.cli.projects import Done
 
 Call = Callable[..., Done]

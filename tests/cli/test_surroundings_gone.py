@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from simkit.cli import COMMANDS
+from simkit.cli.commands import cli
 from tests.cli.conftest import ROOT
 from tests.cli.projects import Done, write
 
@@ -55,7 +55,7 @@ def gone(project: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no working directory")
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", cli.commands)
 def test_every_command_says_that_its_directory_is_gone(
     command: str, simkit: Callable[..., Done], gone: Path
 ) -> None:

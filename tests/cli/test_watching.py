@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.replay.watching import _Reads, stamp
+from simkit.cli.watching import _Reads, stamp
 from tests.cli.conftest import ROOT
 from tests.cli.projects import ECHO, GOOD, Done, write
 

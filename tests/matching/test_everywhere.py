@@ -16,7 +16,7 @@ import yaml
 from simkit.bdd.assembling import WHOLE
 from simkit.bdd.places import Places
 from simkit.bdd.story import Story
-from simkit.cli.schema.schemas import schemas
+from simkit.cli.schema import schemas
 from simkit.core.errors import SourceError
 from simkit.language.yaml import path_text
 from simkit.matchers import (

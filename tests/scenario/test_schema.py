@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
-from simkit.cli.schema.schemas import schemas
+from simkit.cli.schema import schemas
 from simkit.language.yaml import Document, load_text
 from tests.building import load
 from tests.refusals import Case, parametrized, table

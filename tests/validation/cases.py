@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from simkit.cli.validate.output import checked
+from simkit.cli.validate import checked
 from tests.golden import CaseText
 
 FILE = "t.scenario.yaml"

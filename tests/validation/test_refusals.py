@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.validate.output import checked
+from simkit.cli.validate import checked
 from tests.validation.cases import FILE
 
 PIPELINE = """\

@@ -1,104 +1,109 @@
-"""Lints: invariants of every run, one family a file, checked in one pass over the trace."""
+"""Invariants checked on every run, without a claim: one family a file, one pass over the trace.
+
+Each event is added to the view, and then passed to the lints that asked for its kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeAlias
 
-from simkit.checks.lints.clients import (
-    CutReplyTaken,
-    RetriedInVain,
-    RetriedTooEarly,
-    RetryStorm,
-)
-from simkit.checks.lints.context import CurrentMessageTwice, OverBudget, WrongInstructions
-from simkit.checks.lints.delivery import ContextIgnored, DataInQuery, RequestLost
-from simkit.checks.lints.duplicates import DuplicateMessage
-from simkit.checks.lints.engine import Lint, Watch
-from simkit.checks.lints.facts import PrivateFactLeaked, RequiredFactMissing
-from simkit.checks.lints.filters import FilteredComesBack
-from simkit.checks.lints.flow import (
-    AmbiguousRoute,
-    AskedAgain,
-    CallAfterEnd,
-    LimitPassed,
-    PingPong,
-    UndeclaredEdge,
-)
-from simkit.checks.lints.handoffs import (
-    DanglingHandoff,
-    PayloadInvalid,
-    SeveralHandoffs,
-    Unregistered,
-    WrongTarget,
+from simkit.checks.findings import Hit
+from simkit.checks.lints import (
+    clients,
+    context,
+    delivery,
+    duplicates,
+    facts,
+    filters,
+    flow,
+    handoffs,
+    relevance,
+    results,
+    run,
+    sequence,
+    state,
+    tools,
 )
 from simkit.checks.lints.pairing import Pairing
-from simkit.checks.lints.relevance import IrrelevantShare
-from simkit.checks.lints.results import ResultsSwapped
-from simkit.checks.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed, Unread
-from simkit.checks.lints.sequence import (
-    IllegalSequence,
-    OrphanCall,
-    OrphanResult,
-    SystemNotFirst,
-)
-from simkit.checks.lints.state import (
-    DoubleCount,
-    ImpureReducer,
-    InPlaceChange,
-    LostUpdate,
-    Shrinking,
-    TwiceAnswered,
-)
-from simkit.checks.lints.tools import ArgumentLost, OpenWork, RepeatedCall
+from simkit.trace.store import Trace
+from simkit.trace.views import View
 
-__all__ = ["Lint", "Watch", "all_lints"]
+_LINTS: Final[Sequence[Callable[..., Lint]]] = (
+    run.ScriptMismatch, run.Uncontrolled, run.Unplayed, run.Drifted, run.Unread,
+    sequence.OrphanResult, sequence.OrphanCall, context.WrongInstructions,
+    facts.RequiredFactMissing, facts.PrivateFactLeaked, duplicates.DuplicateMessage,
+    context.OverBudget, relevance.IrrelevantShare, sequence.IllegalSequence,
+    sequence.SystemNotFirst, context.CurrentMessageTwice, filters.FilteredComesBack,
+    results.ResultsSwapped, handoffs.PayloadInvalid, delivery.RequestLost, handoffs.WrongTarget,
+    handoffs.DanglingHandoff, handoffs.SeveralHandoffs, delivery.DataInQuery,
+    handoffs.Unregistered, delivery.ContextIgnored, state.LostUpdate, state.ImpureReducer,
+    state.Shrinking, state.DoubleCount, state.InPlaceChange, state.TwiceAnswered,
+    flow.LimitPassed, flow.UndeclaredEdge, tools.RepeatedCall, flow.PingPong, flow.CallAfterEnd,
+    flow.AskedAgain, tools.OpenWork, flow.AmbiguousRoute, tools.ArgumentLost,
+    clients.RetriedInVain, clients.RetriedTooEarly, clients.CutReplyTaken, clients.RetryStorm,
+)  # fmt: skip
+_PAIRING: Final = (
+    sequence.OrphanResult,
+    sequence.OrphanCall,
+    sequence.IllegalSequence,
+    sequence.SystemNotFirst,
+)
+"""The lints that share one walk through all contexts."""
 
 
 def all_lints() -> Iterator[Lint]:
     """Yield a new instance of every lint; each keeps its state over one trace."""
     pairing = Pairing()
-    yield ScriptMismatch()
-    yield Uncontrolled()
-    yield Unplayed()
-    yield Drifted()
-    yield Unread()
-    yield OrphanResult(pairing)
-    yield OrphanCall(pairing)
-    yield WrongInstructions()
-    yield RequiredFactMissing()
-    yield PrivateFactLeaked()
-    yield DuplicateMessage()
-    yield OverBudget()
-    yield IrrelevantShare()
-    yield IllegalSequence(pairing)
-    yield SystemNotFirst(pairing)
-    yield CurrentMessageTwice()
-    yield FilteredComesBack()
-    yield ResultsSwapped()
-    yield PayloadInvalid()
-    yield RequestLost()
-    yield WrongTarget()
-    yield DanglingHandoff()
-    yield SeveralHandoffs()
-    yield DataInQuery()
-    yield Unregistered()
-    yield ContextIgnored()
-    yield LostUpdate()
-    yield ImpureReducer()
-    yield Shrinking()
-    yield DoubleCount()
-    yield InPlaceChange()
-    yield TwiceAnswered()
-    yield LimitPassed()
-    yield UndeclaredEdge()
-    yield RepeatedCall()
-    yield PingPong()
-    yield CallAfterEnd()
-    yield AskedAgain()
-    yield OpenWork()
-    yield AmbiguousRoute()
-    yield ArgumentLost()
-    yield RetriedInVain()
-    yield RetriedTooEarly()
-    yield CutReplyTaken()
-    yield RetryStorm()
+    for lint in _LINTS:
+        yield lint(pairing) if lint in _PAIRING else lint()
+
+
+class Lint(Protocol):
+    """One invariant. ``look`` costs what is new with the event, not the length of the trace.
+
+    Its parameter has the type of the events that the lint names; it gets no others.
+    """
+
+    id: str
+    kinds: tuple[type, ...]
+    """The kinds of event that it checks."""
+
+    def look(self, event: Any, view: View) -> Iterable[Hit]:
+        """Yield the hits for an event, which the view contains already."""
+
+
+Look: TypeAlias = Callable[[Any, View], Iterable[Hit]]
+
+
+@lru_cache
+def _places(kinds: tuple[tuple[type, ...], ...]) -> dict[type, list[int]]:
+    """Return, for each kind of event, the indices of its lints."""
+    places: dict[type, list[int]] = {}
+    for place, watched in enumerate(kinds):
+        for kind in watched:
+            places.setdefault(kind, []).append(place)
+    return places
+
+
+class Watch:
+    """Lints during a run: each event is checked once."""
+
+    def __init__(self, lints: Iterable[Lint], view: View | None = None) -> None:
+        self.view, self.hits = View() if view is None else view, list[Hit]()
+        lint_list = tuple(lints)
+        self._watching = {
+            kind: tuple([lint_list[place].look for place in places])
+            for kind, places in _places(tuple([lint.kinds for lint in lint_list])).items()
+        }
+
+    def see(self, trace: Trace) -> None:
+        """Check the events since the last call."""
+        view, watching = self.view, self._watching
+        for event in trace.events[len(view.events) :]:
+            view.apply(event)
+            for look in watching.get(type(event), ()):
+                # Nearly every check finds nothing, which is not worth a call.
+                if hits_found := look(event, view):
+                    self.hits.extend(hits_found)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from simkit.checks.findings import Hit
 from simkit.checks.lints.handoffs import HandoffEvent, contract_of
 from simkit.core.messages import JsonValue, Message
+from simkit.language.paths import leaves
 from simkit.trace import events as e
 from simkit.trace.views import CallView, MadePart, ShownPart, View
 
@@ -165,14 +166,8 @@ def _is_shown(
 
 def _inner_texts(value: JsonValue) -> Iterator[str]:
     """Yield the texts inside an object or a list."""
-    if isinstance(value, Mapping):
-        value = [*value.values()]
-    if isinstance(value, list):
-        for element in value:
-            if isinstance(element, str):
-                yield element
-            else:
-                yield from _inner_texts(element)
+    if not isinstance(value, str):
+        yield from (text for text in leaves(value) if isinstance(text, str))
 
 
 def _is_settled(part: ShownPart, number: int) -> bool:
@@ -339,21 +334,16 @@ def _required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[st
 
 def _recognisable(value: JsonValue) -> Iterator[str]:
     """Yield the beginnings of leaves that are long enough to recognize, plain and as in JSON."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _recognisable(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _recognisable(item)
-    elif isinstance(value, str):
-        begin = value.strip()[:_PREFIX].rstrip()
-        if len(begin) >= _LEAF_MIN:
-            yield begin
-            yield _encode(begin).decode()[1:-1]
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        text = _encode(value).decode()
-        if len(text) >= _LEAF_MIN:
-            yield text
+    for leaf in leaves(value):
+        if isinstance(leaf, str):
+            begin = leaf.strip()[:_PREFIX].rstrip()
+            if len(begin) >= _LEAF_MIN:
+                yield begin
+                yield _encode(begin).decode()[1:-1]
+        elif isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
+            text = _encode(leaf).decode()
+            if len(text) >= _LEAF_MIN:
+                yield text
 
 
 WHOLE_MIN: Final = 80
@@ -434,17 +424,11 @@ class _Blocks:
 
     def add_all(self, value: Any) -> None:
         """Add every long text inside a value."""
-        if isinstance(value, str):
-            if len(value) >= WHOLE_MIN:
-                text = " ".join(value.split())
+        for leaf in leaves(value):
+            if isinstance(leaf, str) and len(leaf) >= WHOLE_MIN:
+                text = " ".join(leaf.split())
                 for start in range(0, len(text) - WHOLE_MIN + 1, WHOLE_MIN):
                     self._places[text[start : start + WHOLE_MIN]] = text, start
-        elif isinstance(value, Mapping):
-            for item in value.values():
-                self.add_all(item)
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                self.add_all(item)
 
     def longest_in(self, query: str) -> int:
         """Return the length of the longest document stretch in the query; 0 if there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +12,7 @@ from simkit.checks.findings import Hit
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
 from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.paths import leaves
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, StreamView, View
 
@@ -261,16 +262,9 @@ class PrivateFactLeaked:
 
 def _texts_in(value: Any) -> Iterator[str]:
     """Yield every text inside a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Message):
-        yield value.content
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts_in(item)
+    for leaf in leaves(value):
+        if isinstance(leaf, (str, Message)):
+            yield leaf.content if isinstance(leaf, Message) else leaf
 
 
 def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:

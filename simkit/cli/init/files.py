@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from simkit.cli.init.project import Project
-from simkit.cli.schema.schemas import schema_text
+from simkit.cli.schema import schema_text
 from simkit.core.errors import SimkitError
 from simkit.report.last_run import FOLDER
 from simkit.spec.scenario.writing import scalar

@@ -20,7 +20,7 @@ from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.handoff_tools import PREFIXES
 from simkit.cli.init.files import STEPS, write_new
 from simkit.cli.init.project import Project
-from simkit.cli.record.first_scenario import First, FirstScenario, write_first
+from simkit.cli.record import First, FirstScenario, write_first
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.language.json_schema.examples import example_of

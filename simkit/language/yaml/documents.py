@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from simkit.core.errors import SourceError
+from simkit.core.errors import MatcherError, SourceError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.redact import secrets_written_in
 from simkit.core.text import near
@@ -182,6 +182,17 @@ class Document:
             near(word, known),
             known,
             advice or flow_accident(self, path) or flow_accident(self, path[:-1]),
+        )
+
+    def error_of(self, problem: MatcherError, at: SourcePath, key: bool = False) -> SourceError:
+        """Return the error for a problem inside the value at a path, with its place."""
+        return self.error(
+            (*at, *problem.path),
+            problem.what,
+            word=problem.word,
+            known=problem.known,
+            advice=problem.advice,
+            key=key,
         )
 
     def _turn(self, path: SourcePath) -> tuple[int, str] | None:

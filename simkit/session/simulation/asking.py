@@ -13,17 +13,8 @@ from simkit.language.yaml import Open, near
 from simkit.providers.failures import FAILURES
 from simkit.session.simulation.places import Place, document_at
 from simkit.spec.fields import ANYTHING, validated
-from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.claim_names import (
-    DROPPED_WHAT,
-    LEFT_OUT_BY,
-    LOG_LEVELS,
-    MODES,
-    OUTCOMES,
-    ClaimNames,
-    filters_of,
-)
+from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.known import KnownNames
 from simkit.trace import events as e
@@ -162,31 +153,14 @@ class QuestionScope:
         return tuple(name for name in own if name)
 
     def _known(self, noun: str) -> Iterable[Any]:
-        known = self._names()
-        match noun:
-            case "agent":
-                return known.agents
-            case "tool":
-                return known.tools
-            case "channel":
-                return known.channels
-            case "section":
-                return self._sections() or ANYTHING
-            case "filter":
-                return filters_of(known)
-            case _:
-                return _NAMES[noun]
+        if noun == "section":
+            return self._sections() or ANYTHING
+        return _NAMES[noun] if noun in _NAMES else self._names().of(noun)
 
 
 _NAMES: Final[Mapping[str, Iterable[str]]] = {
     "role": _ROLES,
-    "mode": MODES,
-    "outcome": OUTCOMES,
-    "reason": LEFT_OUT_BY,
-    "kind of cut": DROPPED_WHAT,
-    "lint": tuple(LINTS),
     "type of an error": Open(FAILURES),
-    "log level": Open(LOG_LEVELS),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from simkit.language.paths import parse
 from simkit.language.references import compile as compile_references
 from simkit.language.references import references_in
+from simkit.spec.pipeline.graph_shape import reach
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.recipe import items_of
 
@@ -105,18 +106,11 @@ def startable(pipeline: Pipeline) -> frozenset[str]:
 
     If the file does not say which agents start a turn, return all of them.
     """
-    everybody = frozenset(members_of(pipeline))
-    starts = _starts(pipeline)
+    members, starts = members_of(pipeline), _starts(pipeline)
     if starts is None:
-        return everybody
-    startable_names: set[str] = set()
-    waiting = sorted((starts | summarisers_of(pipeline)) & everybody)
-    while waiting:
-        name = waiting.pop()
-        if name not in startable_names:
-            startable_names.add(name)
-            waiting += _targets(pipeline, name)
-    return frozenset(startable_names)
+        return frozenset(members)
+    first = {*starts, *summarisers_of(pipeline)} & members.keys()
+    return frozenset(reach(first, lambda name: _targets(pipeline, name, members)))
 
 
 def hands_over(pipeline: Pipeline, definition: str) -> bool:
@@ -126,18 +120,21 @@ def hands_over(pipeline: Pipeline, definition: str) -> bool:
     return bool(pipeline.of_agent(definition, "handoffs")) or not is_written
 
 
-def _targets(pipeline: Pipeline, source: str) -> Iterator[str]:
-    yield from (name for name in pipeline.of_agent(source, "handoffs") if name in pipeline.agents)
-    if not hands_over(pipeline, source):
-        return
-    for contract in pipeline.contracts:
-        if source in contract.from_ or "*" in contract.from_:
-            yield contract.to
+def _targets(pipeline: Pipeline, name: str, members: Mapping[str, str]) -> Iterator[str]:
+    targets = [*pipeline.of_agent(members[name], "handoffs")]
+    if hands_over(pipeline, members[name]):
+        targets += (each.to for each in pipeline.contracts if {name, "*"} & {*each.from_})
+    yield from (target for target in targets if target in members)
 
 
 def _starts(pipeline: Pipeline) -> set[str] | None:
     """Return the agents that the flow itself starts; None if the file does not say."""
     flow = pipeline.flow
+    if flow.graph is not None:
+        return set(flow.graph.nodes)
+    if flow.supervisor is not None:
+        goals = flow.supervisor.goals.values()
+        return {name for goal in goals for step in goal.steps for name in step}
     if flow.handoffs is not None:
         return _constant_names(flow.handoffs.start)
     if flow.router is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from simkit.language.yaml import Document, SourcePath
@@ -10,6 +11,23 @@ from simkit.spec.pipeline.model import Edge, GraphFlow
 AT: Final[SourcePath] = ("flow", "graph")
 ELSE: Final = "else"
 """The label of the edge that is taken if no other matches."""
+
+
+def reach(starts: Iterable[str], onward: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return all names reachable from some of them, with these."""
+    names: set[str] = set()
+    waiting = [*starts]
+    while waiting:
+        name = waiting.pop()
+        if name not in names:
+            names.add(name)
+            waiting += onward(name)
+    return names
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as messages list them: `a`, `b`."""
+    return ", ".join(f"`{name}`" for name in names)
 
 
 class GraphCheck:
@@ -55,9 +73,9 @@ class GraphCheck:
         if not starts:
             apart = apart[1:]
         if apart:
-            lacks.append(f"no edge leads to {_listed(apart)}")
+            lacks.append(f"no edge leads to {listed(apart)}")
         if ends:
-            lacks.append(f"no edge leads on from {_listed(ends)}: an end is `exit: true`")
+            lacks.append(f"no edge leads on from {listed(ends)}: an end is `exit: true`")
         return lacks
 
     def _check_start(self) -> str:
@@ -128,12 +146,7 @@ class GraphCheck:
                 )
 
     def _check_reached(self, start: str) -> None:
-        reached, waiting = {start}, [start]
-        while waiting:
-            for _, edge in self._out[waiting.pop()]:
-                if edge.to not in reached:
-                    reached.add(edge.to)
-                    waiting.append(edge.to)
+        reached = reach([start], lambda name: (edge.to for _, edge in self._out[name]))
         for name in self._graph.nodes:
             if name not in reached:
                 raise self._problem(
@@ -141,7 +154,3 @@ class GraphCheck:
                     f"nothing leads to node `{name}`",
                     f"Add an edge to it from what `{start}` leads to, or remove it.",
                 )
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)

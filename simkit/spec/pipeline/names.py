@@ -23,7 +23,15 @@ from simkit.spec.pipeline.model import (
     SupervisorFlow,
 )
 from simkit.spec.pipeline.models import DEFAULT
-from simkit.spec.pipeline.recipe import RESERVED, FilterSpec, Item, OlderThan, Recall, Recipe
+from simkit.spec.pipeline.recipe import (
+    RESERVED,
+    FilterSpec,
+    Item,
+    OlderThan,
+    Recall,
+    Recipe,
+    placed_items,
+)
 from simkit.spec.pipeline.root_names import (
     HANDOFF_FIELDS,
     check_references,
@@ -106,13 +114,7 @@ class _Check:
             try:
                 check_schema(schema, self.pipeline.schemas)
             except MatcherError as problem:
-                raise self.document.error(
-                    (*path, *problem.path),
-                    problem.what,
-                    word=problem.word,
-                    known=problem.known,
-                    advice=problem.advice,
-                ) from None
+                raise self.document.error_of(problem, path) from None
         for name, channel in self.pipeline.channels.items():
             schema, begins = channel.schema_, channel.default
             if schema is None or isinstance(schema, str) or begins is None:
@@ -198,20 +200,17 @@ class _Check:
 
     def _recipe(self, at: SourcePath, recipe: Recipe) -> None:
         visited: set[str] = set()
-        for place, entry in enumerate(recipe):
-            within = entry if isinstance(entry, tuple) else (entry,)
-            for number, item in enumerate(within):
-                path = (*at, place, number) if isinstance(entry, tuple) else (*at, place)
-                self._section(path, item)
-                if item.name in visited:
-                    raise self.document.error(
-                        path,
-                        f"section `{item.name}` is in this recipe twice",
-                        advice="Give one of them a `name:` of its own, which claims then use.",
-                    )
-                # Instructions may be split; they are one section in claims.
-                if item.name != "instructions":
-                    visited.add(item.name)
+        for path, item in placed_items(recipe, at):
+            self._section(path, item)
+            if item.name in visited:
+                raise self.document.error(
+                    path,
+                    f"section `{item.name}` is in this recipe twice",
+                    advice="Give one of them a `name:` of its own, which claims then use.",
+                )
+            # Instructions may be split; they are one section in claims.
+            if item.name != "instructions":
+                visited.add(item.name)
 
     def _section(self, path: SourcePath, item: Item) -> None:
         inside: SourcePath = (*path, item.custom_name or item.kind)

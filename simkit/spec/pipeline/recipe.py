@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
@@ -15,6 +16,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from simkit.language.matching import kinds
+from simkit.language.yaml import SourcePath
 from simkit.spec.fields import (
     AS_MATCHER,
     FUNCTION_SCHEMA,
@@ -446,7 +448,13 @@ SUPERVISED_RECIPE: Final[tuple[Item, ...]] = (*DEFAULT_RECIPE, Item.model_valida
 
 def items_of(recipe: Recipe) -> list[Item]:
     """Return all sections of a recipe in order, including those inside a shared message."""
-    flat: list[Item] = []
-    for entry in recipe:
-        flat.extend(entry if isinstance(entry, tuple) else (entry,))
-    return flat
+    return [item for _, item in placed_items(recipe, ())]
+
+
+def placed_items(recipe: Recipe, at: SourcePath) -> Iterator[tuple[SourcePath, Item]]:
+    """Yield the same sections, each with its path in the recipe at ``at``."""
+    for place, entry in enumerate(recipe):
+        if isinstance(entry, tuple):
+            yield from (((*at, place, number), item) for number, item in enumerate(entry))
+        else:
+            yield (*at, place), entry

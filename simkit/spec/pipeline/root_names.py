@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.language.paths import follow, parse
+from simkit.language.paths import follow, parse, walk
 from simkit.language.references import references_in
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING
@@ -29,7 +29,7 @@ def check_references(document: Document, at: SourcePath, channels: tuple[str, ..
 
     The operands of a ``when`` are values, not templates, and are skipped.
     """
-    for path, text in _texts(document, at):
+    for path, text, _ in words_below(document, at):
         try:
             references = references_in(text)
         except ReferenceInvalid as problem:
@@ -100,18 +100,21 @@ def _check_path(
     raise document.error(at, label, word=word, known=known, key=key)
 
 
-def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
-    """Yield the texts below a place with their paths; a mapping's keys come before its values."""
-    value = follow(document.data, at)
-    if isinstance(value, str):
-        yield at, value
-    elif isinstance(value, Mapping):
-        for key in value:
-            if key == "when" or key.startswith("x-"):
+def words_below(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str, bool]]:
+    """Yield the texts below a place that can contain references, each with its path.
+
+    A mapping's keys come before its values; they have True as the third item.
+    """
+    for path, inner in walk(follow(document.data, at), at, is_passed_over):
+        key = path[-1] if len(path) > len(at) else None
+        if isinstance(key, str):
+            if is_passed_over(key):
                 continue
-            if "${" in key:
-                yield (*at, key), key
-            yield from _texts(document, (*at, key))
-    elif isinstance(value, (list, tuple)):
-        for place in range(len(value)):
-            yield from _texts(document, (*at, place))
+            yield path, key, True
+        if isinstance(inner, str):
+            yield path, inner, False
+
+
+def is_passed_over(key: str) -> bool:
+    """Return whether the value under a key cannot contain references."""
+    return key == "when" or key.startswith("x-")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from simkit.core.errors import MessageInvalid
 from simkit.core.messages import ROLE_ALIASES, Message, ToolCall
 from simkit.language.yaml import SourcePath
 from simkit.trace.store import canonical
@@ -23,27 +24,6 @@ _MESSAGE: Final = (
     "A message is a text, `{user: …}`, or `{role: …, content: …}`; other values are said as "
     "`{assistant: {…}}`."
 )
-
-
-class MessageInvalid(Exception):
-    """A value is no message: ``args`` are its path inside the message, the sentence and advice."""
-
-    def __init__(
-        self,
-        path: SourcePath,
-        problem: str,
-        advice: str,
-        word: str = "",
-        known: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(path, problem, advice, word, known)
-        self.path, self.problem, self.advice, self.word, self.known = (
-            path,
-            problem,
-            advice,
-            word,
-            known,
-        )
 
 
 def is_written_message(value: Any) -> bool:
@@ -68,7 +48,7 @@ def message_of(value: Any, agent: str | None = None) -> Message:
         if value is None or isinstance(value, (list, tuple)):
             problem = "nothing" if value is None else "a list"
             raise MessageInvalid(
-                (), f"a message must be a text or a mapping, not {problem}", _MESSAGE
+                (), f"a message must be a text or a mapping, not {problem}", advice=_MESSAGE
             )
         return message_from("assistant", value, agent)
     role, content = _role_and_content(value)
@@ -98,7 +78,6 @@ def _role_and_content(value: Mapping[str, Any]) -> tuple[str, Any]:
             raise MessageInvalid(
                 ("role",),
                 f"unknown role `{role}`",
-                "",
                 str(role),
                 ("user", "assistant", "system", "tool"),
             )
@@ -107,9 +86,9 @@ def _role_and_content(value: Mapping[str, Any]) -> tuple[str, Any]:
     if len(roles) == 1 and "content" not in value:
         return ROLE_ALIASES[roles[0]], value[roles[0]]
     if roles:
-        raise MessageInvalid((), "a message has one role and one content", _MESSAGE)
+        raise MessageInvalid((), "a message has one role and one content", advice=_MESSAGE)
     strange = next((str(key) for key in value if key not in FIELDS), "")
-    raise MessageInvalid((), "this says no role, so it is no message", _MESSAGE, strange, SHORT)
+    raise MessageInvalid((), "this says no role, so it is no message", strange, SHORT, _MESSAGE)
 
 
 def _check_fields(value: Mapping[str, Any]) -> None:
@@ -117,18 +96,18 @@ def _check_fields(value: Mapping[str, Any]) -> None:
     for key in value:
         if key not in roles and key not in FIELDS:
             raise MessageInvalid(
-                (key,), f"unknown key of a message `{key}`", "", str(key), ("role", *FIELDS)
+                (key,), f"unknown key of a message `{key}`", str(key), ("role", *FIELDS)
             )
     for key in ("agent", "call_id", "tool"):
         if value.get(key) is not None and not isinstance(value[key], str):
-            raise MessageInvalid((key,), f"`{key}` must be a text", "")
+            raise MessageInvalid((key,), f"`{key}` must be a text")
 
 
 def _calls(value: Any) -> tuple[ToolCall, ...]:
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):
-        raise MessageInvalid(("calls",), "`calls` must be a list", _CALL)
+        raise MessageInvalid(("calls",), "`calls` must be a list", advice=_CALL)
     return tuple(_call(call, ("calls", place)) for place, call in enumerate(value))
 
 
@@ -136,15 +115,15 @@ def _call(value: Any, at: SourcePath) -> ToolCall:
     if isinstance(value, ToolCall):
         return value
     if not isinstance(value, Mapping):
-        raise MessageInvalid(at, "a call must be a mapping", _CALL)
+        raise MessageInvalid(at, "a call must be a mapping", advice=_CALL)
     for key in value:
         if key not in _CALL_FIELDS:
             raise MessageInvalid(
-                (*at, key), f"unknown key of a call `{key}`", _CALL, str(key), _CALL_FIELDS
+                (*at, key), f"unknown key of a call `{key}`", str(key), _CALL_FIELDS, _CALL
             )
     name, identity = value.get("tool", value.get("name")), value.get("id")
     if not isinstance(name, str) or not isinstance(identity, str):
-        raise MessageInvalid(at, "a call needs `id` and `tool`, both texts", _CALL)
+        raise MessageInvalid(at, "a call needs `id` and `tool`, both texts", advice=_CALL)
     return ToolCall(identity, name, canonical(value.get("args") or {}))
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import HANDOFF_PREFIX
 from simkit.language.matching.kinds import check_kind
-from simkit.language.paths import head_of
-from simkit.language.yaml import Document, Open, SourcePath
+from simkit.language.paths import head_of, walk
+from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING, require
-from simkit.spec.lint_catalogue import LINTS
-from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS
 from simkit.spec.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
 from simkit.spec.scenario.claims import (
     ALL_AGENTS,
@@ -29,7 +27,7 @@ from simkit.spec.scenario.claims import (
     selected,
 )
 from simkit.spec.scenario.known import KnownNames
-from simkit.trace.events import KINDS, AnyEvent
+from simkit.trace.events import AnyEvent
 
 FEATURE_SUFFIX: Final = ".feature"
 HANDOFF_KEYS: Final = (*HANDOFF_FIELDS, "outcome", "reason")
@@ -37,35 +35,47 @@ TOOL_KEYS: Final = (
     "agent", "tool", "args", "asked", "result", "error", "call_id", "called_at", "returned_at",
 )  # fmt: skip
 LOG_KEYS: Final = ("level", "logger", "message", "error", "agent")
-LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-"""The levels of `logging`; code may define others."""
 EVENT_KEYS: Final = (
     "kind",
     *sorted({name for event in AnyEvent.__args__ for name in event.__struct_fields__}),
 )
-MODES: Final = ("transfer", "delegate", "replace")
-OUTCOMES: Final = ("made", "rejected")
-LEFT_OUT_BY: Final = (
-    "scopes",
-    "since_days",
-    "time_ranges",
-    "tags",
-    "threshold",
-    "max",
-    "tokens",
-    "preview",
-    "truncate",
-)
-DROPPED_WHAT: Final = ("message", "tool_calls", "content")
-
 _INNER: Final = (
     "$not", "$either", "$all", "$in", "$eq", "$ne", "$has", "$each", "$in_order", "$unordered",
     "$exact",
 )  # fmt: skip
 """Operators whose operands are matched with the value, or with its elements."""
 
-Values = Mapping[str, tuple[str, Iterable[str]] | tuple[str, Iterable[str], Collection[str]]]
-"""Key to the noun for its texts in messages, and the known texts."""
+Sections: TypeAlias = Sequence[str] | None
+"""The known sections; None if sections are not checked."""
+_CALLED: Final = "called tool"
+"""The noun of the tools that messages may name, those of handoffs and given state included."""
+
+
+class Entries(NamedTuple):
+    """The keys and names of the mappings in a claim on a list."""
+
+    values: Mapping[str, str]
+    """Key to the noun of its names."""
+    keys: Sequence[str] = ()
+    """The known keys; empty if they are checked elsewhere."""
+    noun: str = ""
+    """The noun for a key in messages."""
+
+
+_AGENT: Final = {"agent": "agent"}
+LISTS: Final[Mapping[str, Entries]] = {
+    "handoffs": Entries(
+        {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
+        HANDOFF_KEYS, "field of a handoff",
+    ),
+    "tool_calls": Entries({**_AGENT, "tool": "tool"}, TOOL_KEYS, "field of a tool call"),
+    "logs": Entries({**_AGENT, "level": "log level"}, LOG_KEYS, "field of a log record"),
+    "events": Entries({"kind": "event", **_AGENT}, EVENT_KEYS, "field of an event"),
+    "findings": Entries({"id": "lint", **_AGENT}),
+    "dropped": Entries({"what": "kind of cut", "by": "filter"}),
+    "left_out": Entries({"section": "section", "channel": "channel", "by": "reason"}),
+}  # fmt: skip
+"""Claim to its keys and names."""
 
 
 class ClaimNames:
@@ -74,14 +84,12 @@ class ClaimNames:
     def __init__(self, document: Document, known: KnownNames, initial_state: Any = None) -> None:
         """``initial_state`` is the state before the first turn: its messages may name any tool."""
         self._document, self._known, self._initial_state = document, known, initial_state
-        self._members, self._channels, self._tools = known.agents, known.channels, known.tools
 
     def check(self, expect: Expect, at: SourcePath) -> None:
         """Raise SourceError for the first unknown name."""
         if not expect.model_fields_set:
             return
-        agent = ("agent", self._members)
-        self._texts(expect.agents, (*at, "agents"), *agent)
+        self._texts(expect.agents, (*at, "agents"), "agent")
         for key, claims in expect.context.items():
             self._context(key, claims, (*at, "context", key))
             self._says_which(key, claims.claimed(), (*at, "context", key))
@@ -90,57 +98,21 @@ class ClaimNames:
             values = {name: getattr(run, name) for name in run.model_fields_set}
             self._says_which(key, values, (*at, "runs", key))
         self._state(expect.state, (*at, "state"))
-        self._values(expect.state, (*at, "state"))
-        self._entries(expect.handoffs, (*at, "handoffs"), "field of a handoff", HANDOFF_KEYS, {
-            "from": agent, "to": agent, "mode": ("mode", MODES), "outcome": ("outcome", OUTCOMES),
-        })  # fmt: skip
-        self._entries(
-            expect.tool_calls,
-            (*at, "tool_calls"),
-            "field of a tool call",
-            TOOL_KEYS,
-            {
-                "agent": agent,
-                "tool": ("tool", self._tools),
-            },
-        )
+        self._list("handoffs", expect.handoffs, at)
+        self._list("tool_calls", expect.tool_calls, at)
         for name in expect.model_calls or ():
             path = (*at, "model_calls", name)
-            require(self._document, path, "agent", name, self._members, key=True)
-        self._entries(
-            expect.logs,
-            (*at, "logs"),
-            "field of a log record",
-            LOG_KEYS,
-            {
-                "agent": agent,
-                "level": ("log level", Open(LOG_LEVELS)),
-            },
-        )
-        self._entries(
-            expect.events,
-            (*at, "events"),
-            "field of an event",
-            EVENT_KEYS,
-            {
-                "kind": ("event", KINDS),
-                "agent": agent,
-            },
-        )
-        self.check_findings(list(expect.findings or ()), (*at, "findings"))
+            require(self._document, path, "agent", name, self._known.agents, key=True)
+        self._list("logs", expect.logs, at)
+        self._list("events", expect.events, at)
+        self._list("findings", list(expect.findings or ()), at)
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
         """Raise SourceError for the first unknown lint or agent in a matcher of findings."""
-        self._entries(
-            matcher,
-            at,
-            "",
-            (),
-            {
-                "id": ("lint", LINTS),
-                "agent": ("agent", self._members),
-            },
-        )
+        self._entries(matcher, at, LISTS["findings"])
+
+    def _list(self, claim: str, matcher: Any, at: SourcePath, sections: Sections = ()) -> None:
+        self._entries(matcher, (*at, claim), LISTS[claim], sections)
 
     # Contexts and runs
 
@@ -150,12 +122,12 @@ class ClaimNames:
         if name == ALL_AGENTS:
             return self._known.sections
         brackets = malformed(key)
-        if brackets is not None and name not in self._members:
+        if brackets is not None and name not in self._known.agents:
             agent, rest = brackets
             raise self._document.error(
                 at, f"`{rest}` names no call and no run", key=True, advice=self._forms(agent, at)
             )
-        require(self._document, at, "agent", name, self._members, key=True)
+        require(self._document, at, "agent", name, self._known.agents, key=True)
         return self._known.sections_of(name)
 
     def _context(self, key: str, claims: ContextClaims, at: SourcePath) -> None:
@@ -166,41 +138,20 @@ class ClaimNames:
             # A section that was removed from the recipe is a finding, not an error in the file.
             if claim not in all_sections:
                 require(self._document, (*at, claim), claims.noun, claim, known, key=True)
-        self._texts(claims.sections, (*at, "sections"), "section", sections, all_sections)
-        self._texts(claims.tools, (*at, "tools"), "tool", self._tools)
-        agent = ("agent", self._members)
-        self._texts(claims.handoffs, (*at, "handoffs"), *agent)
+        self._texts(claims.sections, (*at, "sections"), "section", sections)
+        self._texts(claims.tools, (*at, "tools"), "tool")
+        self._texts(claims.handoffs, (*at, "handoffs"), "agent")
         self._shares(claims.share, (*at, "share"), sections)
-        values: Values = {"section": ("section", sections, all_sections)}
         for claim in ("messages", "includes", "excludes", "dropped", *sections):
-            self._messages(claims.claimed().get(claim), (*at, claim), values)
-        self._entries(
-            claims.dropped,
-            (*at, "dropped"),
-            "",
-            (),
-            {
-                "what": ("kind of cut", DROPPED_WHAT),
-                "by": ("filter", filters_of(self._known)),
-            },
-        )
-        self._entries(
-            claims.left_out,
-            (*at, "left_out"),
-            "",
-            (),
-            {
-                "section": ("section", sections, all_sections),
-                "channel": ("channel", self._channels),
-                "by": ("reason", LEFT_OUT_BY),
-            },
-        )
+            self._messages(claims.claimed().get(claim), (*at, claim), sections)
+        self._list("dropped", claims.dropped, at)
+        self._list("left_out", claims.left_out, at, sections)
 
     def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
         """Check the names in a claim on shares: an unknown name would always have the share 0."""
-        if matcher is None or ANYTHING in (self._members, sections):
+        if matcher is None or ANYTHING in (self._known.agents, sections):
             return
-        names = ("user", *self._members, *sections)
+        names = ("user", *self._known.agents, *sections)
         for path, entry in _mappings_in(matcher, at):
             for key in entry:
                 if not key.startswith("$") and key not in self._known.all_sections:
@@ -248,81 +199,63 @@ class ClaimNames:
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
         self._sections(key, at)
         self._state(run.received, (*at, "received"))
-        self._values(run.received, (*at, "received"))
-        self._texts(run.goal, (*at, "goal"), "goal", self._known.goals)
-        self._state(run.update, (*at, "update"))
-        self._messages(run.messages, (*at, "messages"), {})
+        self._texts(run.goal, (*at, "goal"), "goal")
+        self._state(run.update, (*at, "update"), of_values=False)
+        self._messages(run.messages, (*at, "messages"), None)
 
-    def _state(self, matcher: Any, at: SourcePath) -> None:
-        """Check the channels in a claim on the state."""
+    def _state(self, matcher: Any, at: SourcePath, of_values: bool = True) -> None:
+        """Check the channels in a claim on the state, and whether they can hold the values."""
         if matcher is None:
             return
+        channels = self._known.channels
         for path, key in keys_in(matcher, at):
-            if not leads_to(key, self._channels):
-                word = head_of(key)
-                require(self._document, path, "channel", word, self._channels, key=True)
-
-    def _values(self, matcher: Any, at: SourcePath) -> None:
-        """Check whether the channels can hold the claimed values."""
-        if matcher is None:
-            return
+            if not leads_to(key, channels):
+                require(self._document, path, "channel", head_of(key), channels, key=True)
         try:
-            check_kind(matcher, self._known.state)
+            if of_values:
+                check_kind(matcher, self._known.state)
         except MatcherError as problem:
-            raise self._document.error(
-                (*at, *problem.path),
-                problem.what,
-                word=problem.word,
-                known=problem.known,
-                advice=problem.advice,
-                key=bool(problem.word),
-            ) from None
+            raise self._document.error_of(problem, at, key=bool(problem.word)) from None
 
     # Matchers
 
-    def _messages(self, matcher: Any, at: SourcePath, values: Values) -> None:
+    def _messages(self, matcher: Any, at: SourcePath, sections: Sections) -> None:
         """Check the names in a matcher of messages and of their calls."""
         if matcher is None:
             return
-        named: Values = {**values, "agent": ("agent", self._members)}
-        self._entries(matcher, at, "", (), named)
-        tool = ("tool", *self._called)
+        named = {"section": "section", **_AGENT} if sections is not None else _AGENT
+        self._entries(matcher, at, Entries(named), sections)
         for path, entry in _mappings_in(matcher, at):
             if "tool" in entry and "role" in entry:  # Without a role it is a tool message's key.
-                self._texts(entry["tool"], (*path, "tool"), *tool)
-            self._entries(
-                entry.get("calls"), (*path, "calls"), "", (), {"tool": tool, "name": tool}
-            )
+                self._texts(entry["tool"], (*path, "tool"), _CALLED)
+            calls = Entries({"tool": _CALLED, "name": _CALLED})
+            self._entries(entry.get("calls"), (*path, "calls"), calls)
 
-    @property
-    def _called(self) -> tuple[Sequence[str], Collection[str]]:
-        """Return the tools that messages may name, those of handoffs and given state included."""
-        if ANYTHING in (self._tools, self._members):
+    def _names(self, noun: str, sections: Sections) -> tuple[Iterable[str], Collection[str]]:
+        """Return the names of a noun; the second ones are valid, but not listed in errors."""
+        known = self._known
+        if noun == "section":
+            return sections or (), known.all_sections
+        if noun != _CALLED:
+            return known.of(noun), ()
+        if ANYTHING in (known.tools, known.agents):
             return ANYTHING, ()
-        handing_on = (f"{HANDOFF_PREFIX}{name}" for name in self._members)
-        also = {*self._known.declared_tools, *handing_on, *_words_in(self._initial_state)}
-        return self._tools, also
+        handing_on = (f"{HANDOFF_PREFIX}{name}" for name in known.agents)
+        return known.tools, {
+            *known.declared_tools, *handing_on, *_words_in(self._initial_state),
+        }  # fmt: skip
 
-    def _texts(
-        self,
-        matcher: Any,
-        at: SourcePath,
-        noun: str,
-        known: Iterable[str],
-        also: Collection[str] = (),
-    ) -> None:
-        """Check the plain texts in a matcher of names; without a claim there are none.
-
-        Names in ``also`` are valid, but not listed in errors.
-        """
+    def _texts(self, matcher: Any, at: SourcePath, noun: str, sections: Sections = ()) -> None:
+        """Check the plain texts in a matcher of names; without a claim there are none."""
         if matcher is None:
             return
+        known, also = self._names(noun, sections)
         for path, text in _texts_in(matcher, at):
             if text not in also:
-                require(self._document, path, noun, text, known)
+                require(self._document, path, noun.removeprefix("called "), text, known)
 
     def _entries(
-        self, matcher: Any, at: SourcePath, noun: str, fields: tuple[str, ...], values: Values
+        self, matcher: Any, at: SourcePath, entries: Entries, sections: Sections = ()
     ) -> None:
         """Check the mappings in a matcher of a list: their keys, and the values of some."""
         if matcher is None:
@@ -331,30 +264,17 @@ class ClaimNames:
             for key, operand in entry.items():
                 if key.startswith("$"):
                     continue
-                if fields and not leads_to(key, fields):
-                    word = head_of(key)
-                    require(self._document, (*path, key), noun, word, fields, key=True)
-                if key in values:
-                    self._texts(operand, (*path, key), *values[key])
+                if entries.keys and not leads_to(key, entries.keys):
+                    where, word = (*path, key), head_of(key)
+                    require(self._document, where, entries.noun, word, entries.keys, key=True)
+                if key in entries.values:
+                    self._texts(operand, (*path, key), entries.values[key], sections)
 
 
-def filters_of(known: KnownNames) -> Sequence[str]:
-    """Return the names that a dropped message may give as its reason."""
-    own = known.filters
-    return own if own is ANYTHING else (*FILTERS, *FILTERS_WITH_OPTIONS, "window", *own)
-
-
-def _words_in(value: Any) -> Iterator[str]:
-    """Yield the keys and texts of a value: a given call may name its tool as a key."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield key
-            yield from _words_in(inner)
-    elif isinstance(value, (list, tuple)):
-        for word in value:
-            yield from _words_in(word)
+def _words_in(value: Any) -> set[str]:
+    """Return the keys and texts of a value: a call can have its tool as a key."""
+    words = (word for path, inner in walk(value) for word in (*path[-1:], inner))
+    return {word for word in words if isinstance(word, str)}
 
 
 def _texts_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
 from simkit.language.matching import kinds
 from simkit.language.matching.kinds import Kind
+from simkit.language.yaml import Open
 from simkit.spec.fields import ANYTHING
+from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.agents import (
     channels_of,
     members_of,
@@ -18,11 +20,27 @@ from simkit.spec.pipeline.agents import (
     tools_of,
 )
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.pipeline.recipe import KINDS, Recall, items_of
+from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS, Recall, items_of
+from simkit.spec.pipeline.recipe import KINDS as SECTION_KINDS
 from simkit.spec.scenario.apps import App
+from simkit.trace.events import KINDS
 
 Subject: TypeAlias = Pipeline | App
 """The pipeline that a scenario tests."""
+NAMES: Final[Mapping[str, Iterable[str]]] = {
+    "event": KINDS,
+    "kind of cut": ("message", "tool_calls", "content"),
+    "lint": tuple(LINTS),
+    # The levels of `logging`; code may define others.
+    "log level": Open(("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
+    "mode": ("transfer", "delegate", "replace"),
+    "outcome": ("made", "rejected"),
+    "reason": (
+        "scopes", "since_days", "time_ranges", "tags", "threshold", "max", "tokens", "preview",
+        "truncate",
+    ),
+}  # fmt: skip
+"""Noun to its names, if they are the same for every pipeline."""
 
 
 class KnownNames(msgspec.Struct, frozen=True):
@@ -49,6 +67,14 @@ class KnownNames(msgspec.Struct, frozen=True):
     goals: Sequence[str] = ()
     """A supervisor's goals."""
 
+    def of(self, noun: str) -> Iterable[str]:
+        """Return the names of a noun such as `agent`, `tool`, `mode`."""
+        if noun == "filter":
+            own = self.filters
+            return own if own is ANYTHING else (*FILTERS, *FILTERS_WITH_OPTIONS, "window", *own)
+        names: Iterable[str] = NAMES[noun] if noun in NAMES else getattr(self, f"{noun}s")
+        return names
+
 
 def known_in(subject: Subject) -> KnownNames:
     """Return the names that a pipeline declares."""
@@ -74,7 +100,7 @@ def known_in(subject: Subject) -> KnownNames:
         sections,
         _own_filters(subject),
         tuple(dict.fromkeys((*tools, *subject.tools))),
-        frozenset((*sections, *KINDS)),
+        frozenset((*sections, *SECTION_KINDS)),
         lambda agent: sections_of(subject, members[agent]),
         lambda agent: tools_of(subject, members[agent]),
         kinds.STATE._replace(fields=dict(_kinds_of_channels(subject))),

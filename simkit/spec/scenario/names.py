@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.core.errors import MatcherError, SourceError
+from simkit.core.errors import MatcherError, MessageInvalid, SourceError
 from simkit.language.json_schema import is_number
 from simkit.language.matching import check
 from simkit.language.matching.kinds import QUERY, check_kind
@@ -16,7 +16,7 @@ from simkit.spec.fields import ANYTHING, require
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.root_names import keys_in, leads_to
-from simkit.spec.pipeline.written_messages import MessageInvalid, message_of
+from simkit.spec.pipeline.written_messages import message_of
 from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
@@ -60,13 +60,7 @@ def _check_rule(rule: Any, document: Document, at: SourcePath) -> None:
         check(rule["when"])
         check_kind(rule["when"], QUERY)
     except MatcherError as problem:
-        raise document.error(
-            (*at, "when", *problem.path),
-            problem.what,
-            word=problem.word,
-            known=problem.known,
-            advice=problem.advice,
-        ) from None
+        raise document.error_of(problem, (*at, "when")) from None
 
 
 def _is_reference(score: Any) -> bool:
@@ -134,14 +128,7 @@ def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
         try:
             message_of(message)
         except MessageInvalid as problem:
-            raise document.error(
-                (*path, *problem.path),
-                problem.problem,
-                word=problem.word,
-                known=problem.known,
-                advice=problem.advice,
-                key=bool(problem.path),
-            ) from None
+            raise document.error_of(problem, path, key=bool(problem.path)) from None
 
 
 CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")

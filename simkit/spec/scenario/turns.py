@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import ABSENT
-from simkit.language.paths import as_text, lookup
+from simkit.language.paths import as_text, lookup, walk, with_texts
 from simkit.language.yaml import Document, SourcePath
 
 WHOLE: Final = -1
@@ -64,11 +64,8 @@ def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
 
 def waits(value: Any) -> bool:
     """Return whether a value contains a reference to an earlier turn."""
-    if isinstance(value, str):
-        return _OPENS in value
-    if isinstance(value, Mapping):
-        return any(waits(key) or waits(inner) for key, inner in value.items())
-    return isinstance(value, list) and any(map(waits, value))
+    words = (word for path, inner in walk(value) for word in (*path[-1:], inner))
+    return any(isinstance(word, str) and _OPENS in word for word in words)
 
 
 def waiting(reference: str) -> str:
@@ -134,18 +131,15 @@ def _below(key: str, wrapper: str) -> str:
 
 
 def _with(value: Any, value_there: Any) -> Any:
-    if isinstance(value, str):
-        whole = _WAITING.fullmatch(value)
+    def change(text: str) -> Any:
+        whole = _WAITING.fullmatch(text)
         if whole is not None:
             return value_there(whole[1])
-        return (
-            _WAITING.sub(lambda at: as_text(value_there(at[1])), value)
-            if _OPENS in value
-            else value
-        )
-    if isinstance(value, Mapping):
-        return {_with(key, value_there): _with(inner, value_there) for key, inner in value.items()}
-    return [_with(inner, value_there) for inner in value] if isinstance(value, list) else value
+        if _OPENS not in text:
+            return text
+        return _WAITING.sub(lambda at: as_text(value_there(at[1])), text)
+
+    return with_texts(value, change)
 
 
 def check_earlier(document: Document, path: SourcePath, reference: str, number: int) -> None:

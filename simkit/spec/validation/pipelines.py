@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.language.paths import follow, parse
+from simkit.language.paths import follow, parse, walk
 from simkit.language.references import references_in
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.pipeline.agents import channels_of, members_of, tools_of
-from simkit.spec.pipeline.graph_shape import AT, ELSE
+from simkit.spec.pipeline.graph_shape import AT, ELSE, listed, reach
 from simkit.spec.pipeline.model import Agent, Contract, Defaults, Edge, GraphFlow, Pipeline
 from simkit.spec.pipeline.names import IMPLIED_CHANNELS, LOG
-from simkit.spec.pipeline.recipe import Item, Recipe
-from simkit.spec.pipeline.root_names import keys_in, leads_to
+from simkit.spec.pipeline.recipe import Item, Recipe, items_of, placed_items
+from simkit.spec.pipeline.root_names import is_passed_over, keys_in, leads_to, words_below
 from simkit.spec.validation.problems import Flaw
 
 INHERITED: Final = ("context", "writes", "before", "after")
@@ -117,33 +117,24 @@ class _Finder:
             yield from self._in_texts((*at, key), agents)
 
     def _of_recipe(self, recipe: Recipe, at: SourcePath, agents: tuple[str, ...]) -> Iterator[Read]:
-        for place, entry in enumerate(recipe):
-            for number, item in enumerate(entry if isinstance(entry, tuple) else (entry,)):
-                path = (*at, place, number) if isinstance(entry, tuple) else (*at, place)
-                inside = (*path, item.custom_name or item.kind)
-                for channel in _channels_of(item, self.pipeline.conversation):
-                    yield Read(channel, (*inside, "from"), agents)
+        for path, item in placed_items(recipe, at):
+            inside = (*path, item.custom_name or item.kind)
+            for channel in _channels_of(item, self.pipeline.conversation):
+                yield Read(channel, (*inside, "from"), agents)
 
     def _in_texts(self, at: SourcePath, agents: tuple[str, ...]) -> Iterator[Read]:
         """Yield the reads in references and ``when`` below a place."""
-        for path, reference, key in self._paths(follow(self.document.data, at), at):
+        for path, reference, key in self._paths(at):
             channel = self._channel(reference)
             if channel is not None:
                 yield Read(channel, path, agents, key)
 
-    def _paths(self, value: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str, bool]]:
-        if isinstance(value, str):
-            yield from ((at, text, False) for _, text in references_in(value))
-        elif isinstance(value, Mapping):
-            for key, inner in value.items():
-                if key == "when":
-                    yield from self._in_when(inner, (*at, key))
-                elif not key.startswith("x-"):
-                    yield from (((*at, key), text, True) for _, text in references_in(key))
-                    yield from self._paths(inner, (*at, key))
-        elif isinstance(value, list):
-            for place, inner in enumerate(value):
-                yield from self._paths(inner, (*at, place))
+    def _paths(self, at: SourcePath) -> Iterator[tuple[SourcePath, str, bool]]:
+        for path, text, is_key in words_below(self.document, at):
+            yield from ((path, reference, is_key) for _, reference in references_in(text))
+        for path, matcher in walk(follow(self.document.data, at), at, is_passed_over):
+            if path[-1] == "when":
+                yield from self._in_when(matcher, path)
 
     def _in_when(self, matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str, bool]]:
         for path, key in keys_in(matcher, at):
@@ -205,12 +196,7 @@ def _has_functions(pipeline: Pipeline) -> bool:
     ):
         return True
     recipes = (pipeline.defaults.context, *(agent.context for agent in agents))
-    return any(
-        item.custom is not None
-        for recipe in recipes
-        for entry in recipe or ()
-        for item in (entry if isinstance(entry, tuple) else (entry,))
-    )
+    return any(item.custom is not None for recipe in recipes for item in items_of(recipe or ()))
 
 
 # Declarations of a pipeline: private channels that others read, and unused declarations
@@ -231,8 +217,8 @@ def private_reads(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
         if others:
             verb = "agent {} reads" if len(others) == 1 else "agents {} read"
             problem = (
-                f"{verb.format(_listed(others))} channel `{read.channel}`, which is private to "
-                f"{_listed(owners[read.channel])}"
+                f"{verb.format(listed(others))} channel `{read.channel}`, which is private to "
+                f"{listed(owners[read.channel])}"
             )
             yield Flaw("VAL-13", read.path, problem, key=read.key)
 
@@ -266,40 +252,20 @@ def unused_channels(
 
 def _schemas_referred_to(pipeline: Pipeline) -> set[str]:
     agents, tools = pipeline.agents.values(), pipeline.tools.values()
-    waiting = list(
-        _references(
-            [
-                *(part for agent in agents for part in (agent.input, agent.output)),
-                *(part for tool in tools for part in (tool.args, tool.returns)),
-                *(channel.schema_ for channel in pipeline.channels.values()),
-                *(contract.payload for contract in pipeline.contracts),
-            ]
-        )
-    )
-    schema_names: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in schema_names:
-            schema_names.add(name)
-            waiting += _references(pipeline.schemas.get(name))
-    return schema_names
+    schemas = [
+        *(part for agent in agents for part in (agent.input, agent.output)),
+        *(part for tool in tools for part in (tool.args, tool.returns)),
+        *(channel.schema_ for channel in pipeline.channels.values()),
+        *(contract.payload for contract in pipeline.contracts),
+    ]
+    return reach(_references(schemas), lambda name: _references(pipeline.schemas.get(name)))
 
 
 def _references(schema: Any) -> Iterator[str]:
     """Yield the names in ``$ref`` inside a schema."""
-    if isinstance(schema, Mapping):
-        for key, inner in schema.items():
-            if key == "$ref" and isinstance(inner, str):
-                yield inner.partition("#")[0]
-            else:
-                yield from _references(inner)
-    elif isinstance(schema, (list, tuple)):
-        for inner in schema:
-            yield from _references(inner)
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    for path, inner in walk(schema):
+        if path[-1:] == ("$ref",) and isinstance(inner, str):
+            yield inner.partition("#")[0]
 
 
 # Graphs that can run, but have loops without a way out, or overlapping labels
@@ -316,7 +282,7 @@ def graph_flaws(pipeline: Pipeline) -> Iterator[Flaw]:
         return
     trapped = _trapped(graph)
     if trapped:
-        named = ", ".join(f"`{name}`" for name in trapped[:NODES_MAX])
+        named = listed(trapped[:NODES_MAX])
         more = ", …" if len(trapped) > NODES_MAX else ""
         problem = (
             f"no way leads from {named}{more} to an end: only an interrupt, an error or "
@@ -336,18 +302,13 @@ def _trapped(graph: GraphFlow) -> list[str]:
         before[edge.to].append(edge.from_)
         edges[edge.from_].append(edge)
     # An edge that can always be taken is taken; `exit: true` then has no effect.
-    waiting = [
+    ends = [
         name
         for name, node in graph.nodes.items()
         if not edges[name]
         or (node.exit and node.role == "decision" and ELSE not in [e.label for e in edges[name]])
     ]
-    leaves: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in leaves:
-            leaves.add(name)
-            waiting += before[name]
+    leaves = reach(ends, lambda name: before[name])
     return [name for name in graph.nodes if name not in leaves]
 
 

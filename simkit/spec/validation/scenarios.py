@@ -10,8 +10,10 @@ from simkit.core import messages as m
 from simkit.core.errors import MatcherError, OutputInvalid
 from simkit.core.text import counted
 from simkit.language.json_schema import place_text, schema_errors
+from simkit.language.paths import walk
 from simkit.language.yaml import SourcePath
-from simkit.spec.pipeline.agents import hands_over, members_of, startable, summarisers_of, tools_of
+from simkit.spec.pipeline.agents import members_of, startable, summarisers_of, tools_of
+from simkit.spec.pipeline.graph_shape import listed
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, Expect
@@ -21,51 +23,16 @@ from simkit.spec.validation.problems import Flaw
 from simkit.trace.store import canonical
 
 
-def started(pipeline: Pipeline) -> frozenset[str]:
-    """Return the agents that the flow can start, directly or through handoffs.
-
-    If the file does not say which agents start a turn, return all of them.
-    """
-    return pipeline.remembered(("started",), lambda: _started(pipeline))
-
-
-def _started(pipeline: Pipeline) -> frozenset[str]:
-    flow = pipeline.flow
-    if flow.graph is not None:
-        first = set(flow.graph.nodes)
-    elif flow.supervisor is not None:
-        first = {
-            name for goal in flow.supervisor.goals.values() for step in goal.steps for name in step
-        }
-    else:
-        return startable(pipeline)
-    members = members_of(pipeline)
-    names_started: set[str] = set()
-    waiting = [*first, *summarisers_of(pipeline)]
-    while waiting:
-        name = waiting.pop()
-        if name in members and name not in names_started:
-            names_started.add(name)
-            waiting += pipeline.of_agent(members[name], "handoffs")
-            if hands_over(pipeline, members[name]):
-                waiting += (
-                    contract.to
-                    for contract in pipeline.contracts
-                    if {name, "*"} & set(contract.from_)
-                )
-    return frozenset(names_started)
-
-
 def unreachable(pipeline: Pipeline) -> Iterator[Flaw]:
     """Yield VAL-10, agents that nothing can start, and VAL-14, contracts only for these."""
-    reached, members = started(pipeline), members_of(pipeline)
+    reached, members = startable(pipeline), members_of(pipeline)
     running = {members[name] for name in reached}
     for name in pipeline.agents:
         if name not in running:
             yield Flaw("VAL-10", ("agents", name), f"nothing can start agent `{name}`", key=True)
     for place, contract in enumerate(pipeline.contracts):
         if "*" not in contract.from_ and reached.isdisjoint(contract.from_):
-            sources = ", ".join(f"`{name}`" for name in contract.from_)
+            sources = listed(contract.from_)
             problem = f"nothing can use this contract: nothing can start {sources}"
             yield Flaw("VAL-14", ("contracts", place), problem)
 
@@ -94,7 +61,7 @@ def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[F
 class _Lines:
     def __init__(self, pipeline: Pipeline, read: Read) -> None:
         self._pipeline, self._read = pipeline, read
-        self._members, self._started = members_of(pipeline), started(pipeline)
+        self._members, self._started = members_of(pipeline), startable(pipeline)
 
     def of_agent(
         self,
@@ -182,10 +149,10 @@ class _Lines:
         if line.type is None:
             if len(types) > 1:
                 problem = f"the handoff {pair} must say its type: there are contracts for "
-                problem += ", ".join(f"`{name}`" for name in types)
+                problem += listed(types)
                 yield Flaw("VAL-21", at, problem, "Write which one under `type:`.")
         elif line.type not in types and not speaks:
-            known = ", ".join(f"`{name}`" for name in types)
+            known = listed(types)
             problem = f"no contract {pair} is of type `{line.type}`; "
             problem += f"there are {known}" if known else "the pair has none"
             yield Flaw("VAL-22", (*at, "type"), problem)
@@ -212,13 +179,7 @@ def _speaks_of_refusals(expect: Expect) -> bool:
 
 
 def _holds_pair(matcher: Any, key: str, word: str) -> bool:
-    if isinstance(matcher, Mapping):
-        return matcher.get(key) == word or any(
-            _holds_pair(inner, key, word) for inner in matcher.values()
-        )
-    if isinstance(matcher, (list, tuple)):
-        return any(_holds_pair(inner, key, word) for inner in matcher)
-    return False
+    return any(path[-1:] == (key,) and inner == word for path, inner in walk(matcher))
 
 
 # Tool results

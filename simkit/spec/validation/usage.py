@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import ABSENT
-from simkit.language.paths import follow
+from simkit.language.paths import follow, walk
 from simkit.language.references import references_in
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.model import Pipeline
@@ -145,18 +145,13 @@ def _scopes(scenario: Scenario) -> Iterator[Expect]:
 
 def _words(value: Any) -> Iterator[str]:
     """Yield all keys and texts of a value, and the first names of keys that are paths."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
+    for path, inner in walk(value):
+        if path and isinstance(key := path[-1], str):
             yield key
             parts = key.replace("[", ".").split(".")
-            for end in range(1, len(parts)):
-                yield ".".join(parts[:end])
-            yield from _words(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _words(inner)
+            yield from (".".join(parts[:end]) for end in range(1, len(parts)))
+        if isinstance(inner, str):
+            yield inner
 
 
 # Usage of pipelines and of files under ``use`` by scenarios; complete when all are read

@@ -19,6 +19,7 @@ from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
 from simkit.core.text import counted
+from simkit.language.paths import with_texts
 from simkit.language.yaml import load_text
 from simkit.providers.values import Offer
 from simkit.report.text import findings_text
@@ -271,12 +272,8 @@ def _text(tree: Mapping[str, Any]) -> str:
 
 
 def _literal(value: Any) -> Any:
-    """Return a value that a scenario reads as it is, without references."""
-    if isinstance(value, str):
-        return value.replace("${", "$${")
-    if isinstance(value, Mapping):
-        return {_literal(key): _literal(inner) for key, inner in value.items()}
-    return [_literal(inner) for inner in value] if isinstance(value, list | tuple) else value
+    """Return a value that a scenario reads as it is, and take for no reference."""
+    return with_texts(value, lambda text: text.replace("${", "$${"))
 
 
 def _prepared(file: str, text: str) -> Prepared:

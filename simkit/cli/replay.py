@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -12,7 +17,6 @@ from simkit import __version__
 from simkit.adapters.libraries import libraries
 from simkit.checks.findings import Finding
 from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, wants_color
-from simkit.cli.replay.verify_runs import DAYS_LATER, other_hash_seed, verified
 from simkit.cli.running import Job, Ran, run_all
 from simkit.cli.selection import (
     DEFAULT_PATH,
@@ -24,10 +28,12 @@ from simkit.cli.selection import (
     select,
 )
 from simkit.cli.update_files import update
+from simkit.core.determinism.clocks import later
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
+from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.github_actions import add_summary, compared, traces_in, workflow_commands
@@ -37,37 +43,139 @@ from simkit.report.results import OutcomeName, Result, lints_off, skips, summary
 from simkit.report.table import TABLE_WIDTH
 from simkit.report.text import findings_text, summary_lines
 from simkit.report.wording import wrapped
-from simkit.session.execution.recorded import Recording
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
 
 
-class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
+class Again(msgspec.Struct, frozen=True):
+    """One scenario to run a second time."""
+
+    item: ScenarioCase
+    digest: str
+    """The first run's digest."""
+
+
+class Reruns(msgspec.Struct, frozen=True):
+    """The request of the parent."""
+
+    scenarios: list[Again]
+    seed: int | None = None
+    days_later: int = 0
+    """The number of days by which the real clock is put forward: `time` and `datetime`, for code
+    of this process outside virtual time. Child processes have the real day, and so have
+    libraries with their own clock in C, such as SQLite."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The result of one second run."""
+
+    digest: str
+    lines: list[str] = []
+    """The stored form, only if the digest differs."""
+    error: str = ""
+
+
+def serve() -> None:
+    """Read a job from stdin and write its answers to stdout, as JSON."""
+    # Output of users' functions must not be between the answers.
+    answers_to = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Reruns)
+    library = Library()
+    with later(timedelta(days=job.days_later)):
+        answers = [_answer(again, library, job.seed) for again in job.scenarios]
+    with answers_to:
+        answers_to.write(msgspec.json.encode(answers))
+
+
+def _answer(again: Again, library: Library, seed: int | None) -> Answer:
+    try:
+        trace = run(library.prepared(again.item), seed=seed)
+    except SimkitError as problem:
+        return Answer("", error=str(problem))
+    digest = trace.digest()
+    if digest == again.digest:
+        return Answer(digest)
+    return Answer(digest, [line.decode() for line in trace.lines()])
+
+
+# ``--verify``: run everything again in another process, with other hashes on another day
+
+
+_START: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from simkit.cli.replay import serve; serve()"
+)
+
+
+DAYS_LATER: Final = 401
+"""The number of days by which the other process is later, for code with real time."""
+
+
+def other_hash_seed() -> str:
+    """Return a PYTHONHASHSEED that is not this process's."""
+    return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+
+
+def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> list[Finding | None]:
+    """Return, for each scenario that ran, the finding that its second run differs.
+
+    Raise SimkitError if the child process fails.
+    """
+    hash_seed = other_hash_seed()
+    job = Reruns([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)
+    child = subprocess.run(
+        [sys.executable, "-c", _START, json.dumps([path or os.getcwd() for path in sys.path])],
+        input=msgspec.json.encode(job),
+        stdout=subprocess.PIPE,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+    )
+    if child.returncode:
+        raise SimkitError(f"--verify: the second process ended with exit code {child.returncode}")
+    answers = msgspec.json.decode(child.stdout, type=list[Answer])
+    return [
+        _difference(ran, answer, f"PYTHONHASHSEED={hash_seed}, {DAYS_LATER} days later")
+        for (_, ran), answer in zip(pairs, answers, strict=True)
+    ]
+
+
+def _difference(ran: Ran, answer: Answer, how: str) -> Finding | None:
+    result = ran.result
+    where = f"{result.file}:{result.line}:1"
+    if answer.error:
+        return Finding(
+            NOT_DETERMINISTIC,
+            "E",
+            f"the second run ({how}) could not be made",
+            where,
+            context=tuple(answer.error.splitlines()),
+        )
+    if answer.digest == result.digest:
+        return None
+    return first_difference(ran.lines, [line.encode() for line in answer.lines], where, how)
+
+
+# Implementation of ``simkit replay``: select, run, print, verify, record, count
+
+
+class ReplayOptions(Job, frozen=True, kw_only=True):
     """The user's options."""
 
     paths: tuple[str, ...]
-    show: str
-    turn: int | None
-    agent: str
-    seed: int | None
-    verify: bool
-    failed: bool
-    expression: str
-    processes: int
-    form: str
-    quiet: bool
+    verify: bool = False
+    failed: bool = False
+    expression: str = ""
+    processes: int = 1
+    form: str = "table"
+    quiet: bool = False
     update: bool = False
     """Whether failing claims are changed to the actual values."""
     accepts_all: bool = False
     """Whether changes are written without asking."""
     base: str = ""
     """A folder of traces to compare with; empty for none."""
-    needs_met: bool = False
-    strict: bool = False
-    """Whether a scenario with missing needs is broken."""
-    pipeline: str = ""
-    """The pipeline to run on, in place of the scenario's own; empty for none."""
-    recording: Recording | None = None
-    """The options of recording real traffic; None if nothing is recorded."""
 
 
 def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
@@ -172,24 +280,14 @@ def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> S
 
 
 def _job(call: ReplayOptions, selection: Selection) -> Job:
-    is_single = len(selection.entries) == 1 or selection.by_name
-    return Job(
-        seed=call.seed,
-        details="none"
-        if call.form == "json"
-        else "all"
-        if is_single and not call.quiet
-        else "failing",
+    is_all = (len(selection.entries) == 1 or selection.by_name) and not call.quiet
+    return msgspec.structs.replace(
+        call,
+        details="none" if call.form == "json" else "all" if is_all else "failing",
         show="" if call.quiet else call.show,
-        turn=call.turn,
-        agent=call.agent,
         color=wants_color() and call.form != "json",
         width=table_width(),
         keeps_lines=call.verify,
-        needs_met=call.needs_met,
-        strict=call.strict,
-        recording=call.recording,
-        pipeline=call.pipeline,
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.cli.console import table_width, wants_color
-from simkit.cli.replay.output import ReplayOptions, record, selection_of, with_run
+from simkit.cli.replay import ReplayOptions, record, selection_of, with_run
 from simkit.cli.running import Job, Ran, Runner, in_processes
 from simkit.cli.selection import SelectedEntry, parted, paths_or_default
 from simkit.core.errors import SimkitError, Terminated
@@ -76,11 +76,8 @@ class _Watching:
     def __init__(self, call: ReplayOptions) -> None:
         self._call = call
         self._ledger = Ledger()
-        self._job, self._problem = with_run(Job(
-            seed=call.seed, show=call.show, turn=call.turn, agent=call.agent,
-            color=wants_color(), width=table_width(), needs_met=call.needs_met,
-            strict=call.strict,
-        ), self._ledger)  # fmt: skip
+        job = msgspec.structs.replace(call, color=wants_color(), width=table_width())
+        self._job, self._problem = with_run(job, self._ledger)
         self._places = [parted(path)[0] for path in paths_or_default(call.paths)]
         self._results: dict[str, tuple[Result, ...]] = {}
         """Scenario file to the results of its scenarios."""

@@ -18,7 +18,7 @@ from simkit.adapters.served import ServedRun
 from simkit.capture.http.request_router import Decision
 from simkit.checks.judge import judge
 from simkit.cli.console import table_width, wants_color
-from simkit.cli.replay.output import record, with_run
+from simkit.cli.replay import record, with_run
 from simkit.cli.running import Job, Runner
 from simkit.cli.selection import select
 from simkit.core.errors import SimkitError, Unsupported

@@ -1,0 +1,714 @@
+"""The commands: their arguments and help. The code of a command is imported when it is called.
+
+So `simkit --help` and `simkit COMMAND --help` load neither the code that runs scenarios nor
+pytest-bdd.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from simkit.core.errors import DirectoryGone, SimkitError
+
+TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
+
+
+class _Group(click.Group):
+    """A group that suggests the nearest command for an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0] if args else ""
+        if word not in self.commands and not word.startswith("-"):
+            # Imported here because most commands are spelled correctly.
+            from simkit.language.yaml import near
+
+            hint = near(word, self.commands)
+            advice = f" Did you mean `{hint}`?" if hint else ""
+            known = ", ".join(sorted(self.commands))
+            raise click.UsageError(f"There is no command `{word}`.{advice} Known: {known}.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        from simkit import __version__
+        from simkit.core.output import echo
+
+        echo(f"simkit {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2 broken.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Print the version.",
+)
+@click.option(
+    "--traceback",
+    "wants_traceback",
+    is_flag=True,
+    envvar=TRACEBACK_VARIABLE,
+    help="Show the traceback if simkit itself fails.",
+)
+def cli(wants_traceback: bool) -> None:
+    """Test what every agent of a multi-agent pipeline is sent: declaratively, offline, the same
+    every time."""
+    try:
+        os.getcwd()
+    except OSError as problem:
+        raise DirectoryGone(problem.strerror) from None
+    if wants_traceback:
+        # Worker processes read it, too.
+        os.environ[TRACEBACK_VARIABLE] = "1"
+
+
+def complete_file(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Let the shell complete the names of files and folders."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_id(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the ids that `simkit explain` knows, in any case."""
+    from simkit.spec.explanations import explanations
+
+    return [
+        CompletionItem(entry.id, help=entry.name or None)
+        for entry in explanations().values()
+        if entry.id.lower().startswith(incomplete.lower())
+    ]
+
+
+# Options of several commands
+
+_SHOW: Final = click.option(
+    "--show",
+    type=click.Choice(["context", "state", "events"]),
+    default=None,
+    help="Show every model call's messages, the state after each turn, or all events.",
+)
+_QUIET: Final = click.option(
+    "-q", "quiet", is_flag=True, help="Print only what fails, and the last line."
+)
+_FITTING: Final = click.option(
+    "-k", "expression", default="", help="Run only what fits: words, and, or, not, ()."
+)
+_BASE: Final = click.option(
+    "--base",
+    default="",
+    metavar="DIR",
+    help="Compare with the traces of this folder, such as those of the base branch.",
+)
+_STRICT: Final = click.option(
+    "--strict",
+    is_flag=True,
+    help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
+)
+_PATHS: Final = click.argument(
+    "paths", nargs=-1, metavar="[PATH[::NAME]]...", shell_complete=complete_file
+)
+
+
+@cli.group(
+    name="bdd",
+    short_help="List what the lines of a feature file may say.",
+    invoke_without_command=False,
+)
+def bdd_command() -> None:
+    """Feature files: what their lines may say."""
+
+
+@bdd_command.command(name="steps")
+@click.argument("word", required=False, default="")
+def steps(word: str) -> int:
+    """List the steps, each with an example; with a WORD, those that have it.
+
+    Exit codes: 0 listed, 1 no step has the word.
+    """
+    from simkit.bdd.vocabulary import listed_steps
+    from simkit.core.output import echo
+
+    lines = list(listed_steps(word))
+    if not lines:
+        echo(f"no step has the word `{word}`", err=True)
+        return 1
+    for line in lines:
+        echo(line)
+    return 0
+
+
+@cli.command(
+    name="cassettes",
+    short_help="List recorded traffic that no scenario uses, is old, or holds a secret.",
+    epilog="Exit codes: 0 listed, 1 a secret was found (or, with --strict, an orphan or one over "
+    "age), 2 a file cannot be read.",
+)
+@click.argument("words", nargs=-1, metavar="[scan] [PATH]...", shell_complete=complete_file)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("--strict", is_flag=True, help="Orphans and cassettes over age end with 1.")
+def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
+    """List cassettes with their interactions, size and age.
+
+    The list has the files that scenarios below PATH (default: here) name, and those in every folder
+    `cassettes` there. A file that no scenario names is an orphan; one that is older than its
+    scenario's `max_age_days` is over age. `simkit cassettes scan` searches them for secrets,
+    whichever tool recorded them; with a PATH, it searches all YAML and JSON files there.
+    """
+    from simkit.cli.cassettes import list_cassettes, scan_cassettes
+
+    if words[:1] == ("scan",):
+        return scan_cassettes(words[1:], form)
+    return list_cassettes(words or (".",), form, strict)
+
+
+@cli.command(
+    name="diff",
+    short_help="Compare traces, or a scenario on two pipelines: what each agent was sent.",
+    epilog="Exit codes: 0 equal, 1 different, 2 something was broken.",
+)
+@click.argument("paths", nargs=-1, metavar="[A] [B]", shell_complete=complete_file)
+@_BASE
+@click.option(
+    "--pipeline",
+    default="",
+    metavar="X",
+    help="Run the scenario A on its own pipeline and on this one: a file, or a pipeline's name.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "github", "markdown"]), default="text"
+)
+def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
+    """Show the differences of two runs: the first event, then contexts, handoffs and state.
+
+    \b
+    simkit diff A B                  two traces, or two folders of traces, paired by scenario
+    simkit diff --base DIR [B]       B (default: .simkit, the last run) against a folder
+    simkit diff PATH --pipeline X    scenarios run on their own pipeline, and on X
+
+    Contents are compared, not ids: a new message in the middle is one difference. Nothing is
+    written.
+    """
+    if base and pipeline:
+        raise click.UsageError("--base compares stored traces, --pipeline runs scenarios: use one.")
+    arity = {"--base": (0, 1), "--pipeline": (1, 1)}.get(
+        ("--base" if base else "") or ("--pipeline" if pipeline else ""), (2, 2)
+    )
+    if not arity[0] <= len(paths) <= arity[1]:
+        raise click.UsageError(
+            "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline "
+            f"one scenario; here are {len(paths)}."
+        )
+    from simkit.cli.diff import on_two_pipelines, stored_pairs, tell
+    from simkit.report.diff_lines import Sides
+
+    if pipeline:
+        pairs, sides = on_two_pipelines(paths[0], pipeline)
+    elif base:
+        pairs, sides = stored_pairs(base, paths[0] if paths else ""), Sides("base", "now")
+    else:
+        pairs, sides = stored_pairs(*paths), Sides()
+    return tell(pairs, sides, form)
+
+
+@cli.command(
+    name="doctor",
+    short_help="Say which client libraries are here, and what of them is seen.",
+    epilog="Exit codes: 0 all is well, 2 the scenario's pipeline cannot be run, or nothing of it "
+    "was seen.",
+)
+@click.argument("scenario", metavar="[PATH[::NAME]]", default="", shell_complete=complete_file)
+def doctor_command(scenario: str) -> int:
+    """Show the installed client libraries, how simkit observes them, and possible problems.
+
+    With a scenario whose pipeline is code: run its first turn, and show how many model calls simkit
+    saw, of which client, and how each was attributed to its agent; or why there was none. No value
+    of a secret is printed.
+    """
+    from simkit.adapters.libraries import installed
+    from simkit.adapters.modules import server_file, server_text
+    from simkit.cli.doctor import environment_text, first_turn
+    from simkit.core.output import echo
+
+    echo(environment_text())
+    if not scenario:
+        if [*installed(("langgraph",))] or server_file(Path()):
+            echo(f"\n{server_text(Path())}")
+        return 0
+    turn = first_turn(scenario)
+    echo(f"\n{turn.text}")
+    return 0 if turn.is_well else 2
+
+
+@cli.command(
+    name="expect",
+    short_help="Write a first full set of claims for turns that have none.",
+    epilog="Exit codes: 0 written, or nothing to write; 1 not written; 2 a file was broken.",
+)
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
+)
+@click.option("--yes", "accepts_all", is_flag=True, help="Write without asking.")
+def expect_command(paths: tuple[str, ...], accepts_all: bool) -> int:
+    """Write claims for every turn that has no `expect:`, from a run of it.
+
+    The claims cover agents, reply, contexts (sections and messages, without instructions),
+    handoffs, tool calls and state. The command shows the difference first; on a terminal it asks
+    for each file. Turns with claims stay unchanged. Read the new claims: they say what is, not what
+    should be.
+    """
+    from simkit.cli.expect import expect
+    from simkit.update import refuse_in_ci
+
+    refuse_in_ci("simkit expect", os.environ)
+    return expect(paths, accepts_all)
+
+
+@cli.command(
+    name="explain",
+    short_help="Explain a finding or an error by its id: cause and fix.",
+)
+@click.argument("words", nargs=-1, metavar="[ID|MESSAGE]", shell_complete=complete_id)
+def explain_command(words: tuple[str, ...]) -> None:
+    """Explain a finding or an error: what should hold, the usual cause, the fix.
+
+    Takes an id (`HND-12`), a name (`context-ignored`), the type of an error (`ReplyMissing`), or a
+    message as it was printed, in quotes. Without one it lists every id.
+    """
+    from simkit.cli.explain import lines_of
+    from simkit.core.output import echo
+    from simkit.spec.explanations import explanation_of, explanations
+
+    if not words:
+        for explanation in explanations().values():
+            echo(f"{explanation.title:<34} {explanation.severity or explanation.kind}")
+        return
+    echo("\n".join(lines_of(explanation_of(" ".join(words)))))
+
+
+@cli.command(
+    name="init",
+    short_help="Write the first test of an app, or a sample project.",
+    epilog="Exit codes: 0 written, 2 something could not be.",
+)
+@click.argument("folder", metavar="[DIR]", required=False)
+@click.option(
+    "--app",
+    default="",
+    metavar="MODULE:NAME",
+    help="Write the first scenario of this app: a function, an object, or a module that is an "
+    "input() loop.",
+)
+@click.option("--say", "messages", multiple=True, metavar="TEXT", help="A user's message: `Hello`.")
+@click.option(
+    "--record",
+    "is_recorded",
+    is_flag=True,
+    help="Ask the app's models, with your key; without it, scaffolded replies stand in.",
+)
+@click.option(
+    "--call", default="", metavar="METHOD", help="The method that takes the message, of several."
+)
+@click.option(
+    "--path",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="A folder from which the app's modules are imported, where they are not found.",
+)
+@click.option("--sample", "is_sample", is_flag=True, help="Write a sample project in any case.")
+def init_command(
+    folder: str | None,
+    app: str,
+    messages: tuple[str, ...],
+    is_recorded: bool,
+    call: str,
+    folders: tuple[str, ...],
+    is_sample: bool,
+) -> int:
+    """Write a first scenario, a feature, a workflow for GitHub, and settings of the editor.
+
+    They are for an app in DIR (default: here), which is run once, or for a sample if there is no
+    app. All of it passes at once, in a new process. Nothing is overwritten.
+    """
+    from simkit.cli.init.first_test import AppRequest
+    from simkit.cli.init.starting import start
+
+    request = AppRequest(
+        name=app, messages=messages, call=call, folders=folders, is_recorded=is_recorded
+    )
+    return start(folder or ".", request, is_sample=is_sample)
+
+
+@cli.command(
+    name="judge",
+    short_help="Hold stored traces against today's claims and lints; nothing runs.",
+    epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
+)
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
+@click.option(
+    "--scenario",
+    "question",
+    default="",
+    metavar="PATH[::NAME]",
+    help="The scenarios that the traces are of, where they do not say it themselves.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+@_STRICT
+@_QUIET
+def judge_command(
+    traces: tuple[str, ...], question: str, form: str, strict: bool, quiet: bool
+) -> int:
+    """Check stored traces with the current claims and lints.
+
+    TRACE is a file or a folder of traces (default: .simkit, the last run's). No agent runs, and of
+    your code only the predicates under `satisfies`. A trace's scenario is the one from which it was
+    made, in its current text.
+    """
+    from simkit.cli.judge import judge_traces
+
+    return judge_traces(traces, question, form, quiet, strict)
+
+
+_MODES: Final = ("once", "new_episodes", "all", "verify", "none")
+
+
+@cli.command(
+    name="record",
+    short_help="Run scenarios with real traffic, and keep it as cassettes.",
+    epilog="Exit codes: 0 all held, 1 findings or differences, 2 broken (2 beats 1).",
+)
+@_PATHS
+@click.option(
+    "--mode",
+    type=click.Choice(_MODES),
+    default="once",
+    help="once: where nothing is recorded yet. new_episodes: what the cassette does not answer. "
+    "all: everything anew. verify: send everything, hold requests and the shape of responses "
+    "against the cassette, write nothing. none: replay.",
+)
+@click.option("--keep-failed", is_flag=True, help="Write also what a failed scenario recorded.")
+@click.option("--force", is_flag=True, help="Record although CI is set.")
+@_FITTING
+@_QUIET
+@click.option(
+    "--outside",
+    is_flag=True,
+    help="Write cassettes that scenarios name outside their project, too.",
+)
+@click.option(
+    "--new",
+    "name",
+    default="",
+    metavar="NAME",
+    help="Run an app once, and write its first scenario: NAME.scenario.yaml.",
+)
+@click.option("--pipeline", default="", metavar="MODULE:FUNCTION", help="With --new: the app.")
+@click.option(
+    "--say", "messages", multiple=True, metavar="TEXT", help="With --new: a user's message."
+)
+@click.option(
+    "--call",
+    default="",
+    metavar="METHOD",
+    help="With --new: the method that takes the message, where the app's object has several.",
+)
+@click.option(
+    "--path",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="With --new: a folder from which the app's modules are imported, beside this one.",
+)
+@click.option(
+    "--cassette",
+    default="",
+    metavar="FILE",
+    help="With --new: answer from this file, and send nothing.",
+)
+def record_command(
+    paths: tuple[str, ...],
+    mode: str,
+    keep_failed: bool,
+    force: bool,
+    outside: bool,
+    expression: str,
+    quiet: bool,
+    name: str,
+    **new: Any,
+) -> int:
+    """Run scenarios against their real providers, and keep the traffic.
+
+    Only scenarios with `cassette:` are recorded; the reply lines of a scenario are used as always.
+    A cassette is written only if its scenario passed, completely or not at all, and never with a
+    secret.
+    """
+    from simkit.capture.cassettes.vcrpy import require
+    from simkit.cli.replay import ReplayOptions, replay
+    from simkit.session.execution.recorded import Recording
+    from simkit.update.files import is_ci
+
+    _check(name, paths, new)
+    if is_ci(os.environ) and not force and mode != "none" and not new["cassette"]:
+        raise SimkitError(
+            "simkit record sends real requests and keeps what is answered, and is refused in CI "
+            "(CI is set)\n"
+            "  Record where somebody reads what is written, and commit that; --force records here."
+        )
+    if name:
+        from simkit.cli.record import First, recorded_source, write_first, written_text
+        from simkit.core.output import echo
+
+        cassette = new.pop("cassette")
+        first = write_first(First(name=name, **new), recorded_source(cassette))
+        for line in written_text(first.file):
+            echo(line)
+        return 0
+    if mode not in ("none", "verify"):
+        require()
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    recording = Recording(mode, now, keep_failed, outside)  # type: ignore[arg-type]
+    return replay(
+        ReplayOptions(paths=paths, expression=expression, quiet=quiet, recording=recording)
+    )
+
+
+_NEW: Final = {
+    "pipeline": "--pipeline",
+    "messages": "--say",
+    "call": "--call",
+    "folders": "--path",
+    "cassette": "--cassette",
+}
+"""The options of a new scenario."""
+
+
+def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that do not work together."""
+    if not name:
+        options_given = [option for key, option in _NEW.items() if new[key]]
+        if options_given:
+            raise click.UsageError(
+                f"{options_given[0]} is about a scenario that is to be written: --new."
+            )
+        return
+    if paths:
+        raise click.UsageError(f"--new writes a scenario of its own; leave out {paths[0]}.")
+    for key in ("pipeline", "messages"):
+        if not new[key]:
+            raise click.UsageError(f"--new needs {_NEW[key]}.")
+
+
+@cli.command(
+    name="replay",
+    short_help="Run scenarios; show what every agent was sent, and what does not hold.",
+    epilog="Exit codes: 0 all held, 1 findings, 2 a file or script was broken (2 beats 1).",
+)
+@_PATHS
+@_SHOW
+@click.option("--turn", type=click.IntRange(min=1), help="Show only this turn.")
+@click.option("--agent", default="", help="Show only this agent.")
+@click.option("--seed", type=int, help="Run with this seed instead of the scenario's own.")
+@click.option(
+    "--verify", is_flag=True, help="Run everything twice, and show where two runs differ."
+)
+@click.option("--failed", is_flag=True, help="Run only what failed when it last ran.")
+@_FITTING
+@click.option("-j", "processes", type=click.IntRange(min=1), default=1, help="Run in N processes.")
+@click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
+@_QUIET
+@_BASE
+@click.option(
+    "--needs-met",
+    is_flag=True,
+    help="A scenario is broken, not skipped, if what it needs is not installed.",
+)
+@_STRICT
+@click.option(
+    "--pipeline",
+    default="",
+    metavar="NAME",
+    help="Run on this pipeline instead: a name, a file, or module:function.",
+)
+@click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
+@click.option("--update", is_flag=True, help="Change failing claims into what was found.")
+@click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
+def replay_command(watch: bool, **options: Any) -> int:
+    """Run scenarios, and check their claims and all lints.
+
+    PATH is a `*.scenario.yaml` file or a folder (default: pytest's `testpaths`, else scenarios),
+    and `PATH::NAME` one scenario of a file. A single scenario, or one that fails, is shown turn by
+    turn: what each agent was sent (messages, tokens, and what filters dropped), what it answered,
+    handed off and wrote.
+    """
+    form, update = options["form"], options["update"]
+    if form == "json" and options["show"]:
+        raise click.UsageError(
+            "--show is for people; with --format json, read the file named under `trace`."
+        )
+    if form == "json" and options["base"]:
+        raise click.UsageError("--base is not for --format json; see `simkit diff --base DIR`.")
+    if options["pipeline"] and (options["verify"] or update):
+        raise click.UsageError("--pipeline goes with neither --verify nor --update.")
+    others = ("verify", "failed", "update", "base", "pipeline")
+    _check_watch(watch, form, [f"--{option}" for option in others if options[option]])
+    _check_update(update, options["accepts_all"], form, options["seed"])
+    from simkit.cli.replay import ReplayOptions, replay
+
+    call = ReplayOptions(**{**options, "show": options["show"] or ""})
+    if not watch:
+        return replay(call)
+    from simkit.cli.watching import watch as run_again
+
+    return run_again(call)
+
+
+def _check_watch(watch: bool, form: str, others: Sequence[str]) -> None:
+    """Raise UsageError for options that do not work with ``--watch``."""
+    if watch and (others or form != "table"):
+        wrong = [*others, *([f"--format {form}"] if form != "table" else [])]
+        raise click.UsageError(f"--watch is for people, at work on files; leave out {wrong[0]}.")
+
+
+def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) -> None:
+    """Raise UsageError, and SimkitError in CI, where no file may be changed."""
+    if accepts_all and not update:
+        raise click.UsageError("--yes says that --update may write, and there is no --update.")
+    if not update:
+        return
+    if form != "table":
+        why = "--update shows a difference, for people"
+        raise click.UsageError(f"{why}; leave out --format {form}.")
+    if seed is not None:
+        raise click.UsageError("--update writes what the scenarios' own seeds give, not --seed.")
+    from simkit.update.files import refuse_in_ci
+
+    refuse_in_ci("simkit replay --update", os.environ)
+
+
+@cli.command(
+    name="schema",
+    short_help="Print the JSON Schema of scenario and pipeline files, for editors.",
+)
+@click.argument(
+    "kind", type=click.Choice(["scenario", "pipeline", "code", "program"]), required=False
+)
+@click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
+def schema_command(kind: str | None, file: str | None) -> None:
+    """Print the JSON Schema of scenario and pipeline files, for editors.
+
+    Without a KIND it accepts either kind of document, as files that hold both need it. Editors with
+    the YAML language server read it from a first line
+    `# yaml-language-server: $schema=simkit.schema.json`.
+    """
+    from simkit.cli.schema import schema_text
+    from simkit.core.output import echo_json
+
+    text = schema_text(kind)
+    if file is None:
+        echo_json(text)
+        return
+    try:
+        Path(file).write_text(text + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise SimkitError(f"{file}: {problem.strerror}") from None
+
+
+@cli.command(
+    name="serve",
+    short_help="Answer programs in other languages from a scenario, on this machine's own network.",
+    epilog="Exit codes: 0 all held, 1 findings, 2 broken; 2 also where the command given with "
+    "--then fails. Ctrl-C ends it, and judges.",
+)
+@click.argument("scenario", metavar="PATH[::NAME]", shell_complete=complete_file)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes any free one.")
+@click.option(
+    "--then",
+    "program",
+    default="",
+    metavar="COMMAND",
+    help="Run this with the environment that points clients here, and judge at its end.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["shell", "json"]),
+    default="shell",
+    help="Without --then: how the environment is printed.",
+)
+@_SHOW
+def serve_command(scenario: str, port: int, program: str, form: str, show: str | None) -> int:
+    """Serve the providers' protocols on the loopback interface, and answer from a scenario.
+
+    For programs that simkit cannot run in its own process. simkit recognizes the agent by the
+    header `x-simkit-agent`, by a path `/agents/NAME/v1/…`, or by the scenario's rules under
+    `agents`. A turn begins when a request's latest user message contains the turn's, or with a POST
+    to `/simkit/next`.
+    """
+    from simkit.cli.serve import ServeOptions, serve
+
+    return serve(
+        ServeOptions(path=scenario, port=port, program=program, form=form, show=show or "")
+    )
+
+
+@cli.command(
+    name="validate",
+    short_help="Check files without running anything.",
+    epilog="Exit codes: 0 nothing that keeps a file from running or contradicts it, 1 warnings "
+    "and --strict, 2 errors.",
+)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_file)
+@click.option("--strict", is_flag=True, help="Warnings end with 1.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, github for a pull request.",
+)
+def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
+    """Check scenario and pipeline files without running them.
+
+    PATH is a file or a folder (default: scenarios). All files are checked; of what keeps a document
+    from running, the first is printed. docs/reference/validate.md explains the codes; a document
+    turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
+    """
+    from simkit import __version__
+    from simkit.cli.selection import paths_or_default
+    from simkit.cli.validate import checked
+    from simkit.core.output import echo, echo_commands, echo_json
+    from simkit.report.validation import github_lines, json_text, verdict
+
+    report = checked(paths_or_default(paths))
+    code = 2 if report.count("E") else int(strict and report.count("W") > 0)
+    if form == "json":
+        echo_json(json_text(report, __version__, code))
+        return code
+    if form == "github":
+        echo_commands(github_lines(report))
+    else:
+        for problem in report.problems:
+            echo(problem.text, err=True)
+    echo(verdict(report))
+    return code

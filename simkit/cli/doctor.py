@@ -1,0 +1,440 @@
+"""Checks of ``simkit doctor``: client libraries, frameworks, variables, pytest plugins."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module, metadata
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from packaging.version import Version
+from tabulate import tabulate
+
+from simkit import __version__
+from simkit.adapters.annotations import current_mark
+from simkit.adapters.attribution import AGENT_HEADER
+from simkit.adapters.framework_driver import GROUP
+from simkit.adapters.libraries import FRAMEWORKS, PROVIDERS, adapter_of, installed
+from simkit.adapters.model_interceptor import ModelInterceptor
+from simkit.adapters.modules import server_text
+from simkit.capture.http.compat import transport_of
+from simkit.capture.http.installing import Installation, Replacement
+from simkit.capture.http.interception import intercepting, patched
+from simkit.capture.http.request_router import Decision
+from simkit.cli.selection import select
+from simkit.core.compat import TRIED, version_of
+from simkit.core.errors import SimkitError
+from simkit.core.text import counted
+from simkit.providers.http import HttpRequest, header
+from simkit.providers.protocols import PROTOCOLS, protocol_of
+from simkit.report.results import Result
+from simkit.session.execution import Execution
+from simkit.session.simulate import placed
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+
+_IMPORTED: Final = ("httpx2", "httpx", "aiohttp", "urllib3", "httplib2", "http.client")
+"""The status of a patched library; one that is not imported is not patched yet."""
+
+OTHERS: Final[Mapping[str, str]] = {
+    "requests": "yes, through urllib3",
+    "botocore": "yes, through urllib3",
+    "websockets": "no: its connections are refused while a scenario runs",
+    "websocket-client": "no: its connections are refused while a scenario runs",
+    "tornado": "no: its connections are refused while a scenario runs",
+    "grpcio": "no, and it connects in C: use the client's REST transport, or `simkit serve`",
+    "pycurl": "no, and it connects in C: `simkit serve`",
+    "curl-cffi": "no, and it connects in C: `simkit serve`",
+    "primp": "no, and it connects in Rust: `simkit serve`",
+    "pyreqwest": "no, and it connects in Rust: `simkit serve`",
+}
+"""Libraries that are not patched themselves, and whether simkit sees their requests."""
+
+_APART: Final = frozenset(("claude-agent-sdk",))
+"""Frameworks whose model calls another process makes."""
+_TOLD_BY_SPANS: Final[Mapping[str, str]] = {
+    "agent-framework": "its OpenTelemetry spans",
+    "agent-framework-core": "its OpenTelemetry spans",
+    "autogen-agentchat": "its OpenTelemetry spans",
+    "semantic-kernel": (
+        "its OpenTelemetry spans, with\n"
+        "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS=true"
+    ),
+    "strands-agents": "its OpenTelemetry spans",
+}
+"""Frameworks whose agents simkit recognizes by the spans that they emit."""
+
+ASPECTS: Final = ("contexts", "runs", "handoffs", "state", "filters")
+"""Aspects that may be observed of a framework; a claim on another one is "not observable"."""
+_NAMED: Final = "if `pipeline` names an agent"
+_SEEN_BY_ADAPTER: Final[Mapping[str, tuple[str, ...]]] = {
+    "langgraph": ("yes", "yes", "yes", "yes", "yes"),
+    "openai-agents": ("yes", "yes", "yes", _NAMED, "yes"),
+    "pydantic-ai": ("yes", "yes", "yes", _NAMED, "yes"),
+    "google-adk": ("yes", "yes", "yes", _NAMED, "yes"),
+}
+_SEEN_BY_OTHERS: Final = ("yes", "yes", "as it says", "as it says", "as it says")
+"""The text for an adapter that is a package of its own."""
+_SEEN_BY_SPANS: Final = ("yes", "yes", "by rules", "no", "no")
+_SEEN_BY_RULES: Final = ("yes", "by rules", "by rules", "no", "no")
+
+PLUGINS: Final[Mapping[str, str]] = {
+    "pytest-httpx": "replaces the same methods of httpx: a test uses `httpx_mock` or simkit",
+    "pytest-socket": "may forbid sockets to `simkit serve`; runs in process need none",
+    "pytest-vcr": "defines the mark `vcr`, as pytest-recording does: keep one of them",
+    "pytest-responses": "replaces what requests sends in every test: simkit sees none of it",
+    "pytest-freezer": "stops the clock of a test; simkit has its own",
+    "pytest-freezegun": "stops the clock of a test; simkit has its own",
+}
+"""pytest plugins that disturb simkit, and how."""
+
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_ADDRESS: Final = re.compile(r"_(?:BASE_URL|API_BASE|ENDPOINT|API_URL|BASE|HOST)$")
+_OF_MODELS: Final = re.compile(
+    r"^(?:OPENAI|AZURE|ANTHROPIC|GOOGLE|GEMINI|VERTEX|MISTRAL|GROQ|COHERE|OLLAMA|LITELLM|XAI"
+    r"|TOGETHER|DEEPSEEK|OPENROUTER|HF|HUGGINGFACE)_"
+)
+_KEY: Final = re.compile(r"(?:_API_KEY|_API_TOKEN|_ACCESS_KEY)$")
+_REPORTING: Final = ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+Rows = list[tuple[str, ...]]
+
+
+def environment_text() -> str:
+    """Return the facts about this environment, as tables."""
+    sections = (
+        ("", ("simkit", "version"), [("agent-simkit", __version__)]),
+        ("Clients", ("library", "version", "seen", "replaced while a scenario runs"), clients()),
+        ("Providers", ("library", "version", "sends through"), providers()),
+        ("Frameworks", ("library", "version", "its agents are told by", *ASPECTS), frameworks()),
+        ("Tried", ("library", "version", "oldest", "newest", "this one"), tested_versions()),
+        ("Variables", ("variable", "value", "what it does"), variables(os.environ)),
+        ("pytest", ("plugin", "version", "beside simkit"), plugins()),
+    )
+    return "\n\n".join(_section(*section) for section in sections)
+
+
+def _section(title: str, head: Sequence[str], rows: Rows) -> str:
+    if not rows:
+        return f"{title}: none of those that simkit knows"
+    text: str = tabulate(rows, head, tablefmt="simple", disable_numparse=True)
+    lines = "\n".join(line.rstrip() for line in text.splitlines())
+    return f"{title}\n\n{lines}" if title else lines
+
+
+def clients() -> Rows:
+    """Return the installed client libraries, and how simkit observes each."""
+    for module in _IMPORTED:
+        with contextlib.suppress(ImportError):
+            import_module(module)
+    with intercepting():
+        rows: Rows = [
+            (row.library, row.version, "yes" if row.way else "no", row.way.replace(", ", "\n"))
+            for row in patched()
+        ]
+    return [*rows, *((name, at, OTHERS[name], "") for name, at in installed(OTHERS))]
+
+
+def providers() -> Rows:
+    """Return the installed provider libraries, and the client that each uses."""
+    known = {row[0] for row in clients()}
+    return [(name, at, _through(name, known)) for name, at in installed(PROVIDERS)]
+
+
+def _through(name: str, known: Iterable[str]) -> str:
+    """Return the clients, or provider libraries, that a distribution requires."""
+    known_hosts = {*known, *PROVIDERS}
+    required = [line for line in metadata.requires(name) or () if "extra ==" not in line]
+    names = [match[0].lower() for line in required if (match := _DISTRIBUTION.match(line))]
+    return ", ".join(dict.fromkeys(name for name in names if name in known_hosts)) or "unknown"
+
+
+def frameworks() -> Rows:
+    """Return the installed frameworks, and how simkit recognizes their agents."""
+    adapters = {adapter_of(entry) for entry in metadata.entry_points(group=GROUP)}
+    rows: Rows = []
+    for name, at in installed(FRAMEWORKS):
+        how = "rules under `agents`, or `with simkit.agent(…)`"
+        libraries: tuple[str, ...] = _SEEN_BY_RULES
+        if name in _APART:
+            how = "another process makes its calls: `simkit serve`"
+        elif name.removesuffix("-slim") in adapters:
+            how = f"its adapter, `{name.removesuffix('-slim')}`"
+            libraries = _SEEN_BY_ADAPTER.get(name.removesuffix("-slim"), _SEEN_BY_OTHERS)
+        elif name in _TOLD_BY_SPANS:
+            how = _TOLD_BY_SPANS[name]
+            libraries = _SEEN_BY_SPANS
+        rows.append((name, at, how, *libraries))
+    return rows
+
+
+def tested_versions() -> Rows:
+    """Return the tested versions of installed libraries for which simkit has a `compat` module."""
+    rows: Rows = []
+    for name, (oldest, newest) in TRIED.items():
+        at = version_of(name)
+        if at != "none":
+            is_older, is_newer = Version(at) < Version(oldest), Version(at) > Version(newest)
+            # Any patch of a tested version of Python counts as that version.
+            is_newer = is_newer and not at.startswith(f"{newest}.")
+            rows.append((name, at, oldest, newest, "older" * is_older + "newer" * is_newer))
+    return rows
+
+
+def variables(environment: Mapping[str, str]) -> Rows:
+    """Return the set variables that clients read: names, and hosts of addresses; never a value."""
+    replaced = {name for protocol in PROTOCOLS.values() for name in protocol.keys}
+    addresses = {name for protocol in PROTOCOLS.values() for name in protocol.variables}
+    rows: Rows = []
+    for name, value in sorted(environment.items()):
+        if not value:
+            continue
+        if name.upper() in _PROXIES:
+            rows.append((name, _host(value), "no matter in process; `serve` sets NO_PROXY"))
+        elif name in _REPORTING:
+            rows.append((name, "set", "reports elsewhere, which a scenario refuses"))
+        elif name in replaced:
+            rows.append((name, "set", "a dummy stands for it while a scenario runs"))
+        elif name in addresses or (_OF_MODELS.match(name) and _ADDRESS.search(name)):
+            rows.append((name, _host(value), "points clients there; a scenario answers first"))
+        elif _KEY.search(name):
+            rows.append((name, "set", "stays, and is redacted in what is written"))
+    return rows
+
+
+def _host(value: str) -> str:
+    """Return scheme, host and port of an address, which are no secret."""
+    try:
+        parts = urlsplit(value if "://" in value else f"//{value}")
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{parts.hostname}{port}".removeprefix("://")
+    except ValueError:
+        return "no address"
+
+
+def plugins() -> Rows:
+    """Return pytest itself, and the plugins that disturb simkit."""
+    rows: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
+    return [*rows, *((name, at, PLUGINS[name]) for name, at in installed(PLUGINS))]
+
+
+# Probe of ``simkit doctor``: a scenario's first turn, and reasons why simkit saw no call
+
+
+_UNSEEN: Final = {
+    "grpc": "grpc is imported, and connects in C where nothing is seen of it",
+    "websockets": "websockets is imported: what goes over a websocket is no model call here",
+    "websocket": "websocket-client is imported: what goes over a websocket is no model call here",
+    "pycurl": "pycurl is imported, and connects in C where nothing is seen of it",
+    "curl_cffi": "curl_cffi is imported, and connects in C where nothing is seen of it",
+}
+_STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
+
+
+class FirstTurn(msgspec.Struct, frozen=True):
+    """The result of a first turn."""
+
+    is_well: bool
+    text: str
+
+
+class _RequestRow(msgspec.Struct, frozen=True):
+    """One request that reached the router."""
+
+    protocol: str
+    """The protocol; empty for a request that is no model call."""
+    client: str
+    how: str
+    """How its agent is recognized; empty for a rule, or the framework."""
+    where: str
+
+
+def first_turn(path: str) -> FirstTurn:
+    """Run the first turn of a scenario, and return the observations; raise SimkitError."""
+    library = Library()
+    entries = select((path,), library.cache).entries
+    if len(entries) != 1:
+        raise SimkitError(
+            f"{path}: `simkit doctor` looks at one scenario, and here are {len(entries)}\n"
+            "  Name one: PATH::NAME."
+        )
+    (entry,) = entries
+    if isinstance(entry, Result):
+        raise SimkitError(entry.error)
+    prepared = library.prepared(entry)
+    title = f"First turn of {entry.id}\n\n"
+    if isinstance(prepared.pipeline, Pipeline):
+        return FirstTurn(
+            True, f"{title}Its pipeline is declared: simkit runs it itself, and no client is used."
+        )
+    if prepared.skip is not None:
+        return FirstTurn(False, f"{title}It is skipped: {prepared.skip}")
+    trace, requests, started, problem = _run_once(prepared)
+    lines = [
+        *_report_lines(trace, requests, prepared.pipeline),
+        *problem,
+        *_server(prepared.pipeline),
+    ]
+    is_well = any(request.protocol for request in requests) and not problem
+    if not any(request.protocol for request in requests):
+        lines += ["", "Why there may be none:", *(f"- {why}" for why in _reasons(trace, started))]
+    return FirstTurn(is_well, title + "\n".join(lines))
+
+
+def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], list[str]]:
+    """Return the trace, the requests, the started processes, and the errors."""
+    first = prepared.scenario.turns[:1]
+    prepared = msgspec.structs.replace(
+        prepared, scenario=prepared.scenario.model_copy(update={"turns": first})
+    )
+    trace, problem = Trace(), []
+    with _watched() as requests, _processes() as started:
+        try:
+            # Output of the pipeline must not be inside the report.
+            with (
+                contextlib.redirect_stdout(sys.stderr),
+                placed(prepared),
+                Execution(prepared) as execution,
+            ):
+                trace = execution.trace
+                execution.follow(first)
+        except SimkitError as broken:
+            problem = ["", *str(broken).splitlines()]
+    return trace, requests, started, problem
+
+
+@contextmanager
+def _watched() -> Iterator[list[_RequestRow]]:
+    """Yield the requests that reach the routers of runs."""
+    requests: list[_RequestRow] = []
+
+    def wrapper(before: Replacement) -> Replacement:
+        def take(gate: ModelInterceptor, request: HttpRequest) -> Decision:
+            requests.append(_request_row(request))
+            decision: Decision = before(gate, request)
+            return decision
+
+        return take
+
+    with Installation(lambda: [(ModelInterceptor, "take", wrapper)]):
+        yield requests
+
+
+def _request_row(request: HttpRequest) -> _RequestRow:
+    protocol = protocol_of(request)
+    how = ""
+    if current_mark() is not None:
+        how = "`simkit.agent`"
+    elif header(request.headers, AGENT_HEADER):
+        how = f"the header {AGENT_HEADER}"
+    return _RequestRow(
+        protocol.name if protocol is not None else "",
+        header(request.headers, "user-agent") or "a client without a name",
+        how,
+        f"{request.method} {request.url.partition('?')[0]}",
+    )
+
+
+@contextmanager
+def _processes() -> Iterator[list[str]]:
+    """Yield the processes that are started meanwhile."""
+    started: list[str] = []
+    is_over = False
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in _STARTS and not is_over:
+            started.append(str(args[0]) if args else event)
+
+    # A hook cannot be removed, so that it stops to record.
+    sys.addaudithook(hook)
+    try:
+        yield started
+    finally:
+        is_over = True
+
+
+def _report_lines(trace: Trace, requests: list[_RequestRow], app: App) -> Iterator[str]:
+    calls = [request for request in requests if request.protocol]
+    agents = [event.agent for event in trace.events if isinstance(event, e.ModelCalled)]
+    yield f"{counted(len(calls), 'model call')} seen"
+    if calls:
+        rows = [
+            (agent or "none", request.how or _rule(agent, app), request.client, request.protocol)
+            for agent, request in zip_longest(agents[: len(calls)], calls, fillvalue="")
+            if isinstance(request, _RequestRow)
+        ]
+        head = ("agent", "told by", "client", "protocol")
+        yield ""
+        yield from (line.rstrip() for line in tabulate(rows, head, "simple").splitlines())
+    others = dict.fromkeys(request.where for request in requests if not request.protocol)
+    yield from (f"no model call, and refused unless allowed: {where}" for where in others)
+    for event in trace.events:
+        if isinstance(event, e.TurnFinished) and event.error is not None:
+            yield f"\nThe turn ended with error {event.error.type}: {event.error.message}"
+        elif isinstance(event, e.UncontrolledEffect):
+            yield f"beyond simkit's control: {event.effect} at {event.where}"
+
+
+def _server(app: App) -> list[str]:
+    """Return the role of LangGraph's server for a pipeline that uses LangGraph."""
+    module = app.entry.partition(":")[0]
+    module_file = getattr(sys.modules.get(module), "__file__", None)
+    if module_file is None or "langgraph" not in sys.modules:
+        return []
+    return ["", server_text(Path(module_file).parent, app.entry)]
+
+
+def _rule(agent: str, app: App) -> str:
+    if not agent:
+        return "nothing"
+    rule = app.agents.get(agent)
+    return f"the rule agents.{agent}" if rule is not None and rule.matchers() else "its framework"
+
+
+def _reasons(trace: Trace, started: list[str]) -> Iterator[str]:
+    """Yield possible reasons why a run showed no model call, the likeliest first."""
+    ended = [event for event in trace.events if isinstance(event, e.TurnFinished)]
+    if not ended:
+        yield "the pipeline could not be run: see above"
+    elif ended[0].error is not None:
+        yield f"the turn ended before one, with {ended[0].error.type}"
+    for program in dict.fromkeys(started):
+        yield (
+            f"it started a process, {program}: simkit sees this process only; point the other to "
+            "`simkit serve`"
+        )
+    for client, transport in dict.fromkeys(_own_transports()):
+        yield f"a {client} has a transport of its own, {transport}, which is never patched"
+    yield from (why for module, why in _UNSEEN.items() if module in sys.modules)
+    if ended and ended[0].error is None:
+        yield "the pipeline answered this message without asking a model, or from a cache"
+
+
+def _own_transports() -> Iterator[tuple[str, str]]:
+    """Yield the httpx clients of this process with a transport of the user's own."""
+    for library in ("httpx", "httpx2"):
+        module = sys.modules.get(library)
+        if module is None:
+            continue
+        usual = (module.HTTPTransport, module.AsyncHTTPTransport)
+        for client in gc.get_objects():
+            # Asking some objects for their class has side effects.
+            if not issubclass(type(client), (module.Client, module.AsyncClient)):
+                continue
+            transport = transport_of(client)
+            if transport is not None and not isinstance(transport, usual):
+                kind = type(transport)
+                yield f"{library}.{type(client).__name__}", f"{kind.__module__}.{kind.__qualname__}"
