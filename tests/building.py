@@ -54,11 +54,11 @@ class Ran(NamedTuple):
 
     def history(self, agent: str, turn: int = -1, section: str = "history") -> list[str]:
         """Returns what an agent's history section showed, as readable lines."""
-        return shown(self.context(agent, turn).section(section))
+        return message_lines(self.context(agent, turn).section(section))
 
     def runs(self, agent: str, turn: int = -1) -> list[RunView]:
         """Returns an agent's activations in a turn."""
-        return [one for one in self.turn(turn).runs if one.agent == agent]
+        return [item for item in self.turn(turn).runs if item.agent == agent]
 
     def state(self, channel: str, turn: int = -1) -> Any:
         """Returns a channel as it was when a turn ended; messages as readable lines."""
@@ -117,9 +117,9 @@ def refuse_misfits(ran: Ran) -> None:
     """Raises SourceError for what a scenario says and its pipeline does not do."""
     ended = ran.trace.events[-1]
     for misfit in ended.misfits if isinstance(ended, RunFinished) else ():
-        found = [one for one in ran.judgement.findings if one.path == misfit.path]
+        findings = [finding for finding in ran.judgement.findings if finding.path == misfit.path]
         assert ran.judgement.exit_code == 1
-        raise SourceError(found[0].where, misfit.what)
+        raise SourceError(findings[0].where, misfit.what)
 
 
 def trace_yaml(pipeline: str, scenario: str, *, seed: int | None = None) -> Trace:
@@ -140,11 +140,11 @@ def line(message: Message) -> str:
     return f"{speaker}: {' '.join([*content, *calls])}"
 
 
-def shown(messages: Iterable[Message]) -> list[str]:
+def message_lines(messages: Iterable[Message]) -> list[str]:
     """Returns messages as readable lines."""
     return [line(message) for message in messages]
 
 
 def dropped(context: ContextView) -> list[tuple[str, str, str]]:
     """Returns what a context's histories left out: line, what, by."""
-    return [(line(one.message), one.what, one.by) for one in context.dropped()]
+    return [(line(drop.message), drop.what, drop.by) for drop in context.dropped()]

@@ -26,9 +26,9 @@ def digests(*files: str) -> dict[str, str]:
         for item in items_in(file)
     ]
     return {
-        one.item.id.removeprefix(f"{ROOT}/"): run(one).digest()
-        for one in prepared
-        if one.skip is None
+        item.item.id.removeprefix(f"{ROOT}/"): run(item).digest()
+        for item in prepared
+        if item.skip is None
     }
 
 

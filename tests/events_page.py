@@ -40,8 +40,8 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str, str, str]]:
             continue
         default = "—" if field.value is None else f"`{ast.unparse(field.value)}`"
         after = node.body[place + 1] if place + 1 < len(node.body) else None
-        said = after.value if isinstance(after, ast.Expr) else None
-        text = said.value if isinstance(said, ast.Constant) else ""
+        value = after.value if isinstance(after, ast.Expr) else None
+        text = value.value if isinstance(value, ast.Constant) else ""
         kind = ast.unparse(field.annotation).replace("|", "\\|")
         yield f"`{field.target.id}`", f"`{kind}`", default, _line(str(text)).replace("|", "\\|")
 

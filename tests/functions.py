@@ -156,12 +156,12 @@ def answer_with_typo(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 # Functions whose modules keep something from call to call
 
-_kept: dict[str, Any] = {}
+_data: dict[str, Any] = {}
 _calls: dict[str, int] = {}
 
 
 def first_name(name: str) -> str:
-    return str(_kept.setdefault("name", name))
+    return str(_data.setdefault("name", name))
 
 
 def calls_so_far() -> int:

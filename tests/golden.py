@@ -47,9 +47,9 @@ def assert_tables_are(file: Path, row: re.Pattern[str], tables: Sequence[Sequenc
     grouped = groupby(lines, lambda line: bool(row.match(line)))
     runs = [(is_row, list(run)) for is_row, run in grouped]
     assert sum(is_row for is_row, _ in runs) == len(tables)
-    wanted = iter(tables)
-    found = [line for is_row, run in runs for line in (next(wanted) if is_row else run)]
-    assert_file_is(file, "\n".join(found) + "\n")
+    expected = iter(tables)
+    results = [line for is_row, run in runs for line in (next(expected) if is_row else run)]
+    assert_file_is(file, "\n".join(results) + "\n")
 
 
 class CaseText(str):
@@ -68,12 +68,12 @@ class CaseText(str):
         lists: Mapping[str, str] = MappingProxyType({}),
     ) -> CaseText:
         """Return a text with its place; ``lists`` are its placeholders, and what they mean."""
-        made = cls(text)
+        result = cls(text)
         for name, meaning in lists.items():
-            made = cls(made.replace(name, meaning))
-        made.file, made.path = file, path
-        made.lists = {name: meaning for name, meaning in lists.items() if name in text}
-        return made
+            result = cls(result.replace(name, meaning))
+        result.file, result.path = file, path
+        result.lists = {name: meaning for name, meaning in lists.items() if name in text}
+        return result
 
     def write(self, text: str) -> None:
         """Put another text in its place; all else in the file stays as it is."""
@@ -83,12 +83,12 @@ class CaseText(str):
         self.file.write_text(_with_text(page, self.path, text), encoding="utf-8")
 
 
-def assert_says(found: str, wanted: str) -> None:
+def assert_says(result: str, expected: str) -> None:
     """Compare what is found with what a case says; a text without a place is never written."""
-    if is_writing() and isinstance(wanted, CaseText) and found != wanted:
-        wanted.write(found)
+    if is_writing() and isinstance(expected, CaseText) and result != expected:
+        expected.write(result)
         return
-    assert found == str(wanted), HINT
+    assert result == str(expected), HINT
 
 
 def _with_text(page: str, path: tuple[str | int, ...], text: str) -> str:

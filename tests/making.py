@@ -71,12 +71,12 @@ FILES: Final = {
 }
 
 
-def counted(made: Counter[str], holder: Any, name: str, key: Callable[..., str]) -> None:
+def counted(counter: Counter[str], holder: Any, name: str, key: Callable[..., str]) -> None:
     """Counts calls of a function under what ``key`` says of them."""
     function = getattr(holder, name)
 
     def call(*arguments: Any, **named: Any) -> Any:
-        made[key(*arguments, **named)] += 1
+        counter[key(*arguments, **named)] += 1
         return function(*arguments, **named)
 
     setattr(holder, name, call)
@@ -128,22 +128,22 @@ WAYS: Final[dict[str, tuple[Callable[[], int], int]]] = {
 
 
 def counts() -> Iterator[tuple[str, Counter[str]]]:
-    """Yields each way, and what it made."""
-    made: Counter[str] = Counter()
-    counted(made, View, "__init__", lambda _: "view")
-    counted(made, documents, "roots", lambda _, file: f"parse of {file}")
-    counted(made, documents, "read", lambda file: f"reading of {file}")
-    counted(made, Matcher, "__init__", lambda _, source: f"matcher {source}")
+    """Yields each way, and what it counter."""
+    counter: Counter[str] = Counter()
+    counted(counter, View, "__init__", lambda _: "view")
+    counted(counter, documents, "roots", lambda _, file: f"parse of {file}")
+    counted(counter, documents, "read", lambda file: f"reading of {file}")
+    counted(counter, Matcher, "__init__", lambda _, source: f"matcher {source}")
     for way, (call, code) in WAYS.items():
         for name, text in FILES.items():
             Path(name).write_text(text, encoding="utf-8")
         matching._compiled.clear()
-        made.clear()
+        counter.clear()
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             ended = call()
         assert ended == code, f"{way}: {output.getvalue()}"
-        yield way, Counter(made)
+        yield way, Counter(counter)
 
 
 if __name__ == "__main__":

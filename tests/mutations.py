@@ -53,11 +53,11 @@ class Mutation:
 @cache
 def mutations() -> tuple[Mutation, ...]:
     """Returns every mutation of every folder, in the order of the files."""
-    found: list[Mutation] = []
+    result: list[Mutation] = []
     for file in sorted(SCENARIOS.glob("*/*mutations.yaml")):
         (document,) = load(file)
-        found += [_mutation(entry, file.parent.name) for entry in document.data["mutations"]]
-    return tuple(found)
+        result += [_mutation(entry, file.parent.name) for entry in document.data["mutations"]]
+    return tuple(result)
 
 
 def _mutation(entry: Mapping[str, Any], folder: str) -> Mutation:
@@ -190,38 +190,38 @@ def where_in_file(file: str, index: int, path: Parts) -> str:
 
     Where the tail of the path is not written, the nearest ancestor answers.
     """
-    mark = _written(file, index, path)[-1].start_mark
+    mark = _nodes_at(file, index, path)[-1].start_mark
     return f"{file}:{mark.line + 1}:{mark.column + 1}"
 
 
 def is_written(file: str, index: int, path: Parts) -> bool:
     """Whether a value stands in the file at exactly this path."""
-    return len(_written(file, index, path)) == len(path) + 1
+    return len(_nodes_at(file, index, path)) == len(path) + 1
 
 
-def _written(file: str, index: int, path: Parts) -> list[Any]:
+def _nodes_at(file: str, index: int, path: Parts) -> list[Any]:
     """The nodes on the way, from the document's root, as far as there are any."""
     nodes = [_composed(file)[index]]
     for step in path:
-        node, found = nodes[-1], []
+        node, results = nodes[-1], []
         if isinstance(node, yaml.MappingNode):
-            found = [value for key, value in node.value if key.value == step]
+            results = [value for key, value in node.value if key.value == step]
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            values = _taken(node) if len(nodes) == 2 else node.value
-            found = values[step : step + 1]
-        if not found:
+            values = _repeat_turns(node) if len(nodes) == 2 else node.value
+            results = values[step : step + 1]
+        if not results:
             break
-        nodes += found
+        nodes += results
     return nodes
 
 
-def _taken(turns: yaml.SequenceNode) -> list[Any]:
+def _repeat_turns(turns: yaml.SequenceNode) -> list[Any]:
     """The turns as a conversation takes them: one with `repeat: 3` stands there three times."""
-    taken: list[Any] = []
+    values: list[Any] = []
     for turn in turns.value:
         times = [value for key, value in turn.value if key.value == "repeat"]
-        taken += [turn] * (int(times[0].value) if times else 1)
-    return taken
+        values += [turn] * (int(times[0].value) if times else 1)
+    return values
 
 
 @cache

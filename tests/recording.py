@@ -104,26 +104,26 @@ class Provider:
 
     def __init__(self) -> None:
         self.answer: Callable[[HttpRequest], Decision] = echo
-        self.asked: list[HttpRequest] = []
+        self.requests: list[HttpRequest] = []
         self.url = ""
 
     def take(self, request: HttpRequest) -> Decision:
         """Answers one request."""
-        self.asked.append(request)
+        self.requests.append(request)
         return self.answer(request)
 
 
 @contextmanager
 def provider() -> Iterator[Provider]:
     """Serves a provider from a thread of its own."""
-    found = Provider()
+    result = Provider()
     ready, over = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def serve() -> None:
         loops.append(asyncio.get_running_loop())
-        async with listening(found.take) as server:
-            found.url = server.url
+        async with listening(result.take) as server:
+            result.url = server.url
             ready.set()
             await over.wait()
 
@@ -131,7 +131,7 @@ def provider() -> Iterator[Provider]:
     thread.start()
     ready.wait()
     try:
-        yield found
+        yield result
     finally:
         loops[0].call_soon_threadsafe(over.set)
         thread.join()

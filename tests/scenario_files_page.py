@@ -117,44 +117,44 @@ HEAD: Final = "| key | type | default | meaning |\n|---|---|---|---|"
 
 def kinds() -> dict[str, Schema]:
     """Every kind of thing that is written, by name."""
-    written = schemas()
-    found: dict[str, Schema] = {
-        "Scenario": written["scenario"],
+    text = schemas()
+    result: dict[str, Schema] = {
+        "Scenario": text["scenario"],
         "Use": json_schema_of(Shared, "use"),
         "ToolLine": json_schema_of(ToolLine, "tool result"),
-        "Pipeline": written["pipeline"],
-        "CodePipeline": written["code"],
-        "ProgramPipeline": written["program"],
+        "Pipeline": text["pipeline"],
+        "CodePipeline": text["code"],
+        "ProgramPipeline": text["program"],
         "Section": json_schema_of(Section, "section"),
     }
-    for schema in list(found.values()):
+    for schema in list(result.values()):
         for name, inner in schema["$defs"].items():
             if not name.endswith("matcher"):
-                found[name] = inner
-    return found
+                result[name] = inner
+    return result
 
 
 def reference() -> str:
     """All tables, as the page holds them."""
-    found = kinds()
-    return "\n".join([*_tables(found), _matchers()])
+    result = kinds()
+    return "\n".join([*_tables(result), _matchers()])
 
 
-def _tables(found: Mapping[str, Schema]) -> Iterator[str]:
-    common = found["Section"]["properties"]
+def _tables(result: Mapping[str, Schema]) -> Iterator[str]:
+    common = result["Section"]["properties"]
     sections = {model.__name__ for model in KINDS.values()} | {"Custom"}
-    shown: dict[str, tuple[str, ...]] = {}
+    texts_by_name: dict[str, tuple[str, ...]] = {}
     for name, heading in HEADINGS.items():
-        schema = found[name]
-        taken = common if name in sections else {}
-        rows = tuple(_rows(name, schema, taken))
+        schema = result[name]
+        used = common if name in sections else {}
+        rows = tuple(_rows(name, schema, used))
         if heading == COMMON and name != "Section":
             assert rows == (), f"{name} has options of its own, so it needs a table"
-        elif heading in shown:
-            assert rows == shown[heading], f"{name} needs a table of its own"
+        elif heading in texts_by_name:
+            assert rows == texts_by_name[heading], f"{name} needs a table of its own"
         else:
-            shown[heading] = rows
-            note = f"Beside the [options of every section](#{anchor(COMMON)}):" if taken else ""
+            texts_by_name[heading] = rows
+            note = f"Beside the [options of every section](#{anchor(COMMON)}):" if used else ""
             text = "\n\n".join(part for part in (_says(schema), note) if part)
             yield f"## {heading}\n\n{text}\n\n{HEAD}\n" + "\n".join(rows) + "\n"
 
@@ -166,10 +166,10 @@ def _says(schema: Schema) -> str:
     return _cell(says)
 
 
-def _rows(name: str, schema: Schema, taken: Mapping[str, Any]) -> Iterator[str]:
+def _rows(name: str, schema: Schema, used: Mapping[str, Any]) -> Iterator[str]:
     required = schema.get("required", ())
     for key, value in schema.get("properties", {}).items():
-        if key in taken:
+        if key in used:
             continue
         meaning = _cell(value["description"])
         if (name, key) in NOT_YET:
@@ -256,20 +256,20 @@ def _union(members: list[Schema]) -> list[str]:
         members = members[1:]
     given = [member for member in members if member != {"type": "null"}]
     names = [type_of(member) for member in given]
-    for one in given:
-        if len(given) == 2 and _of("list of", one) in names:
-            return [*_alternatives(one), "several in a list"]
+    for item in given:
+        if len(given) == 2 and _of("list of", item) in names:
+            return [*_alternatives(item), "several in a list"]
     return list(dict.fromkeys(name for member in given for name in _alternatives(member)))
 
 
-def _of(what: str, schema: Schema) -> str:
+def _of(subject: str, schema: Schema) -> str:
     """A list of, or a mapping to, what a schema says."""
     inner = type_of(schema)
     if inner == ANYTHING:
-        return what.partition(" ")[0]
-    if what == "list of" and inner in ("mapping", "string"):
-        return f"{what} {inner}s"
-    return f"{what} ({inner})" if len(_alternatives(schema)) > 1 else f"{what} {inner}"
+        return subject.partition(" ")[0]
+    if subject == "list of" and inner in ("mapping", "string"):
+        return f"{subject} {inner}s"
+    return f"{subject} ({inner})" if len(_alternatives(schema)) > 1 else f"{subject} {inner}"
 
 
 def _simple(schema: Schema) -> str:

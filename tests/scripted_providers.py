@@ -72,9 +72,9 @@ DESK: Mapping[str, tuple[Message | Fails, ...]] = {
 }
 
 
-def agent_of(asked: ParsedRequest) -> str:
+def agent_of(parsed_request: ParsedRequest) -> str:
     """Returns who asks, as its instructions say: ``You are the triage.``"""
-    first = asked.messages[0].content.split("\n")[0]
+    first = parsed_request.messages[0].content.split("\n")[0]
     return first.removeprefix("You are the ").split(".")[0]
 
 
@@ -82,27 +82,29 @@ class Desk:
     """Answers in the protocol in which it is asked, each agent's replies in order."""
 
     def __init__(self, replies: Mapping[str, tuple[Message | Fails, ...]]) -> None:
-        self._left = {agent: list(found) for agent, found in replies.items()}
-        self.asked: list[ParsedRequest] = []
+        self._left = {agent: list(result) for agent, result in replies.items()}
+        self.requests: list[ParsedRequest] = []
         self._calls = 0
 
     def __call__(self, request: HttpRequest) -> Decision:
         """Answers one request; a failure stays the answer, however often a client tries."""
         protocol = protocol_of(request)
         assert protocol is not None
-        asked = protocol.parse_request(request)
-        self.asked.append(asked)
-        left = self._left[agent_of(asked)]
+        parsed_request = protocol.parse_request(request)
+        self.requests.append(parsed_request)
+        left = self._left[agent_of(parsed_request)]
         if isinstance(left[0], Fails):
-            return protocol.failed(f"f{len(self.asked)}", left[0], asked)
+            return protocol.failed(f"f{len(self.requests)}", left[0], parsed_request)
         reply = left.pop(0)
         assert isinstance(reply, Message)
-        made = []
+        results = []
         for call in reply.calls:
             self._calls += 1
-            made.append(ToolCall(f"{protocol.call_prefix}{self._calls}", call.name, call.args))
-        message = Message("assistant", reply.content, calls=tuple(made), data=reply.data)
-        return protocol.served(OutgoingReply(f"s{len(self.asked)}", message, Usage(11, 7)), asked)
+            results.append(ToolCall(f"{protocol.call_prefix}{self._calls}", call.name, call.args))
+        message = Message("assistant", reply.content, calls=tuple(results), data=reply.data)
+        return protocol.served(
+            OutgoingReply(f"s{len(self.requests)}", message, Usage(11, 7)), parsed_request
+        )
 
 
 def point_clients(server: Provider, monkeypatch: pytest.MonkeyPatch) -> None:

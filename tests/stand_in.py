@@ -74,8 +74,8 @@ def record_from_stand_in(prepared: Prepared, now: str) -> None:
         server.answer = lambda request: _closing(run.take(request))
         done = record(prepared, Recording("all", now))
     if run.problem or not done.outcome.passed:
-        found = [str(one) for one in done.outcome.judgement.findings]
-        raise RuntimeError(f"{prepared.item.id}: {run.problem or found}")
+        texts = [str(finding) for finding in done.outcome.judgement.findings]
+        raise RuntimeError(f"{prepared.item.id}: {run.problem or texts}")
     _finish(cassette_of(prepared), server.url)
 
 
@@ -93,13 +93,13 @@ def _closing(answer: Decision) -> Decision:
 def _provider_of(prepared: Prepared) -> Prepared:
     """Returns the scenario with the lines: the one in which the user says the same."""
     file = Path(prepared.document.file)
-    name = next(beside for one, beside in PAIRS.items() if file.match(one))
-    said = _said(prepared)
-    found = (Library().prepared(item) for item in items_in(str(file.with_name(name))))
-    return next(one for one in found if _said(one) == said)
+    name = next(extras for item, extras in PAIRS.items() if file.match(item))
+    values = _user_texts(prepared)
+    cases = (Library().prepared(item) for item in items_in(str(file.with_name(name))))
+    return next(case for case in cases if _user_texts(case) == values)
 
 
-def _said(prepared: Prepared) -> list[object]:
+def _user_texts(prepared: Prepared) -> list[object]:
     return [turn.user for turn in prepared.scenario.turns]
 
 

@@ -80,7 +80,7 @@ def turns(desk: Simulation) -> list[TurnOutcome]:
 
 
 Asking = Callable[[Any], Any]
-ASKED: dict[str, tuple[tuple[Asking, str], ...]] = {
+PAIRS_BY_NAME: dict[str, tuple[tuple[Asking, str], ...]] = {
     "findings": (
         (lambda r: "CTX-1" not in r.findings, "unknown lint `CTX-1`; did you mean `CTX-1"),
         (lambda r: partial({"id": "CTX-1"}) not in r.findings, "unknown lint `CTX-1`"),
@@ -93,8 +93,8 @@ ASKED: dict[str, tuple[tuple[Asking, str], ...]] = {
     "tool_calls": (
         (lambda r: partial({"tool": "pai"}) not in r.tool_calls, "did you mean `pay`?"),
         (lambda r: partial({"tol": "pay"}) not in r.tool_calls, "did you mean `tool`?"),
-        (lambda r: [one for one in r.tool_calls if one["tool"] == "pai"] == [], "unknown tool"),
-        (lambda r: "pai" not in [one["tool"] for one in r.tool_calls], "unknown tool `pai`"),
+        (lambda r: [call for call in r.tool_calls if call["tool"] == "pai"] == [], "unknown tool"),
+        (lambda r: "pai" not in [call["tool"] for call in r.tool_calls], "unknown tool `pai`"),
         (lambda r: not_(has(partial({"tool": "pai"}))) == r.tool_calls, "unknown tool `pai`"),
         (lambda r: r.tool_calls == not_(has(partial({"tool": "pai"}))), "unknown tool `pai`"),
         (lambda r: r.tool_calls[0] != partial({"tool": "pai"}), "unknown tool `pai`"),
@@ -112,7 +112,7 @@ ASKED: dict[str, tuple[tuple[Asking, str], ...]] = {
     "handoffs": (
         (lambda r: partial({"to": "refuns"}) not in r.handoffs, "did you mean `refunds`?"),
         (lambda r: partial({"mode": "transfr"}) not in r.handoffs, "did you mean `transfer`?"),
-        (lambda r: all(one["from"] != "triag" for one in r.handoffs), "did you mean `triage`?"),
+        (lambda r: all(each["from"] != "triag" for each in r.handoffs), "did you mean `triage`?"),
         (lambda r: "refunds" not in r.handoffs, "write `partial({\"to\": …})`"),
         (lambda r: {"to": "refunds"} not in r.handoffs, "which has `from` too"),
         (lambda r: regex("refunds") not in r.handoffs and 1 in r.handoffs, "1 is never equal"),
@@ -186,7 +186,7 @@ ASKED: dict[str, tuple[tuple[Asking, str], ...]] = {
         (lambda r: "x" not in r.contexts("triage"), "look into each, `for context in run.contexts"),
         (lambda r: message(user="x") not in r.contexts("triage"), "can never match a list of"),
         (lambda r: r.contexts("triage") != gt(3) and gt(3) not in r.contexts("triage"), "`$gt`"),
-        (lambda r: all("x" not in one for one in r.contexts("triage")), "never equal to a message"),
+        (lambda r: all("x" not in x for x in r.contexts("triage")), "never equal to a message"),
     ),
     "context.section": (
         (lambda r: r.context("triage", 0).section("histry") == [], "did you mean `history`?"),
@@ -236,19 +236,19 @@ def _accessors() -> set[str]:
 
 
 def test_every_accessor_has_its_rows() -> None:
-    assert _accessors() == {*ASKED, *PLAIN}
+    assert _accessors() == {*PAIRS_BY_NAME, *PLAIN}
 
 
 @pytest.mark.parametrize(
-    ("asking", "told"),
+    ("asking", "expected"),
     [
         pytest.param(*row, id=f"{name}-{place}")
-        for name, rows in ASKED.items()
+        for name, rows in PAIRS_BY_NAME.items()
         for place, row in enumerate(rows)
     ],
 )
 def test_what_could_never_be_so_is_refused_with_what_to_write(
-    asking: Asking, told: str, turns: list[TurnOutcome]
+    asking: Asking, expected: str, turns: list[TurnOutcome]
 ) -> None:
     """In one of the turns at least: where a list is empty, nothing in it is compared."""
     refused = []
@@ -260,14 +260,16 @@ def test_what_could_never_be_so_is_refused_with_what_to_write(
         except ValueError as problem:
             refused.append(str(problem))
 
-    assert [text for text in refused if told not in text] == []
+    assert [text for text in refused if expected not in text] == []
     assert refused
 
 
 DENIED: dict[str, Asking] = {
     "a finding": lambda r: "CTX-01" not in r.findings and "RUN-01" not in r.findings,
     "a tool call": lambda r: partial({"tool": "pay"}) not in r.tool_calls,
-    "a tool call by its name": lambda r: "pay" not in [one["tool"] for one in r.tool_calls],
+    "a tool call by its name": lambda r: (
+        "pay" not in [tool_call["tool"] for tool_call in r.tool_calls]
+    ),
     "a result, by an expression": lambda r: partial({"args": regex("4[0-9]")}) not in r.tool_calls,
     "a handoff": lambda r: partial({"to": "refunds"}) not in r.handoffs,
     "an agent": lambda r: "refunds" not in r.agents,
@@ -285,15 +287,15 @@ DENIED: dict[str, Asking] = {
 }
 
 
-@pytest.mark.parametrize("what", [name for name in DENIED if name != "a finding"])
+@pytest.mark.parametrize("problem", [name for name in DENIED if name != "a finding"])
 def test_a_denial_is_false_where_what_it_denies_is_there_and_true_where_it_is_not(
-    what: str, turns: list[TurnOutcome]
+    problem: str, turns: list[TurnOutcome]
 ) -> None:
     quiet = Simulation(PIPELINE)
     turn = quiet.say("Hello", replies={"triage": "Hi."})
 
-    assert not DENIED[what](turns[0])
-    assert DENIED[what](turn) if what != "what an agent asks for" else turn.tool_calls == []
+    assert not DENIED[problem](turns[0])
+    assert DENIED[problem](turn) if problem != "what an agent asks for" else turn.tool_calls == []
 
 
 def test_a_lint_is_denied_by_its_id() -> None:
@@ -302,7 +304,7 @@ def test_a_lint_is_denied_by_its_id() -> None:
 
     assert "RUN-01" in run.findings
     assert "CTX-01" not in run.findings
-    assert run.findings == ["RUN-01"] == [one.id for one in desk.findings]
+    assert run.findings == ["RUN-01"] == [finding.id for finding in desk.findings]
     assert partial({"id": "RUN-01", "turn": 1}) in run.findings
     assert run.findings == has(partial({"id": "RUN-01"}))
     assert "RUN-01" in desk.judgement().findings
@@ -318,7 +320,9 @@ def test_what_is_looked_at_is_what_it_was(turns: list[TurnOutcome]) -> None:
     assert context[0] == context[:1][0] != context[1]
     assert [*context, *context[:1]] == context + context[:1]
     assert repr(context[0]).startswith("Message(role='system', content='You refund.'")
-    assert json.loads(json.dumps(first.tool_calls)) == [dict(one) for one in first.tool_calls]
+    assert json.loads(json.dumps(first.tool_calls)) == [
+        dict(tool_call) for tool_call in first.tool_calls
+    ]
     assert pickle.loads(pickle.dumps(first.agents[0])) == "triage"
     assert copy.deepcopy(first.tool_calls[0]["tool"]) == "look_up"
     assert {"triage", "refunds"} == set(first.agents)

@@ -88,11 +88,11 @@ def test_alias_bomb_is_refused() -> None:
 def test_unknown_pipeline_file_names_those_beside_it() -> None:
     Path("coach.pipeline.yaml").write_text(BASE.partition("---\n")[0])
 
-    said = refusal_of(
+    reply = refusal_of(
         BASE.partition("---\n")[2].replace("pipeline: coach", "pipeline: couch.pipeline.yaml")
     )
 
-    assert said == (
+    assert reply == (
         f"{FILE}:3:11: there is no file `couch.pipeline.yaml` beside this one\n"
         "  at pipeline\n"
         "  did you mean `coach.pipeline.yaml`?   known: coach.pipeline.yaml"
@@ -102,9 +102,11 @@ def test_unknown_pipeline_file_names_those_beside_it() -> None:
 def test_a_pipeline_file_with_another_ending_is_told_its_name() -> None:
     Path("coach.yaml").write_text(BASE.partition("---\n")[0])
 
-    said = refusal_of(BASE.partition("---\n")[2].replace("pipeline: coach", "pipeline: coach.yaml"))
+    reply = refusal_of(
+        BASE.partition("---\n")[2].replace("pipeline: coach", "pipeline: coach.yaml")
+    )
 
-    assert said == (
+    assert reply == (
         f"{FILE}:3:11: there is no pipeline `coach.yaml` in this file\n"
         "  at pipeline\n"
         "  Rename that file to `coach.pipeline.yaml`."
@@ -115,11 +117,11 @@ def test_what_is_wrong_with_a_pipeline_is_said_of_its_own_file() -> None:
     pipeline = BASE.partition("---\n")[0].replace("[log_meal]", "[log]")
     Path("coach.pipeline.yaml").write_text(pipeline)
 
-    said = refusal_of(
+    reply = refusal_of(
         BASE.partition("---\n")[2].replace("pipeline: coach", "pipeline: coach.pipeline.yaml")
     )
 
-    assert said == (
+    assert reply == (
         "coach.pipeline.yaml:13:13: unknown tool `log`\n"
         "  at agents.nutrition.tools[0]\n"
         "  known: log_meal"
@@ -130,9 +132,9 @@ def test_use_that_goes_round_in_a_circle_is_refused() -> None:
     Path("a.yaml").write_text("version: 1\nuse: [b.yaml]\n")
     Path("b.yaml").write_text("version: 1\nuse: [a.yaml]\n")
 
-    said = refusal_of(BASE.replace("turns:", "use: [a.yaml]\nturns:"))
+    reply = refusal_of(BASE.replace("turns:", "use: [a.yaml]\nturns:"))
 
-    assert said == (
+    assert reply == (
         "b.yaml:2:7: `use` goes round in a circle: t.scenario.yaml → a.yaml → b.yaml → a.yaml\n"
         "  at use[0]"
     )
@@ -141,9 +143,9 @@ def test_use_that_goes_round_in_a_circle_is_refused() -> None:
 def test_what_is_wrong_with_a_shared_file_is_said_of_that_file() -> None:
     Path("a.yaml").write_text("version: 1\ntool_result: {}\n")
 
-    said = refusal_of(BASE.replace("turns:", "use: [a.yaml]\nturns:"))
+    reply = refusal_of(BASE.replace("turns:", "use: [a.yaml]\nturns:"))
 
-    assert said == (
+    assert reply == (
         "a.yaml:2:1: unknown key `tool_result`\n"
         "  at tool_result\n"
         "  did you mean `tool_results`?   "
@@ -203,15 +205,15 @@ def test_wrong_values_anywhere_are_refused_in_our_own_words(file: str) -> None:
     item, library = items_in(path)[0], Library()
     pipeline = library.prepared(item).pipeline_document
 
-    said = [
+    results = [
         text
         for document in (library.documents(path)[item.index], pipeline)
         for text in refusals_of(library, document, item)
     ]
 
-    assert len(said) > 200
-    assert [text for text in said if FOREIGN.search(text)] == []
-    assert all(re.match(r"\S+:\d+:\d+: ", text) for text in said)
+    assert len(results) > 200
+    assert [text for text in results if FOREIGN.search(text)] == []
+    assert all(re.match(r"\S+:\d+:\d+: ", text) for text in results)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_validate_prints_the_error_and_ends_with_2(name: str) -> None:
         check=False,
     )
 
-    told = re.split(r"^(?=\S)", done.stderr, flags=re.MULTILINE)
-    errors = "".join(text for text in told if ": warning VAL-" not in text)
+    words = re.split(r"^(?=\S)", done.stderr, flags=re.MULTILINE)
+    errors = "".join(text for text in words if ": warning VAL-" not in text)
     assert re.search(r": VAL-\d\d: ", errors)
     assert (done.returncode, re.sub(r"VAL-\d\d: ", "", errors)) == (2, cases[name].says + "\n")

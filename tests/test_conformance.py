@@ -12,7 +12,7 @@ from simkit.core.errors import SourceError
 from simkit.core.messages import Message
 from tests.building import run_yaml
 
-HERE = "tests.test_conformance"
+TEXT = "tests.test_conformance"
 
 
 def one_agent(channels: str, agent: str) -> str:
@@ -51,7 +51,7 @@ def test_reducers_tell_values_apart_as_claims_do(
 
 
 @pytest.mark.parametrize(
-    ("channel", "writes", "told"),
+    ("channel", "writes", "message"),
     [
         (
             "x: {reducer: add, default: text}",
@@ -72,11 +72,11 @@ def test_reducers_tell_values_apart_as_claims_do(
     ],
 )
 def test_write_that_cannot_be_is_an_error_of_the_pipeline(
-    channel: str, writes: str, told: str
+    channel: str, writes: str, message: str
 ) -> None:
     ran = run_yaml(one_agent(channel, f"writes: {{{writes}}}"), ONE_TURN)
 
-    assert ran.error() == ("WriteInvalid", told)
+    assert ran.error() == ("WriteInvalid", message)
 
 
 # What histories read
@@ -114,10 +114,10 @@ def test_history_shows_what_its_channel_holds_by_default(scope: str) -> None:
         "turns: [{user: hi, replies: {a: ok}}, {user: again, replies: {a: ok}}]",
     )
 
-    shown = ["assistant: plain text", "user: asked", "assistant/z: told"]
-    assert ran.history("a", turn=1) == shown
+    texts = ["assistant: plain text", "user: asked", "assistant/z: told"]
+    assert ran.history("a", turn=1) == texts
     assert ran.history("a", turn=2) == [
-        *shown, *(["assistant/a: more"] if scope == "session" else []),
+        *texts, *(["assistant/a: more"] if scope == "session" else []),
     ]  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def keeps_nothing(_current: Any, _update: Any) -> int:
 def test_users_reducer_of_a_channel_that_is_read_as_history_must_return_messages() -> None:
     ran = run_yaml(
         one_agent(
-            f"x: {{reducer: '{HERE}:keeps_nothing'}}",
+            f"x: {{reducer: '{TEXT}:keeps_nothing'}}",
             "context: [instructions, {history: {from: x}}], writes: {x: ['${run.final_message}']}",
         ),
         ONE_TURN,
@@ -173,13 +173,13 @@ def adds_one(messages: Sequence[Message]) -> list[Message]:
 def test_users_filter_that_is_none_is_an_error_of_the_pipeline(
     function: str, returned: str
 ) -> None:
-    recipe = f"context: [instructions, {{history: {{filters: ['{HERE}:{function}']}}}}]"
+    recipe = f"context: [instructions, {{history: {{filters: ['{TEXT}:{function}']}}}}]"
 
     ran = run_yaml(one_agent("", recipe), "turns: [{user: hi}]")
 
     assert ran.error() == (
         "FunctionFailed",
-        f"`{HERE}:{function}` is a history filter, so it must return some of the messages that "
+        f"`{TEXT}:{function}` is a history filter, so it must return some of the messages that "
         f"it is given, as they are or edited; it returned {returned}",
     )
 
@@ -194,7 +194,7 @@ def slow(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 def test_line_that_a_function_returns_says_how_long_it_takes() -> None:
     ran = run_yaml(
         one_agent("took: {}, usage: {}", "writes: {took: '${run.took_ms}', usage: '${run.usage}'}"),
-        f"turns: [{{user: hi, replies: {{a: {{function: '{HERE}:slow', latency_ms: 2}}}}}}]",
+        f"turns: [{{user: hi, replies: {{a: {{function: '{TEXT}:slow', latency_ms: 2}}}}}}]",
     )
 
     assert ran.state("took") == 5
@@ -404,11 +404,11 @@ def test_a_function_that_is_not_there_is_told_at_its_place() -> None:
         "flow:", "tools: {t: {function: 'tests.functions:nowhere'}}\n        flow:"
     )
 
-    with pytest.raises(SourceError) as found:
+    with pytest.raises(SourceError) as error:
         run_yaml(pipeline, "turns: [{user: hi, replies: {a: [{calls: [t: {}]}, ok]}}]")
 
-    assert "nowhere" in str(found.value)
-    assert re.match(r"\S+\.yaml:\d+:\d+: function `tests.functions:nowhere`", str(found.value))
+    assert "nowhere" in str(error.value)
+    assert re.match(r"\S+\.yaml:\d+:\d+: function `tests.functions:nowhere`", str(error.value))
 
 
 def test_what_ended_a_turn_is_told_before_what_follows_from_it() -> None:

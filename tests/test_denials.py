@@ -37,7 +37,7 @@ Feature: Desk
     And a replies "Sorry."
     Then %s
 """
-_BY_KEYWORD = {one.keyword.lower(): one for one in VOCABULARIES}
+_BY_KEYWORD = {vocabulary.keyword.lower(): vocabulary for vocabulary in VOCABULARIES}
 
 
 def _of_feature(line: str, folder: Path) -> tuple[Finding, ...]:
@@ -49,11 +49,11 @@ def _of_feature(line: str, folder: Path) -> tuple[Finding, ...]:
     story = Story(Library(), root=folder, folders=[folder])
     story.begin(Places("desk.feature", file.read_text(encoding="utf-8"), (2, 2)), "Hello")
     for step in scenario.steps:
-        said = _BY_KEYWORD[step.type].line(step.name)
-        assert said is not None, step.name
+        reply = _BY_KEYWORD[step.type].line(step.name)
+        assert reply is not None, step.name
         story.lines = (step.line_number, step.line_number)
-        story.last_turn, story.text, story.table = said.owner, step.docstring, None
-        said.step.tell(story, said.holes)
+        story.last_turn, story.text, story.table = reply.owner, step.docstring, None
+        reply.step.tell(story, reply.holes)
     return story.end().findings
 
 

@@ -29,8 +29,8 @@ def chosen(python: str) -> dict[str, str]:
         ["pyenv", "versions", "--bare"], capture_output=True, text=True, check=False, timeout=60
     )
     version = f"{python.removeprefix('python')}."
-    kept = [one for one in listed.stdout.split() if one.startswith(version)]
-    return {"PYENV_VERSION": kept[-1]} if kept else {}
+    words = [word for word in listed.stdout.split() if word.startswith(version)]
+    return {"PYENV_VERSION": words[-1]} if words else {}
 
 
 def in_child(python: str, hash_seed: str, *files: str, folder: Path = ROOT) -> dict[str, Any]:
@@ -50,12 +50,12 @@ def in_child(python: str, hash_seed: str, *files: str, folder: Path = ROOT) -> d
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 @cache
-def here() -> dict[str, str]:
+def digests_here() -> dict[str, str]:
     return digests()
 
 
@@ -73,15 +73,15 @@ def reason_against(python: str) -> str:
     )
     if tried.returncode == 0:
         return ""
-    said = [line for line in tried.stderr.splitlines() if line.strip()]
-    if tried.returncode != 1 or not said:
+    lines = [line for line in tried.stderr.splitlines() if line.strip()]
+    if tried.returncode != 1 or not lines:
         return f"{python} does not start on this machine (exit code {tried.returncode})"
-    return f"{python} has not what simkit needs: {said[-1]}"
+    return f"{python} has not what simkit needs: {lines[-1]}"
 
 
 @pytest.mark.slow
 def test_a_scenario_run_twice_in_one_process_has_one_digest() -> None:
-    first = here()
+    first = digests_here()
 
     assert first
     assert digests() == first
@@ -89,30 +89,30 @@ def test_a_scenario_run_twice_in_one_process_has_one_digest() -> None:
 
 @pytest.mark.slow
 def test_scenarios_have_different_digests() -> None:
-    found = here()
+    texts_by_name = digests_here()
 
-    assert len(set(found.values())) == len(found)
+    assert len(set(texts_by_name.values())) == len(texts_by_name)
 
 
 @pytest.mark.slow
 def test_a_new_process_with_another_hash_seed_gives_the_same_digests() -> None:
-    one = in_child(sys.executable, "1")
+    data = in_child(sys.executable, "1")
     two = in_child(sys.executable, "2")
 
-    assert one["hash"] != two["hash"]
-    assert one["digests"] == here()
-    assert two["digests"] == here()
+    assert data["hash"] != two["hash"]
+    assert data["digests"] == digests_here()
+    assert two["digests"] == digests_here()
 
 
 @pytest.mark.slow
 def test_a_project_that_lies_elsewhere_gives_the_same_digests(tmp_path: Path) -> None:
-    there = tmp_path / "else where"
+    existing = tmp_path / "else where"
     for name in ("scenarios", "cassettes"):
-        shutil.copytree(ROOT / name, there / name)
-    shutil.copy(ROOT / "pyproject.toml", there)
+        shutil.copytree(ROOT / name, existing / name)
+    shutil.copy(ROOT / "pyproject.toml", existing)
     files = [os.path.relpath(file, ROOT) for file in scenario_files(ROOT / "scenarios")]
 
-    assert in_child(sys.executable, "1", *files, folder=there)["digests"] == here()
+    assert in_child(sys.executable, "1", *files, folder=existing)["digests"] == digests_here()
 
 
 UNDER_XDIST = """
@@ -145,9 +145,9 @@ def test_workers_of_xdist_give_the_same_digests(tmp_path: Path) -> None:
         timeout=300,
     )
 
-    found = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("gw*.json"))]
+    rows = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("gw*.json"))]
     assert done.returncode == 0, done.stdout
-    assert found == [here(), here()]
+    assert rows == [digests_here(), digests_here()]
 
 
 @pytest.mark.parametrize("python", OTHER_PYTHONS)
@@ -156,6 +156,6 @@ def test_another_python_gives_the_same_digests(python: str) -> None:
     if against:
         pytest.skip(against)
 
-    said = in_child(python, "0")
+    data = in_child(python, "0")
 
-    assert said["digests"] == here()
+    assert data["digests"] == digests_here()

@@ -29,7 +29,7 @@ SECONDS = re.compile(r"(?<=\()\d+\.\d+(?= s\))|(?<= in )\d+\.\d+(?=s)")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    return [(found[1], found[2]) for found in FENCE.finditer(page.read_text(encoding="utf-8"))]
+    return [(result[1], result[2]) for result in FENCE.finditer(page.read_text(encoding="utf-8"))]
 
 
 def write_files(page: Path, folder: Path) -> list[str]:
@@ -96,12 +96,12 @@ def test_a_console_example_prints_what_the_page_says(page: Path, text: str, tmp_
 def assert_prints(page: Path, text: str, folder: Path) -> None:
     """Run the commands of a console example, and compare what they print with the page."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, wanted = part.partition("\n")
+        command, _, expected = part.partition("\n")
         done = simkit(command, folder)
         printed = SECONDS.sub("0.05", done.stdout)
-        if printed.strip() != SECONDS.sub("0.05", wanted).strip():
+        if printed.strip() != SECONDS.sub("0.05", expected).strip():
             body = SECONDS.sub("0.05", done.stdout.strip())
-            assert_part_is(page, f"$ {command}\n{wanted}", f"$ {command}\n{body}\n")
+            assert_part_is(page, f"$ {command}\n{expected}", f"$ {command}\n{body}\n")
 
 
 YAML = [
@@ -186,9 +186,9 @@ def test_the_examples_of_the_pages_hold(tmp_path: Path, page: Path, file: str) -
 
 
 def test_every_yaml_block_of_the_page_on_pipelines_is_a_file_that_loads() -> None:
-    found = [text for kind, text in blocks(REFERENCE / "pipelines.md") if kind == "yaml"]
+    results = [text for kind, text in blocks(REFERENCE / "pipelines.md") if kind == "yaml"]
 
-    assert [text for text in found if not FILE_NAME.match(text)] == []
+    assert [text for text in results if not FILE_NAME.match(text)] == []
 
 
 MIGRATIONS = sorted((HOW_TO / "migrating").glob("*.md"))
@@ -238,10 +238,10 @@ PYTHON = HOW_TO / "python.md"
 @pytest.mark.slow
 def test_the_tests_of_the_page_on_python_hold_but_for_the_one_that_it_shows(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, PYTHON, "--tb=short")
-    (shown,) = [text for kind, text in blocks(PYTHON) if kind == "text"]
+    (output,) = [text for kind, text in blocks(PYTHON) if kind == "text"]
 
     assert done.stdout.splitlines()[-1].startswith("1 failed, 5 passed in")
-    assert shown in done.stdout
+    assert output in done.stdout
 
 
 VCR = HOW_TO / "vcr.md"
@@ -251,13 +251,13 @@ VCR = HOW_TO / "vcr.md"
 @pytest.mark.skipif(find_spec("pytest_recording") is None, reason="needs pytest-recording")
 def test_the_page_on_vcrpy_shows_the_miss_of_its_second_test(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, VCR, "-p", "pytest_recording.plugin")
-    (shown,) = [text for kind, text in blocks(VCR) if kind == "text"]
+    (output,) = [text for kind, text in blocks(VCR) if kind == "text"]
 
     assert re.search(r"^1 failed, 1 passed in", done.stdout, re.MULTILINE), done.stdout
-    told = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
-    start = told.index(shown.splitlines()[0])
-    wanted = [line.strip() for line in shown.splitlines()]
-    assert told[start : start + len(wanted)] == wanted
+    texts = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
+    start = texts.index(output.splitlines()[0])
+    expected = [line.strip() for line in output.splitlines()]
+    assert texts[start : start + len(expected)] == expected
 
 
 def test_the_configuration_of_the_page_on_vcrpy_is_one(tmp_path: Path) -> None:
@@ -266,8 +266,8 @@ def test_the_configuration_of_the_page_on_vcrpy_is_one(tmp_path: Path) -> None:
 
     exec(settings, names)
 
-    made = names["recorder"].get_merged_config(path="a")
-    assert [matcher.__name__ for matcher in made["match_on"]] == [
+    config = names["recorder"].get_merged_config(path="a")
+    assert [matcher.__name__ for matcher in config["match_on"]] == [
         "method", "matches_model_request", "is_nearest_recording",
     ]  # fmt: skip
 
@@ -278,9 +278,9 @@ def test_every_migration_page_says_what_maps_to_what_and_what_is_missing() -> No
         for page in MIGRATIONS
     }
 
-    wanted = ["Before", "After", "What you gain", "What is not there yet"]
+    texts = ["Before", "After", "What you gain", "What is not there yet"]
     names = ("langchain", "openai-agents", "pytest-recording", "tavern")
-    assert heads == {f"{name}.md": wanted for name in names}
+    assert heads == {f"{name}.md": texts for name in names}
 
 
 MISTAKES_HEAD = "| instead of | write | and simkit reports |"
@@ -289,7 +289,7 @@ MISTAKE = re.compile(r"^\| `(.+?)` \| (?:`(.+?)`|—) \| (.+) \|$")
 
 def mistakes(page: Path, suffix: str) -> list[tuple[str, str, str, str]]:
     """Returns file, what stands in it, what is written instead, and what that is answered with."""
-    found = []
+    results = []
     file, inside = "", False
     for line in page.read_text(encoding="utf-8").splitlines():
         named = FILE_NAME.match(f"{line}\n")
@@ -298,9 +298,9 @@ def mistakes(page: Path, suffix: str) -> list[tuple[str, str, str, str]]:
         if inside and line.startswith("| "):
             row = MISTAKE.match(line)
             assert row, f"no row that this test can read: {line}"
-            found.append((file, row[1], row[2] or "", row[3]))
+            results.append((file, row[1], row[2] or "", row[3]))
         inside = line == MISTAKES_HEAD or (inside and line.startswith("|"))
-    return found
+    return results
 
 
 @pytest.mark.slow
@@ -316,8 +316,8 @@ def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path:
         name.write_text(text.replace(right, wrong), encoding="utf-8")
 
     printed = simkit("simkit replay mistakes", tmp_path).stdout
-    told = iter(re.split(r"^mistakes/(\d+)\.scenario\.yaml\n", printed, flags=re.MULTILINE)[1:])
-    answers = {int(place): " ".join(text.split()) for place, text in zip(told, told, strict=True)}
+    words = iter(re.split(r"^mistakes/(\d+)\.scenario\.yaml\n", printed, flags=re.MULTILINE)[1:])
+    answers = {int(place): " ".join(text.split()) for place, text in zip(words, words, strict=True)}
     missing = [row for place, row in enumerate(rows) if row[3] not in answers[place]]
 
     assert missing == []
@@ -383,12 +383,12 @@ def test_the_workflow_of_the_page_on_pytest_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_junit_says_what_the_page_on_pytest_shows(tmp_path: Path) -> None:
     write_files(PYTEST, tmp_path)
-    (shown,) = [text for kind, text in blocks(PYTEST) if kind == "xml"]
+    (output,) = [text for kind, text in blocks(PYTEST) if kind == "xml"]
 
     simkit("pytest -q --junitxml=junit.xml", tmp_path)
 
-    told = (tmp_path / "junit.xml").read_text(encoding="utf-8").replace(" />", "/>")
-    assert shown.strip() in told
+    report = (tmp_path / "junit.xml").read_text(encoding="utf-8").replace(" />", "/>")
+    assert output.strip() in report
 
 
 GLOSSARY = DOCS / "glossary.md"

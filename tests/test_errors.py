@@ -63,7 +63,7 @@ def modules() -> Iterator[str]:
     missing = [value for value, name in adapters.items() if not is_installed(name)]
     # A package that cannot be imported is passed over, and all that is in it.
     for module in pkgutil.walk_packages(simkit.__path__, "simkit.", onerror=lambda name: None):
-        if not any(f"{module.name}.".startswith(f"{one}.") for one in missing):
+        if not any(f"{module.name}.".startswith(f"{item}.") for item in missing):
             yield module.name
 
 
@@ -76,7 +76,7 @@ def is_installed(module: str) -> bool:
 
 def own_exceptions() -> list[type[Exception]]:
     """Every exception that a module of simkit defines; of adapters, where their framework is."""
-    found: dict[str, type[Exception]] = {}
+    data: dict[str, type[Exception]] = {}
     for name in modules():
         for value in vars(importlib.import_module(name)).values():
             if (
@@ -84,21 +84,25 @@ def own_exceptions() -> list[type[Exception]]:
                 and issubclass(value, Exception)
                 and value.__module__.startswith("simkit.")
             ):
-                found[f"{value.__module__}.{value.__name__}"] = value
-    return [found[name] for name in sorted(found)]
+                data[f"{value.__module__}.{value.__name__}"] = value
+    return [data[name] for name in sorted(data)]
 
 
 def drawn(line: str) -> tuple[int, str]:
     """The depth and the name of a line of the drawing."""
-    found = re.fullmatch(r"    ((?:[│ ]   |[├└]── )*)(\w+) .*", line)
-    assert found is not None, line
-    return len(found[1]) // 4, found[2]
+    match = re.fullmatch(r"    ((?:[│ ]   |[├└]── )*)(\w+) .*", line)
+    assert match is not None, line
+    return len(match[1]) // 4, match[2]
 
 
 def below(kind: type[Exception], depth: int = 0) -> set[tuple[int, str]]:
     """The depths and the names of an exception and of all that derive from it."""
     return {(depth, kind.__name__)}.union(
-        *(below(one, depth + 1) for one in kind.__subclasses__() if one.__module__ != __name__)
+        *(
+            below(subclass, depth + 1)
+            for subclass in kind.__subclasses__()
+            if subclass.__module__ != __name__
+        )
     )
 
 
@@ -122,13 +126,13 @@ def test_the_tree_is_drawn_as_it_is() -> None:
 
 
 def test_the_whole_tree_stands_in_one_module() -> None:
-    elsewhere = [
+    names = [
         kind.__qualname__
         for kind in own_exceptions()
         if issubclass(kind, SimkitError) and kind.__module__ != errors.__name__
     ]
 
-    assert elsewhere == []
+    assert names == []
 
 
 def test_a_limit_says_its_name_and_what_it_allows() -> None:

@@ -22,7 +22,8 @@ PAGE = ROOT / "docs" / "reference" / "troubleshooting.md"
 
 NEVER_PRINTED = {
     *("SimkitError", "PipelineError"),  # the branches of the tree
-    *("MatcherError", "ReferenceInvalid", "FakeInvalid"),  # become a SourceError
+    *("MatcherError", "MessageInvalid"),  # become a SourceError
+    *("ReferenceInvalid", "FakeInvalid"),  # become a SourceError
     *("OutputUnread", "WordUnasked"),  # nobody reads any longer; becomes a SourceError
 }
 
@@ -31,10 +32,10 @@ def error_types() -> Iterator[type]:
     """Every type of the exception tree."""
     waiting: list[type] = [errors.SimkitError]
     while waiting:
-        found = waiting.pop()
-        waiting += found.__subclasses__()
-        if found.__module__ in (errors.__name__, "simkit"):
-            yield found
+        value = waiting.pop()
+        waiting += value.__subclasses__()
+        if value.__module__ in (errors.__name__, "simkit"):
+            yield value
 
 
 @cache
@@ -57,7 +58,7 @@ def test_every_message_of_the_catalogues_is_explained() -> None:
 
 
 def test_every_error_is_in_the_catalogue() -> None:
-    names = {found.__name__ for found in error_types()}
+    names = {error_type.__name__ for error_type in error_types()}
 
     assert names - NEVER_PRINTED == set(ERRORS)
 
@@ -72,12 +73,12 @@ def test_a_message_is_worded_as_the_code_words_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(explanations()))
 def test_an_explanation_has_a_rule_a_cause_and_a_fix(name: str) -> None:
-    found = explanations()[name]
+    result = explanations()[name]
 
-    assert found.rule
-    assert not found.rule.endswith(".")
-    assert found.cause.endswith((".", "…"))
-    assert found.fix.endswith(".")
+    assert result.rule
+    assert not result.rule.endswith(".")
+    assert result.cause.endswith((".", "…"))
+    assert result.fix.endswith(".")
 
 
 @pytest.mark.golden

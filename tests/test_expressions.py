@@ -30,15 +30,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("pattern", ENDLESS)
 def test_no_expression_hangs(pattern: str) -> None:
-    said = ""
+    text = ""
     try:
         assert Expression(pattern).search(TEXT) is None
     except PatternTooSlow as problem:
-        said = str(problem)
+        text = str(problem)
 
-    shown = pattern if len(pattern) <= 80 else pattern[:80] + "…"
-    start = f"the regular expression `{shown}` found no answer within 0.05 s of work"
-    assert not said or said.startswith(start)
+    output = pattern if len(pattern) <= 80 else pattern[:80] + "…"
+    start = f"the regular expression `{output}` found no answer within 0.05 s of work"
+    assert not text or text.startswith(start)
 
 
 def test_a_short_expression_on_a_long_text_does_not_hang_either() -> None:
@@ -92,7 +92,7 @@ parts = st.sampled_from(
 @given(st.lists(parts, max_size=7).map("".join), st.text("abé A{e}\n1.", max_size=12))
 def test_what_is_limited_finds_what_re_finds(pattern: str, text: str) -> None:
     try:
-        wanted = re.compile(pattern).search(text)
+        match = re.compile(pattern).search(text)
     except re.error:
         with pytest.raises(re.error):
             Expression(pattern)
@@ -100,9 +100,9 @@ def test_what_is_limited_finds_what_re_finds(pattern: str, text: str) -> None:
     expression = Expression(pattern)
     expression._ends_soon = lambda _text: False  # type: ignore[assignment, method-assign]
 
-    found = expression.search(text)
+    result = expression.search(text)
 
-    assert (found and found.span()) == (wanted and wanted.span())
+    assert (result and result.span()) == (match and match.span())
 
 
 def test_every_place_that_takes_an_expression_is_limited() -> None:
@@ -134,26 +134,26 @@ def test_no_module_compiles_an_expression_of_a_user_by_itself() -> None:
         "spec/explanations.py": 1,  # words of simkit's messages, escaped
     }
     root = Path(expressions.__file__).parents[1]
-    found = {}
+    data = {}
     for file in root.rglob("*.py"):
         calls = re.findall(
             r"\bre\.(?:compile|search|match|fullmatch|sub)\(\s*(?![frb]*[\"'(])\w", file.read_text()
         )
         if calls:
-            found[str(file.relative_to(root))] = len(calls)
+            data[str(file.relative_to(root))] = len(calls)
 
-    assert {name for name in found if name not in known} == set()
+    assert {name for name in data if name not in known} == set()
 
 
 @pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
 @pytest.mark.parametrize("pattern", ["[[:alpha:]]+", "[[:^alpha:]a]+", r"x\[:[:a]", "[:b[:a]"])
 def test_a_class_that_only_the_other_library_knows_is_what_re_reads(pattern: str) -> None:
     for text in ("b a:]:] x[:a", "a]", ":^a]"):
-        wanted = re.search(pattern, text)
+        match = re.search(pattern, text)
 
-        found = Expression(pattern)._slow.search(text)
+        result = Expression(pattern)._slow.search(text)
 
-        assert (found and found.span()) == (wanted and wanted.span())
+        assert (result and result.span()) == (match and match.span())
 
 
 @pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 3_000 + "a" + ")" * 3_000])

@@ -14,8 +14,8 @@ from simkit.core.gc_pause import collected_meanwhile, gc_paused
 from tests.adapters.running import run_app
 from tests.building import run_yaml
 
-HERE = "tests.test_gc_pause"
-SEEN: dict[str, list[bool]] = {}
+TEXT = "tests.test_gc_pause"
+VALUES_BY_NAME: dict[str, list[bool]] = {}
 """Where user code was called: whether the collector was at work."""
 CYCLES: list[weakref.ref[Any]] = []
 
@@ -23,7 +23,7 @@ CYCLES: list[weakref.ref[Any]] = []
 @pytest.fixture(autouse=True)
 def _collector_as_before() -> Iterator[None]:
     was_enabled = gc.isenabled()
-    SEEN.clear()
+    VALUES_BY_NAME.clear()
     CYCLES.clear()
     yield
     (gc.enable if was_enabled else gc.disable)()
@@ -81,13 +81,13 @@ def test_what_user_code_itself_switches_off_stays_off() -> None:
 
 def test_user_code_in_one_thread_keeps_the_collector_from_being_paused_in_another() -> None:
     gc.enable()
-    entered, over, found = threading.Event(), threading.Event(), []
+    entered, over, results = threading.Event(), threading.Event(), []
 
     def user_code() -> None:
         with collected_meanwhile():
             entered.set()
             over.wait(10)
-            found.append(gc.isenabled())
+            results.append(gc.isenabled())
 
     thread = threading.Thread(target=user_code)
     thread.start()
@@ -97,14 +97,14 @@ def test_user_code_in_one_thread_keeps_the_collector_from_being_paused_in_anothe
         thread.join()
         after = gc.isenabled()
 
-    assert (found, after, gc.isenabled()) == ([True], False, True)
+    assert (results, after, gc.isenabled()) == ([True], False, True)
 
 
 # Every place from which user code is called.
 
 
 def _note(place: str) -> None:
-    SEEN.setdefault(place, []).append(gc.isenabled())
+    VALUES_BY_NAME.setdefault(place, []).append(gc.isenabled())
 
 
 class Node:
@@ -114,9 +114,9 @@ class Node:
 def _cycles() -> None:
     """Makes cycles that only the collector can free."""
     for _ in range(400):
-        one, other = Node(), Node()
-        one.other, other.other = other, one  # type: ignore[attr-defined]
-    CYCLES.append(weakref.ref(one))
+        node, other = Node(), Node()
+        node.other, other.other = other, node  # type: ignore[attr-defined]
+    CYCLES.append(weakref.ref(node))
 
 
 def agent(state: Any) -> str:
@@ -162,14 +162,14 @@ def predicate(view: Any) -> bool:
 
 PIPELINE = f"""
 agents:
-  first: {{function: "{HERE}:agent"}}
-  second: {{function: "{HERE}:async_agent"}}
+  first: {{function: "{TEXT}:agent"}}
+  second: {{function: "{TEXT}:async_agent"}}
   third:
     tools: [look]
     writes: {{x: "${{run.reply}}"}}
-    context: [{{mine: {{function: "{HERE}:section"}}}}, {{history: {{filters: ["{HERE}:keep"]}}}}]
-tools: {{look: {{function: "{HERE}:tool"}}}}
-channels: {{x: {{reducer: "{HERE}:reducer"}}}}
+    context: [{{mine: {{function: "{TEXT}:section"}}}}, {{history: {{filters: ["{TEXT}:keep"]}}}}]
+tools: {{look: {{function: "{TEXT}:tool"}}}}
+channels: {{x: {{reducer: "{TEXT}:reducer"}}}}
 flow:
   graph:
     nodes: {{first: {{start: true}}, second: {{}}, third: {{exit: true}}}}
@@ -181,8 +181,8 @@ def _turns(count: int) -> str:
     turn = f"""
           - user: Hi
             replies:
-              third: [calls: [look: {{}}], function: "{HERE}:reply"]
-            expect: {{satisfies: "{HERE}:predicate"}}"""
+              third: [calls: [look: {{}}], function: "{TEXT}:reply"]
+            expect: {{satisfies: "{TEXT}:predicate"}}"""
     return "turns:" + turn * count
 
 
@@ -192,10 +192,10 @@ def test_the_collector_is_on_wherever_a_declared_pipeline_calls_user_code() -> N
     ran = run_yaml(PIPELINE, _turns(2))
 
     assert [finding.what for finding in ran.judgement.findings] == []
-    assert set(SEEN) == {
+    assert set(VALUES_BY_NAME) == {
         *("agent", "async agent", "tool", "reducer", "filter", "section", "reply line", "claim")
     }
-    assert [place for place, found in SEEN.items() if not all(found)] == []
+    assert [place for place, result in VALUES_BY_NAME.items() if not all(result)] == []
 
 
 def test_cycles_of_a_function_agent_are_collected_while_the_scenario_runs() -> None:
@@ -235,12 +235,12 @@ def test_the_collector_is_on_wherever_a_pipeline_that_is_code_is_called() -> Non
 
     with gc_paused():
         ran = run_app(
-            f"{HERE}:Desk", f"app: {{setup: '{HERE}:setup'}}\nturns: [{{user: Hi}}, {{user: Ho}}]"
+            f"{TEXT}:Desk", f"app: {{setup: '{TEXT}:setup'}}\nturns: [{{user: Hi}}, {{user: Ho}}]"
         )
 
     assert [finding.what for finding in ran.judgement.findings] == []
-    assert set(SEEN) == {"setup", "constructor", "turn", "teardown"}
-    assert [place for place, found in SEEN.items() if not all(found)] == []
+    assert set(VALUES_BY_NAME) == {"setup", "constructor", "turn", "teardown"}
+    assert [place for place, result in VALUES_BY_NAME.items() if not all(result)] == []
 
 
 @pytest.mark.parametrize("make", [gc_paused, collected_meanwhile])

@@ -14,7 +14,7 @@ BROKEN = Result("a.scenario.yaml", "a.scenario.yaml", 3, "", "broken", error="no
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -45,11 +45,11 @@ def test_secrets_are_in_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "hunter22-xx")
     environment = {"GITHUB_STEP_SUMMARY": "summary.md"}
 
-    told = "".join(workflow_commands([BROKEN], environment))
+    text = "".join(workflow_commands([BROKEN], environment))
     note = add_summary([BROKEN], environment)
 
     assert note == ""
-    assert "no key [redacted:env]" in told
+    assert "no key [redacted:env]" in text
     assert "no key [redacted:env]" in Path("summary.md").read_text(encoding="utf-8")
 
 

@@ -56,13 +56,13 @@ def case(tmp_path: Path, place: int, text: str) -> CaseText:
 def test_a_case_is_written_and_all_else_stays(
     tmp_path: Path, writes: bool, place: int, old: str, new: str
 ) -> None:
-    wanted = case(tmp_path, place, "whatever")
+    target = case(tmp_path, place, "whatever")
 
     if writes:
-        assert_says("x: y\n\n  z", wanted)
+        assert_says("x: y\n\n  z", target)
     else:
         with pytest.raises(AssertionError, match="nox -s golden"):
-            assert_says("x: y\n\n  z", wanted)
+            assert_says("x: y\n\n  z", target)
 
     expected = CASES.replace(old, new) if writes else CASES
     assert (tmp_path / "cases.yaml").read_text(encoding="utf-8") == expected
@@ -73,10 +73,10 @@ def test_a_list_that_grows_stays_a_placeholder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(golden.VARIABLE, "1")
-    wanted = case(tmp_path, 1, "known: <ALL>")
+    expected = case(tmp_path, 1, "known: <ALL>")
 
-    assert wanted == "known: a, b"
-    assert_says("all: a, b", wanted)
+    assert expected == "known: a, b"
+    assert_says("all: a, b", expected)
 
     assert "all: <ALL>" in (tmp_path / "cases.yaml").read_text(encoding="utf-8")
 
@@ -103,8 +103,8 @@ def test_files_parts_and_tables_are_written(tmp_path: Path, writes: bool) -> Non
             with pytest.raises(AssertionError, match="nox -s golden"):
                 compare()
 
-    written = "# Lints\n\n| A-01 | 1 |\n\nLess.\n\n| A-01 | 2 |\n| A-02 | 3 |\n"
-    assert file.read_text(encoding="utf-8") == (written if writes else PAGE)
+    text = "# Lints\n\n| A-01 | 1 |\n\nLess.\n\n| A-01 | 2 |\n| A-02 | 3 |\n"
+    assert file.read_text(encoding="utf-8") == (text if writes else PAGE)
 
 
 def test_what_is_equal_is_left_as_it_is(tmp_path: Path, writes: bool) -> None:

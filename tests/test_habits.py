@@ -28,7 +28,7 @@ PAGES = [
 
 def spans(text: str) -> list[str]:
     """What is written as code."""
-    return [(two or one).strip() for two, one in CODE.findall(text)]
+    return [(two or item).strip() for two, item in CODE.findall(text)]
 
 
 def project() -> dict[str, Any]:
@@ -68,16 +68,16 @@ def test_every_file_and_link_that_a_page_names_is_there(page: str) -> None:
 
 
 STEPS = [
-    pytest.param(file, wanted, id=f"{files}-{number}")
-    for number, (files, shown) in enumerate(STEP.findall(CONTRIBUTING))
+    pytest.param(file, text, id=f"{files}-{number}")
+    for number, (files, output) in enumerate(STEP.findall(CONTRIBUTING))
     for file in [spans(files)[0]]
-    for wanted in spans(shown)
+    for text in spans(output)
 ]
 
 
-@pytest.mark.parametrize(("file", "wanted"), STEPS)
-def test_a_worked_example_is_what_the_code_does(file: str, wanted: str) -> None:
-    assert wanted in (ROOT / file).read_text(encoding="utf-8")
+@pytest.mark.parametrize(("file", "expected"), STEPS)
+def test_a_worked_example_is_what_the_code_does(file: str, expected: str) -> None:
+    assert expected in (ROOT / file).read_text(encoding="utf-8")
 
 
 def test_there_is_a_worked_example_for_each_kind_of_thing() -> None:
@@ -126,8 +126,8 @@ def test_the_workflow_runs_what_runs_here_and_the_quick_suite_on_every_python() 
     assert ".ci/run" in commands
     assert "nox -s quick-${{ matrix.python }}" in commands
     assert "quick" in sessions()
-    assert [f"Programming Language :: Python :: {one}" for one in pythons] == [
-        one for one in classifiers if re.search(r":: 3\.\d+$", one)
+    assert [f"Programming Language :: Python :: {version}" for version in pythons] == [
+        classifier for classifier in classifiers if re.search(r":: 3\.\d+$", classifier)
     ]
 
 
@@ -135,7 +135,7 @@ def test_hooks_use_the_environment_and_what_it_installs() -> None:
     text = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     (repository,) = yaml.safe_load(text)["repos"]
     installed = {
-        re.split(r"[\[>]", one)[0] for one in project()["project"]["optional-dependencies"]["dev"]
+        re.split(r"[\[>]", item)[0] for item in project()["project"]["optional-dependencies"]["dev"]
     }
 
     assert repository["repo"] == "local"

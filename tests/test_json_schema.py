@@ -83,8 +83,10 @@ def test_references_may_form_a_ring() -> None:
     ]
 
 
-def malformed(path: tuple[str | int, ...], what: str, word: str = "", *known: str) -> MatcherError:
-    return MatcherError(path, what, word, known)
+def malformed(
+    path: tuple[str | int, ...], subject: str, word: str = "", *known: str
+) -> MatcherError:
+    return MatcherError(path, subject, word, known)
 
 
 NAMES = ("array", "boolean", "integer", "null", "number", "object", "string")

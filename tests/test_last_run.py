@@ -18,13 +18,13 @@ def files(folder: Path) -> list[str]:
 
 def test_a_trace_is_kept_out_of_version_control(tmp_path: Path) -> None:
     own = ledger(tmp_path)
-    kept = own.keep("s/x.scenario.yaml::Late", b'{"a":1}\n{"b":2}\n')
-    own.close([RunEntry("s/x.scenario.yaml::Late", "held", "", kept)], [])
+    remaining = own.keep("s/x.scenario.yaml::Late", b'{"a":1}\n{"b":2}\n')
+    own.close([RunEntry("s/x.scenario.yaml::Late", "held", "", remaining)], [])
     own.end()
 
-    assert Path(kept).read_bytes() == b'{"a":1}\n{"b":2}\n'
+    assert Path(remaining).read_bytes() == b'{"a":1}\n{"b":2}\n'
     assert files(tmp_path) == [
-        ".simkit/.gitignore", ".simkit/last.json", f".simkit/traces/{Path(kept).name}"
+        ".simkit/.gitignore", ".simkit/last.json", f".simkit/traces/{Path(remaining).name}"
     ]  # fmt: skip
     assert (tmp_path / ".simkit/.gitignore").read_text() == "*\n"
 
@@ -73,9 +73,9 @@ def test_a_secret_in_a_name_is_written_nowhere(
     monkeypatch.setenv("SERVICE_API_KEY", "s3cr3t-value")
     own = ledger(tmp_path)
 
-    kept = own.keep("a::s3cr3t-value", b"{}\n")
-    own.close([RunEntry("a::s3cr3t-value", "failed", "", kept)], ["a::s3cr3t-value"])
+    entry = own.keep("a::s3cr3t-value", b"{}\n")
+    own.close([RunEntry("a::s3cr3t-value", "failed", "", entry)], ["a::s3cr3t-value"])
 
-    assert "s3cr3t" not in kept
+    assert "s3cr3t" not in entry
     assert b"s3cr3t" not in (tmp_path / ".simkit/last.json").read_bytes()
     assert own.failed() == ("a::[redacted:env]",)

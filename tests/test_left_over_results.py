@@ -56,8 +56,8 @@ EACH: Final = pytest.mark.parametrize(("results", "texts"), LEFT.values(), ids=l
 
 def left_over(judgement: Judgement) -> list[str]:
     """What is said of results, and nothing else is."""
-    assert {one.id for one in judgement.findings} <= {"RUN-01"}
-    return [one.what for one in judgement.findings]
+    assert {finding.id for finding in judgement.findings} <= {"RUN-01"}
+    return [finding.what for finding in judgement.findings]
 
 
 @EACH
@@ -74,7 +74,9 @@ def test_of_a_conversation_in_python(results: dict[str, Any], texts: list[str]) 
     desk = Simulation(PIPELINE)
     run = desk.say("Hi", replies={"clerk": CALLED}, tool_results=results)
 
-    assert [(one.id, one.what) for one in run.findings] == [("RUN-01", one) for one in texts]
+    assert [(finding.id, finding.what) for finding in run.findings] == [
+        ("RUN-01", text) for text in texts
+    ]
     unseen = Simulation(PIPELINE)
     unseen.say("Hi", replies={"clerk": CALLED}, tool_results=results)
     with pytest.raises(AssertionError, match="RUN-01: tool '"):
@@ -185,6 +187,6 @@ def test_of_a_feature(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     result = pytester.runpytest_subprocess("-q")
 
     result.assert_outcomes(failed=2)
-    said = result.stdout.str()
-    assert "RUN-01: tool 'look' was not called in turn 1, but has a result." in said
-    assert "RUN-01: tool 'look' has 1 unused result in turn 1: [1]. It was called 1 time" in said
+    text = result.stdout.str()
+    assert "RUN-01: tool 'look' was not called in turn 1, but has a result." in text
+    assert "RUN-01: tool 'look' has 1 unused result in turn 1: [1]. It was called 1 time" in text

@@ -91,8 +91,8 @@ def turn(number: int, history: str) -> str:
 def conversation(turns: int, history: str = "unlimited") -> Prepared:
     pipeline = PIPELINE.replace("HISTORY", HISTORIES[history])
     claimed = "lints: {RUN-01: lines of the summary are shared by two agents}\n"
-    said = "".join(turn(number, history) for number in range(1, turns + 1))
-    return prepared(pipeline, f"{claimed if history == 'summary' else ''}turns:{said}")
+    text = "".join(turn(number, history) for number in range(1, turns + 1))
+    return prepared(pipeline, f"{claimed if history == 'summary' else ''}turns:{text}")
 
 
 class Cost(NamedTuple):
@@ -131,8 +131,12 @@ def cost(turns: int, history: str) -> Cost:
 
 def grown(costs: Sequence[Cost]) -> dict[str, list[float]]:
     """What costs more than it may at one of the sizes."""
-    by_key = {key: [getattr(one, key) for one in costs] for key in Cost._fields}
-    return {key: seen for key, seen in by_key.items() if max(seen) > GROWTH_MAX * min(seen)}
+    by_key = {key: [getattr(item, key) for item in costs] for key in Cost._fields}
+    return {
+        key: observed
+        for key, observed in by_key.items()
+        if max(observed) > GROWTH_MAX * min(observed)
+    }
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ agents:
   billing: {instructions: Bill., context: [instructions, history, current_message]}
 flow: {router: {decide: triage, to: "${run.output.to}"}}
 """
-TOLD = (
+REPORT = (
     (1, 'the user says "Where is my order?"'),
     (1, 'triage decides to "billing"'),
     (1, 'billing replies "It is on its way."'),
@@ -45,20 +45,20 @@ def simulated(turns: int) -> None:
     desk.check()
 
 
-def told(turns: int) -> None:
+def tell_story(turns: int) -> None:
     story = Story(Library(), root=Path(), folders=[Path()], seed=None)
-    story.begin(Places("desk.feature", "\n" * (turns * len(TOLD) + 2), (1, 1)), "Many turns")
+    story.begin(Places("desk.feature", "\n" * (turns * len(REPORT) + 2), (1, 1)), "Many turns")
     tell(story, 0, 'the pipeline "desk"', 2)
-    for place in range(turns * len(TOLD)):
-        tell(story, *TOLD[place % len(TOLD)], place + 3)
+    for place in range(turns * len(REPORT)):
+        tell(story, *REPORT[place % len(REPORT)], place + 3)
     assert story.end().passed
 
 
 def tell(story: Story, keyword: int, text: str, number: int) -> None:
-    said = VOCABULARIES[keyword].line(text)
-    assert said is not None, text
-    story.lines, story.last_turn = (number, number), said.owner
-    judgement = said.step.tell(story, said.holes)
+    line = VOCABULARIES[keyword].line(text)
+    assert line is not None, text
+    story.lines, story.last_turn = (number, number), line.owner
+    judgement = line.step.tell(story, line.holes)
     assert judgement is None or judgement.passed
 
 
@@ -68,7 +68,7 @@ def grown(costs: dict[int, float]) -> dict[int, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lead", [simulated, told])
+@pytest.mark.parametrize("lead", [simulated, tell_story])
 def test_a_turn_that_is_looked_at_costs_the_same_however_long_the_conversation_is(
     lead: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +84,6 @@ def test_a_turn_that_is_looked_at_costs_the_same_however_long_the_conversation_i
 def test_looking_at_every_turn_anew_would_be_seen() -> None:
     # The nearest that fails: every look reads all turns again.
     def look(turns: int) -> list[int]:
-        return [len(str(one)) for _ in range(turns) for one in range(turns)]
+        return [len(str(number)) for _ in range(turns) for number in range(turns)]
 
     assert grown({n: counted(partial(look, n))[1] / n for n in (5, 10)}) != {}

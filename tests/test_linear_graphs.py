@@ -62,8 +62,8 @@ TURN = """
 @cache
 def costs(turns: int) -> dict[str, float]:
     """What a turn costs: calls of functions, bytes of the trace, bytes of memory of the view."""
-    said = "".join(TURN.replace("NUMBER", f"{number:05}") for number in range(turns))
-    scenario = prepared(PIPELINE, f"turns:{said}")
+    text = "".join(TURN.replace("NUMBER", f"{number:05}") for number in range(turns))
+    scenario = prepared(PIPELINE, f"turns:{text}")
     trace, ran = counted(lambda: run(scenario))
     outcome, judged = counted(
         lambda: judge(scenario.scenario, scenario.document, trace, function_named)
@@ -76,11 +76,11 @@ def costs(turns: int) -> dict[str, float]:
     tracemalloc.stop()
     assert [finding.what for finding in outcome.judgement.findings] == []
     assert len(view.turns) == turns
-    found = {
+    data = {
         "run": ran, "judge": judged, "read": read, "bytes": len(content), "memory": memory,
         "events": len(trace.events),
     }  # fmt: skip
-    return {name: value / turns for name, value in found.items()}
+    return {name: value / turns for name, value in data.items()}
 
 
 @pytest.mark.slow
@@ -97,11 +97,11 @@ def test_sessions_are_held_against_themselves_at_a_cost_that_is_linear() -> None
     pipeline = "version: 1\nagents: {a: {instructions: A.}}\nflow: {handoffs: {start: a}}\n"
 
     def cost(turns: int) -> float:
-        said = "".join(
+        text = "".join(
             f"  - {{user: Question {n:05}, session: s{n % 2}, replies: {{a: Answer {n:05}}}}}\n"
             for n in range(turns)
         )
-        scenario = prepared(f"{pipeline}limits: {{turns: 5000}}\npipeline: p\n", f"turns:\n{said}")
+        scenario = prepared(f"{pipeline}limits: {{turns: 5000}}\npipeline: p\n", f"turns:\n{text}")
         outcome, calls = counted(lambda: simulate(scenario))
         assert outcome.passed
         return calls / turns

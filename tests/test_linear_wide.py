@@ -21,8 +21,8 @@ GROWTH_MAX = 1.15
 
 def channels(count: int) -> str:
     names = range(count)
-    declared = "\n".join(f"  c{one}: {{reducer: append}}" for one in names)
-    writes = "\n".join(f'      c{one}: ["${{state.c{one}}}"]' for one in names)
+    declared = "\n".join(f"  c{name}: {{reducer: append}}" for name in names)
+    writes = "\n".join(f'      c{name}: ["${{state.c{name}}}"]' for name in names)
     return f"""version: 1
 pipeline: p
 channels:
@@ -42,7 +42,7 @@ turns: [{{user: Hi, replies: {{a: Hello}}}}]
 
 
 def side_by_side(count: int) -> str:
-    names = [f"w{one}" for one in range(count)]
+    names = [f"w{number}" for number in range(count)]
     workers = "\n".join(
         f"  {name}: {{instructions: W, context: [current_message]}}" for name in names
     )

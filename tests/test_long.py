@@ -99,8 +99,8 @@ def test_five_hundred_turns_hold_and_cost_twice_what_half_of_them_do(system: str
     pipeline, turn = SYSTEMS[system]
     costs = []
     for turns in TURNS:
-        said = "".join(turn(number) for number in range(1, turns + 1))
-        scenario = prepared(pipeline(), f"{LIMITS}turns:{said}")
+        text = "".join(turn(number) for number in range(1, turns + 1))
+        scenario = prepared(pipeline(), f"{LIMITS}turns:{text}")
         outcome = simulate(scenario)
         trace, calls = counted(partial(run, scenario))
         costs.append((calls / turns, len(trace.encoded()) / turns))

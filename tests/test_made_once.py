@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
+def counts_by_way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
     """What each way made, counted in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.making"],
@@ -32,21 +32,23 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith(("validate", "update"))])
-def test_a_run_has_one_view(way: str, made: dict[str, dict[str, int]]) -> None:
-    assert made[way]["view"] == 1
+def test_a_run_has_one_view(way: str, counts_by_way: dict[str, dict[str, int]]) -> None:
+    assert counts_by_way[way]["view"] == 1
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if "update" not in way])
-def test_a_file_is_read_and_parsed_once(way: str, made: dict[str, dict[str, int]]) -> None:
-    counts = {what: count for what, count in made[way].items() if what.endswith(".yaml")}
+def test_a_file_is_read_and_parsed_once(way: str, counts_by_way: dict[str, dict[str, int]]) -> None:
+    counts = {name: count for name, count in counts_by_way[way].items() if name.endswith(".yaml")}
 
     assert counts
     assert set(counts.values()) == {1}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_matcher_is_compiled_once(way: str, made: dict[str, dict[str, int]]) -> None:
-    counts = {what: count for what, count in made[way].items() if what.startswith("matcher ")}
+def test_a_matcher_is_compiled_once(way: str, counts_by_way: dict[str, dict[str, int]]) -> None:
+    counts = {
+        name: count for name, count in counts_by_way[way].items() if name.startswith("matcher ")
+    }
 
     assert counts or "refused" in way
     assert set(counts.values()) <= {1}
@@ -54,9 +56,9 @@ def test_a_matcher_is_compiled_once(way: str, made: dict[str, dict[str, int]]) -
 
 @pytest.mark.parametrize(("way", "runs"), [("update", 2), ("item and its update", 1)])
 def test_an_update_parses_a_file_and_what_it_becomes(
-    way: str, runs: int, made: dict[str, dict[str, int]]
+    way: str, runs: int, counts_by_way: dict[str, dict[str, int]]
 ) -> None:
     """The command also runs what it has written."""
-    assert made[way]["parse of failing.scenario.yaml"] == 2
-    assert made[way]["parse of desk.pipeline.yaml"] == 1
-    assert made[way]["view"] == runs
+    assert counts_by_way[way]["parse of failing.scenario.yaml"] == 2
+    assert counts_by_way[way]["parse of desk.pipeline.yaml"] == 1
+    assert counts_by_way[way]["view"] == runs

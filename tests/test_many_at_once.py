@@ -80,22 +80,22 @@ def test_runs_at_once_in_one_folder_leave_one_whole_run(folder: Path) -> None:
         last = json.loads((folder / ".simkit/last.json").read_text())
         assert last["scenarios"]
 
-    kept = sorted(str(file.relative_to(folder)) for file in folder.glob(".simkit/traces/*"))
-    assert kept == sorted(entry["trace"] for entry in last["scenarios"])
+    texts = sorted(str(file.relative_to(folder)) for file in folder.glob(".simkit/traces/*"))
+    assert texts == sorted(entry["trace"] for entry in last["scenarios"])
     assert list(folder.glob(".simkit/runs/*")) == []
     judged = python("-m", "simkit", "judge", "-q", cwd=folder)
     out, _ = judged.communicate(timeout=120)
     assert judged.returncode == 0, out
-    assert f"{len(kept)} scenario" in out
+    assert f"{len(texts)} scenario" in out
 
 
 def test_threads_that_keep_and_close_never_lose_or_mix_a_run(tmp_path: Path) -> None:
     def run(number: int) -> None:
         ledger = Ledger(tmp_path / ".simkit")
         names = [f"f::{number}-{n}" for n in range(4)]
-        kept = [ledger.keep(name, b'{"run":%d}\n' % number) for name in names]
+        remaining = [ledger.keep(name, b'{"run":%d}\n' % number) for name in names]
         entries = [
-            RunEntry(name, "held", "", trace) for name, trace in zip(names, kept, strict=True)
+            RunEntry(name, "held", "", trace) for name, trace in zip(names, remaining, strict=True)
         ]
         ledger.close(entries, [])
         with ledger.locked():
@@ -115,7 +115,7 @@ def test_threads_that_keep_and_close_never_lose_or_mix_a_run(tmp_path: Path) -> 
 def test_what_a_killed_run_left_is_removed_and_a_live_one_stays(tmp_path: Path) -> None:
     folder = tmp_path / ".simkit"
     live = Ledger(folder)
-    kept = live.keep("f::live", b"{}\n")
+    remaining = live.keep("f::live", b"{}\n")
     (folder / "runs/run-killed").mkdir()
     (folder / "runs/run-killed/x.jsonl").write_text("{}")
 
@@ -124,21 +124,21 @@ def test_what_a_killed_run_left_is_removed_and_a_live_one_stays(tmp_path: Path) 
     other.end()
 
     assert not (folder / "runs/run-killed").exists()
-    live.close([RunEntry("f::live", "held", "", kept)], [])
-    assert Path(kept).read_bytes() == b"{}\n"
+    live.close([RunEntry("f::live", "held", "", remaining)], [])
+    assert Path(remaining).read_bytes() == b"{}\n"
 
 
 @pytest.mark.slow
 def test_judge_says_that_a_trace_of_the_last_run_is_missing(folder: Path) -> None:
     python("-m", "simkit", "replay", "-q", cwd=folder).communicate(timeout=120)
-    gone = sorted(folder.glob(".simkit/traces/*.jsonl"))[0]
-    gone.unlink()
+    path = sorted(folder.glob(".simkit/traces/*.jsonl"))[0]
+    path.unlink()
 
     judged = python("-m", "simkit", "judge", cwd=folder)
     out, _ = judged.communicate(timeout=120)
 
     assert judged.returncode == 2
-    assert f".simkit/traces/{gone.name}: No such file" in out
+    assert f".simkit/traces/{path.name}: No such file" in out
     assert "6 scenarios: 5 held, 1 broken" in out
 
 
@@ -150,9 +150,9 @@ def test_processes_that_record_one_file_lose_nothing(tmp_path: Path) -> None:
         out, _ = process.communicate(timeout=120)
         assert process.returncode == 0, out
 
-    found = load(path).interactions
+    interactions = load(path).interactions
 
-    assert sorted((item.scenario, item.call) for item in found) == [
+    assert sorted((item.scenario, item.call) for item in interactions) == [
         (f"s{number}", call + 1) for number in range(4) for call in range(10)
     ]
     assert [file.name for file in path.parent.iterdir()] == ["a.yaml"]

@@ -42,7 +42,7 @@ from simkit.matchers import (
     valid,
 )
 
-ASKED = Message("user", "I want a refund", id="m1", turn=1, section="history")
+MESSAGE = Message("user", "I want a refund", id="m1", turn=1, section="history")
 EACH: list[tuple[Any, Any, Any]] = [
     (contains("want", "refund"), "I want a refund", "I want it"),
     (starts("I"), "I want", "You want"),
@@ -72,11 +72,11 @@ EACH: list[tuple[Any, Any, Any]] = [
     (exact({"a": contains("x")}), {"a": "x"}, {"a": "x", "b": 1}),
     (keys("a", "b"), {"b": 1, "a": 2}, {"a": 2}),
     (partial({"a": {"b": 1}}), {"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}),
-    (message(user=contains("refund")), ASKED, Message("assistant", "refund")),
+    (message(user=contains("refund")), MESSAGE, Message("assistant", "refund")),
 ]
 
 
-@pytest.mark.parametrize(("expected", "fits", "differs"), EACH, ids=lambda one: repr(one)[:40])
+@pytest.mark.parametrize(("expected", "fits", "differs"), EACH, ids=lambda item: repr(item)[:40])
 def test_a_matcher_equals_what_its_operator_holds_of(
     expected: Any, fits: Any, differs: Any
 ) -> None:
@@ -87,9 +87,9 @@ def test_a_matcher_equals_what_its_operator_holds_of(
 def test_every_operator_has_a_function() -> None:
     sources = [expected.source for expected, _, _ in EACH]
 
-    found = {key for source in sources for key in source if key.startswith("$")}
+    results = {key for source in sources for key in source if key.startswith("$")}
 
-    assert found | {"$absent"} == set(OPERATORS)
+    assert results | {"$absent"} == set(OPERATORS)
 
 
 def test_every_name_that_is_exported_is_there_and_the_other_way_round() -> None:
@@ -111,19 +111,19 @@ def test_what_matched_shows_the_value_itself() -> None:
 
 
 def test_a_mapping_that_differs_shows_the_matcher_only_where_it_differs() -> None:
-    found = {"a": {"b": "text", "c": 4, "z": 0}, "y": [1, 2], "p": "q"}
+    data = {"a": {"b": "text", "c": 4, "z": 0}, "y": [1, 2], "p": "q"}
     expected = partial(
         {"a": {"b": contains("t"), "c": gt(4)}, "d": absent(), "e": 1, "y": [1, gt(2)], "p": "q"}
     )
 
-    assert found != expected
+    assert data != expected
     assert repr(expected) == (
         "{'a': {'b': 'text', 'c': gt(4), 'z': 0}, 'y': [1, gt(2)], 'p': 'q', 'e': 1}"
     )
 
 
 @pytest.mark.parametrize(
-    ("expected", "shown"),
+    ("expected", "output"),
     [
         (message(user=contains("money"), turn=1), {"content": contains("money")}),
         (message(assistant=contains("refund")), {"role": "assistant"}),
@@ -131,24 +131,24 @@ def test_a_mapping_that_differs_shows_the_matcher_only_where_it_differs() -> Non
     ],
 )
 def test_a_message_that_differs_shows_the_matcher_in_its_field(
-    expected: Any, shown: dict[str, Any]
+    expected: Any, output: dict[str, Any]
 ) -> None:
-    fields = {name: getattr(ASKED, name) for name in Message.__struct_fields__} | shown
+    fields = {name: getattr(MESSAGE, name) for name in Message.__struct_fields__} | output
 
-    assert expected != ASKED
+    assert expected != MESSAGE
     assert repr(expected) == f"Message({', '.join(f'{k}={v!r}' for k, v in fields.items())})"
 
 
 def test_a_matcher_finds_a_message_in_a_list() -> None:
     called = Message("assistant", agent="a", calls=(ToolCall("c1", "pay", {"amount": 40}),))
 
-    assert message(user=starts("I")) in [called, ASKED]
-    assert message(agent="a", calls=[{"pay": {"amount": gt(39)}}]) in [called, ASKED]
-    assert message(agent="b") not in [called, ASKED]
+    assert message(user=starts("I")) in [called, MESSAGE]
+    assert message(agent="a", calls=[{"pay": {"amount": gt(39)}}]) in [called, MESSAGE]
+    assert message(agent="b") not in [called, MESSAGE]
 
 
 def test_a_comparison_that_failed_is_explained_place_by_place() -> None:
-    assert explained("==", ASKED, message(assistant=contains("money"), turn=2)) == [
+    assert explained("==", MESSAGE, message(assistant=contains("money"), turn=2)) == [
         "message(user='I want a refund', section='history') == "
         "message(assistant=contains('money'), turn=2)",
         'at role: wanted "assistant", found "user"',
@@ -167,7 +167,7 @@ def test_other_comparisons_are_left_to_pytest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "expected"),
     [
         (
             lambda: message(usr="Hi"),
@@ -187,6 +187,6 @@ def test_other_comparisons_are_left_to_pytest() -> None:
         ),
     ],
 )
-def test_what_is_no_matcher_is_refused_where_it_is_written(make: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+def test_what_is_no_matcher_is_refused_where_it_is_written(make: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         make()

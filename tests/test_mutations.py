@@ -27,7 +27,7 @@ from tests.mutations import (
 
 
 def mutation(identity: str) -> Mutation:
-    return next(one for one in mutations() if one.id == identity)
+    return next(entry for entry in mutations() if entry.id == identity)
 
 
 @pytest.mark.slow
@@ -43,9 +43,9 @@ def test_a_mutation_turns_its_claim_red_where_it_stands_and_nothing_unrelated(
     assert sound.judgement.findings == ()
     for claim in fault.red:
         assert is_written(place.file, place.index, parse(claim)), f"{claim} is not there"
-        found = findings_at(outcome, claim)
-        assert found, f"{claim} still holds"
-        for finding in found:
+        findings = findings_at(outcome, claim)
+        assert findings, f"{claim} still holds"
+        for finding in findings:
             assert finding.where == where_in_file(place.file, place.index, finding.path)
     # The claim is false: the run did not break down, neither the script nor the pipeline.
     assert [finding for finding in outcome.judgement.findings if finding.breaks] == []
@@ -79,10 +79,10 @@ def test_it_is_the_pipeline_that_is_broken_and_not_the_script(fault: Mutation) -
 
 
 def test_mutations_have_names_of_their_own_and_say_why() -> None:
-    names = [one.id for one in mutations()]
+    names = [entry.id for entry in mutations()]
 
     assert len(set(names)) == len(names)
-    assert [one.id for one in mutations() if not one.why.endswith(".")] == []
+    assert [entry.id for entry in mutations() if not entry.why.endswith(".")] == []
 
 
 def test_a_mutation_without_its_edit_turns_nothing_red() -> None:

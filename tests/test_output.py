@@ -35,7 +35,7 @@ OWN_COMMAND: Final = re.compile(r"::(?:error|warning|notice) [^\n]*::[^\n]*")
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("a\tb\nc é 日本 👩‍👩‍👧 می‌خواهم", "a\tb\nc é 日本 👩‍👩‍👧 می‌خواهم"),
         ("\x1b[2J\x1b]0;title\x07", r"\x1b[2J\x1b]0;title\x07"),
@@ -45,12 +45,12 @@ OWN_COMMAND: Final = re.compile(r"::(?:error|warning|notice) [^\n]*::[^\n]*")
         ("\U000e0041\ud800", r"\udb40\udc41\ud800"),
     ],
 )
-def test_what_commands_a_terminal_or_is_not_seen_is_shown(text: str, shown: str) -> None:
-    assert visible(text) == shown
+def test_what_commands_a_terminal_or_is_not_seen_is_shown(text: str, expected: str) -> None:
+    assert visible(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("::error::x", r":\u003aerror::x"),
         ("a\n \t ::stop-commands::t\nb", "a\n \t :\\u003astop-commands::t\nb"),
@@ -58,19 +58,19 @@ def test_what_commands_a_terminal_or_is_not_seen_is_shown(text: str, shown: str)
         ("a::b, std::vector, ## heading, #[x]", "a::b, std::vector, ## heading, #[x]"),
     ],
 )
-def test_what_commands_a_ci_server_is_taken_apart(text: str, shown: str) -> None:
-    assert clean(text, REDACTOR) == shown
+def test_what_commands_a_ci_server_is_taken_apart(text: str, expected: str) -> None:
+    assert clean(text, REDACTOR) == expected
 
 
 @given(st.text() | st.lists(st.sampled_from(
     [":", "::", "#", "##[", "\n", "\r", " ", "\x1b", "\u2028", "\x85", "error", "\xa0", "\x00"]
 )).map("".join))  # fmt: skip
 def test_nothing_that_passes_the_door_commands(text: str) -> None:
-    found = clean(text, REDACTOR)
+    result = clean(text, REDACTOR)
 
-    assert not RAW.search(found)
-    assert not OBEYED.search(found)
-    assert clean(found, REDACTOR) == found
+    assert not RAW.search(result)
+    assert not OBEYED.search(result)
+    assert clean(result, REDACTOR) == result
 
 
 @pytest.mark.slow
@@ -81,12 +81,12 @@ def test_json_that_passes_the_door_says_the_same(value: object) -> None:
     out, sys.stdout = sys.stdout, io.StringIO()
     try:
         echo_json(text)
-        found = sys.stdout.getvalue()
+        result = sys.stdout.getvalue()
     finally:
         sys.stdout = out
 
-    assert not RAW.search(found)
-    assert json.loads(found) == output.current_redactor().value(value)
+    assert not RAW.search(result)
+    assert json.loads(result) == output.current_redactor().value(value)
 
 
 def test_colours_are_simkits_own_and_cannot_be_forged() -> None:
@@ -188,14 +188,14 @@ def is_cleaned(node: ast.Call) -> bool:
 
 @pytest.mark.slow
 def test_every_writer_goes_through_the_door_or_says_why_not() -> None:
-    found = {
+    pairs = {
         (str(file.relative_to(ROOT / "simkit")), name)
         for file in sorted((ROOT / "simkit").rglob("*.py"))
         for name, node in calls(file)
         if not is_cleaned(node)
     }
 
-    assert found - set(WRITERS) == set()
+    assert pairs - set(WRITERS) == set()
 
 
 def test_no_command_writes_past_the_door() -> None:
@@ -225,9 +225,9 @@ def quoted(text: str) -> str:
 
 def scenario(*, holds: bool) -> str:
     """A document with hostile text in every place that takes text."""
-    said = quoted(HOSTILE)
+    text = quoted(HOSTILE)
     line = quoted(LINE)
-    wanted = said if holds else quoted("something else " + LINE)
+    expected = text if holds else quoted("something else " + LINE)
     return f"""\
 version: 1
 pipeline: desk
@@ -235,30 +235,30 @@ channels:
   {line}: {{reducer: merge, scope: turn}}
   agent_results: {{reducer: merge, scope: turn}}
 agents:
-  clerk: {{instructions: {said}, tools: [look], handoffs: []}}
+  clerk: {{instructions: {text}, tools: [look], handoffs: []}}
 flow: {{handoffs: {{start: clerk}}}}
 ---
 version: 1
 scenario: {line}
 pipeline: desk
 turns:
-  - user: {said}
+  - user: {text}
     replies:
       clerk:
-        - calls: [look: {{{line}: {said}}}]
-        - {said}
-    tool_results: {{look: {{{line}: {said}}}}}
+        - calls: [look: {{{line}: {text}}}]
+        - {text}
+    tool_results: {{look: {{{line}: {text}}}}}
     expect:
-      reply: {wanted}
-      tool_calls: [{{tool: look, args: {{{line}: {wanted}}}}}]
+      reply: {expected}
+      tool_calls: [{{tool: look, args: {{{line}: {expected}}}}}]
 ---
 version: 1
 scenario: fails
 pipeline: desk
 turns:
-  - user: {said}
-    replies: {{clerk: {{error: {{type: {line}, message: {said}}}}}}}
-    expect: {{error: {{message: {wanted}}}}}
+  - user: {text}
+    replies: {{clerk: {{error: {{type: {line}, message: {text}}}}}}}
+    expect: {{error: {{message: {expected}}}}}
 ---
 version: 1
 scenario: skipped
@@ -282,8 +282,8 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
     "replay": [
         ["replay"], ["replay", "scenarios/a.scenario.yaml"], ["replay", "-j", "2"],
         ["replay", "--format", "json"], ["replay", "--format", "github"], ["replay", "-k", "x"],
-        *(["replay", "scenarios/a.scenario.yaml", "--show", what]
-          for what in ("context", "state", "events")),
+        *(["replay", "scenarios/a.scenario.yaml", "--show", text]
+          for text in ("context", "state", "events")),
         ["replay", f"scenarios/a.scenario.yaml::{LINE}"], ["replay", LINE], ["replay", "--failed"],
     ],
     "explain": [["explain", "HND-12"], ["explain", LINE]],
@@ -333,11 +333,11 @@ def test_every_command_has_an_invocation_here() -> None:
 def test_hostile_text_and_secrets_come_out_of_no_command(
     name: str, hostile: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shown = run(["replay"], capfd)
-    assert r"\x1b[31mR\x07" in shown, shown
+    completed = run(["replay"], capfd)
+    assert r"\x1b[31mR\x07" in completed, completed
     # A trace of somebody else's, with all that ours have no more.
-    (kept, *_) = sorted(hostile.glob(".simkit/**/*.jsonl"))
-    raw = kept.read_text().replace("[redacted:openai]", SECRET)
+    (remaining, *_) = sorted(hostile.glob(".simkit/**/*.jsonl"))
+    raw = remaining.read_text().replace("[redacted:openai]", SECRET)
     (hostile / "one.jsonl").write_text(raw)
     (hostile / "two.jsonl").write_text(raw.replace("pwned", "PWNED", 1))
     assert read_trace(hostile / "one.jsonl").events
@@ -374,9 +374,9 @@ def test_a_secret_that_only_the_environment_knows_is_cut_nowhere(
         text = scenario(holds=False).replace(SECRET, "").replace("evil", "x" * padding + secret)
         (hostile / "scenarios/a.scenario.yaml").write_text(text, encoding="utf-8")
 
-        found = run(["replay", "scenarios/a.scenario.yaml", "--show", "context"], capfd)
+        completed = run(["replay", "scenarios/a.scenario.yaml", "--show", "context"], capfd)
 
-        assert "open-sesame" not in found
+        assert "open-sesame" not in completed
 
 
 def test_pytest_and_its_reports_show_nothing_hostile(
@@ -388,7 +388,7 @@ def test_pytest_and_its_reports_show_nothing_hostile(
         "--simkit-update=fix", str(hostile / "scenarios"), f"--rootdir={hostile}",
     )  # fmt: skip
 
-    said = "\n".join((*ran.outlines, *ran.errlines))
-    assert "b.scenario.yaml" in said
-    check(said)
+    text = "\n".join((*ran.outlines, *ran.errlines))
+    assert "b.scenario.yaml" in text
+    check(text)
     check((hostile / "junit.xml").read_text())

@@ -90,8 +90,8 @@ def test_text_that_is_no_path_is_one_key() -> None:
 def test_negative_indices_count_from_the_end(items: object) -> None:
     root = {"items": items}
 
-    found = [lookup(root, f"items[{index}]") for index in (0, 2, 3, -1, -3, -4)]
-    assert found == [1, 3, ABSENT, 3, 1, ABSENT]
+    values = [lookup(root, f"items[{index}]") for index in (0, 2, 3, -1, -3, -4)]
+    assert values == [1, 3, ABSENT, 3, 1, ABSENT]
 
 
 def test_texts_have_no_elements_and_lists_no_keys() -> None:

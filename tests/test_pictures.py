@@ -25,10 +25,10 @@ def test_a_picture_shows_what_the_terminal_shows(path: Path, picture: Picture) -
 def test_every_picture_is_drawn_by_the_command_and_shown_on_a_page() -> None:
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
     texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    shown = set(re.findall(r"pictures/([\w-]+\.svg)", texts))
+    names = set(re.findall(r"pictures/([\w-]+\.svg)", texts))
 
     assert {path.name for path in FOLDER.iterdir()} == {path.name for path, _ in files()}
-    assert shown == {path.name for path, _ in files()}
+    assert names == {path.name for path, _ in files()}
 
 
 def text_of(printed: str, columns: int = 20) -> list[str]:

@@ -68,10 +68,10 @@ WITHOUT_EXAMPLE = {"Expected", "Outcome", "__version__", "explained"}
 
 @pytest.mark.parametrize("module", NAMES)
 def test_a_module_offers_these_names_and_no_others(module: str) -> None:
-    there = importlib.import_module(module)
+    existing = importlib.import_module(module)
 
-    assert set(there.__all__) == NAMES[module]
-    assert [name for name in NAMES[module] if getattr(there, name, None) is None] == []
+    assert set(existing.__all__) == NAMES[module]
+    assert [name for name in NAMES[module] if getattr(existing, name, None) is None] == []
 
 
 def documented() -> list[tuple[str, Any]]:

@@ -148,12 +148,12 @@ def test_junit_tells_seed_digest_and_tokens(pytester: pytest.Pytester, processes
     pytester.runpytest_subprocess(processes, "--junitxml=junit.xml")
 
     cases = ElementTree.parse(pytester.path / "junit.xml").getroot().findall(".//testcase")
-    told = {
+    by_name = {
         str(case.get("name")): {str(p.get("name")): p.get("value") for p in case.iter("property")}
         for case in cases
     }
-    held, late = told["the clerk answers"], told["the clerk is late"]
-    assert (held["simkit.seed"], held["simkit.tokens"]) == ("5", "6")
+    value, late = by_name["the clerk answers"], by_name["the clerk is late"]
+    assert (value["simkit.seed"], value["simkit.tokens"]) == ("5", "6")
     assert (late["simkit.seed"], late["simkit.tokens"]) == ("0", "6")
-    assert len(held["simkit.digest"] or "") == 64
-    assert held["simkit.digest"] != late["simkit.digest"]
+    assert len(value["simkit.digest"] or "") == 64
+    assert value["simkit.digest"] != late["simkit.digest"]

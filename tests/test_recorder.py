@@ -40,13 +40,13 @@ def emissions(code: str) -> list[tuple[str, int]]:
 
 
 def test_only_the_recorder_makes_and_emits_events() -> None:
-    found = {
+    by_name = {
         file.relative_to(SIMKIT).as_posix(): emissions(file.read_text(encoding="utf-8"))
         for file in SIMKIT.rglob("*.py")
     }
     outside = {
         file: {name for name, _ in places}
-        for file, places in found.items()
+        for file, places in by_name.items()
         if places and not file.startswith("trace/")
     }
 

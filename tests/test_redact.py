@@ -149,13 +149,13 @@ def test_secret_is_known_where_it_is_percent_encoded(
         # Everything is encoded that may be: hyphens and dots too.
         whole = "".join(c if c.isalnum() else f"%{ord(c):02X}" for c in whole)
 
-    found = redactor.text(f"https://x.example/login?next={whole}&page=2")
+    text = redactor.text(f"https://x.example/login?next={whole}&page=2")
 
     secret_part = secret.removeprefix(KEPT_AROUND.get(kind, ("", ""))[0])[:40]
-    assert f"[redacted:{kind}]" in found
-    assert secret_part.split("@")[0] not in unquote(unquote(found))
-    assert found.startswith("https://x.example/login?next=")
-    assert found.endswith("&page=2")
+    assert f"[redacted:{kind}]" in text
+    assert secret_part.split("@")[0] not in unquote(unquote(text))
+    assert text.startswith("https://x.example/login?next=")
+    assert text.endswith("&page=2")
 
 
 @pytest.mark.parametrize(("kind", "secret"), SHAPED.items(), ids=SHAPED)
@@ -164,19 +164,19 @@ def test_secret_is_known_in_pieces_cut_anywhere(redactor: Redactor, kind: str, s
     cuts = [[text[:at], text[at:]] for at in range(1, len(text))]
 
     for pieces in (*cuts, list(text)):
-        found = redactor.pieces(pieces)
+        texts = redactor.pieces(pieces)
 
-        assert len(found) == len(pieces)
-        assert "".join(found) == redactor.text(text)
+        assert len(texts) == len(pieces)
+        assert "".join(texts) == redactor.text(text)
 
 
 def test_text_parts_of_one_message_are_read_together(redactor: Redactor) -> None:
     secret = SHAPED["openai"]
     parts = [{"type": "text", "text": f"use {secret[:9]}"}, {"type": "text", "text": secret[9:]}]
 
-    found = redactor.line(msgspec.json.encode({"content": parts}))
+    line = redactor.line(msgspec.json.encode({"content": parts}))
 
-    assert msgspec.json.decode(found) == {
+    assert msgspec.json.decode(line) == {
         "content": [{"type": "text", "text": "use [redacted:openai]"}, {"type": "text", "text": ""}]
     }
 
@@ -185,17 +185,17 @@ def test_text_parts_of_one_message_are_read_together(redactor: Redactor) -> None
 def test_each_form_of_a_vendors_keys_is_known_wherever_it_stands(
     redactor: Redactor, kind: str, secret: str
 ) -> None:
-    gone = f"[redacted:{kind}]"
+    text = f"[redacted:{kind}]"
     half, third = len(secret) // 2, len(secret) // 3
 
-    assert redactor.text(f"use {secret}, please") == f"use {gone}, please"
-    assert redactor.value({"said": [secret]}) == {"said": [gone]}
+    assert redactor.text(f"use {secret}, please") == f"use {text}, please"
+    assert redactor.value({"said": [secret]}) == {"said": [text]}
     line = redactor.line(json.dumps({"said": json.dumps({"x": secret})}).encode())
-    assert json.loads(line) == {"said": json.dumps({"x": gone})}
+    assert json.loads(line) == {"said": json.dumps({"x": text})}
     query = redactor.text(f"GET https://x.example/a?q={secret}&page=2")
-    assert query == f"GET https://x.example/a?q={gone}&page=2"
+    assert query == f"GET https://x.example/a?q={text}&page=2"
     for pieces in ([*secret], [secret[:third], secret[third:half], secret[half:]]):
-        assert "".join(redactor.pieces(["use ", *pieces, " now"])) == f"use {gone} now"
+        assert "".join(redactor.pieces(["use ", *pieces, " now"])) == f"use {text} now"
 
 
 def test_a_key_of_random_characters_is_known_whatever_they_are(redactor: Redactor) -> None:
@@ -272,7 +272,7 @@ def test_secret_inside_a_text_is_replaced(redactor: Redactor, text: str, redacte
 
 
 @pytest.mark.parametrize(
-    "written",
+    "text",
     [
         SECRET,
         json.dumps(SECRET)[1:-1],
@@ -283,9 +283,9 @@ def test_secret_inside_a_text_is_replaced(redactor: Redactor, text: str, redacte
     ids=["as it is", "in ASCII JSON", "in JSON", "in JSON in JSON", "in a URL"],
 )
 def test_secret_of_the_environment_is_replaced_however_written(
-    redactor: Redactor, written: str
+    redactor: Redactor, text: str
 ) -> None:
-    assert redactor.text(f"<{written}>") == "<[redacted:env]>"
+    assert redactor.text(f"<{text}>") == "<[redacted:env]>"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_variables_are_secret_by_name(variable: str, is_secret: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "secrets"),
+    ("text", "secrets"),
     [
         ({"app": {"env": {"DB_PASSWORD": "in-words", "MODE": "in-modes"}}}, ["in-words"]),
         ({"headers": {"Authorization": "Bearer abc123def"}}, ["abc123def"]),
@@ -326,9 +326,9 @@ def test_variables_are_secret_by_name(variable: str, is_secret: bool) -> None:
     ],
 )  # fmt: skip
 def test_secrets_that_a_user_has_written_are_known_by_their_names(
-    written: Any, secrets: list[str]
+    text: Any, secrets: list[str]
 ) -> None:
-    assert [*secrets_written_in(written)] == secrets
+    assert [*secrets_written_in(text)] == secrets
 
 
 def test_short_value_of_a_secret_variable_is_no_secret() -> None:

@@ -53,16 +53,16 @@ def check_forks(steps: list[tuple[int, list[int], int]]) -> None:
         grown = [*plain[place], *more]
         plain.append(grown[-last:] if last else grown)
 
-    assert [list(one) for one in shared] == plain
-    assert [len(one) for one in shared] == [len(one) for one in plain]
-    for one, other in zip(shared, plain, strict=True):
-        assert one == other
-        assert [one[k] for k in range(-len(other), len(other))] == other * 2
-        assert (one[1:], one[::-1], one[-2:]) == (other[1:], other[::-1], other[-2:])
+    assert [list(entry) for entry in shared] == plain
+    assert [len(entry) for entry in shared] == [len(entry) for entry in plain]
+    for item, other in zip(shared, plain, strict=True):
+        assert item == other
+        assert [item[k] for k in range(-len(other), len(other))] == other * 2
+        assert (item[1:], item[::-1], item[-2:]) == (other[1:], other[::-1], other[-2:])
         with pytest.raises(IndexError):
-            one[len(other)]
+            item[len(other)]
         with pytest.raises(IndexError):
-            one[-len(other) - 1]
+            item[-len(other) - 1]
 
 
 def test_forks_of_a_long_list_share_it() -> None:
@@ -70,10 +70,10 @@ def test_forks_of_a_long_list_share_it() -> None:
     main, fork = long.extended([1]), long.extended([2])
     deeper = fork.extended([3]), fork.extended([4])
 
-    assert [list(one)[999:] for one in (main, fork, *deeper)] == [
+    assert [list(item)[999:] for item in (main, fork, *deeper)] == [
         [999, 1], [999, 2], [999, 2, 3], [999, 2, 4]
     ]  # fmt: skip
-    assert [len(one._items) for one in (main, fork, *deeper)] == [1_001, 2, 2, 1]
+    assert [len(item._items) for item in (main, fork, *deeper)] == [1_001, 2, 2, 1]
     # A fork goes on as any list does.
     assert deeper[0].family == fork.family
 
@@ -89,12 +89,12 @@ def test_appending_to_the_newest_list_shares_and_to_an_older_one_copies() -> Non
 
 
 def test_a_list_that_keeps_its_last_items_does_not_keep_the_others_in_memory() -> None:
-    kept = Appended()
+    source = Appended()
     for number in range(10_000):
-        kept = kept.extended([number], last=3)
+        source = source.extended([number], last=3)
 
-    assert list(kept) == [9_997, 9_998, 9_999]
-    assert len(kept._items) < 100
+    assert list(source) == [9_997, 9_998, 9_999]
+    assert len(source._items) < 100
 
 
 def test_appended_is_shown_as_a_list_and_equals_no_other_type() -> None:

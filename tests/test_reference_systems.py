@@ -62,13 +62,13 @@ def cells(line: str) -> list[str]:
 
 def lines_of_table(text: str, first: str) -> list[list[str]]:
     """The lines of the table whose heading begins with a cell, without the heading."""
-    found: list[list[str]] = []
+    texts: list[list[str]] = []
     for line in text.splitlines():
-        if found or (line.startswith("|") and cells(line)[0] == first):
+        if texts or (line.startswith("|") and cells(line)[0] == first):
             if not line.startswith("|"):
                 break
-            found.append(cells(line))
-    return found[2:]
+            texts.append(cells(line))
+    return texts[2:]
 
 
 def rows_in(text: str) -> list[Row]:
@@ -82,12 +82,12 @@ def _row(number: str, words: str, asserted: str, ids: str) -> Row:
     claims: list[tuple[str, str]] = []
     links: list[str] = []
     for part in asserted.split("<br>"):
-        found = ASSERTION.fullmatch(part)
-        if found is None:
+        match = ASSERTION.fullmatch(part)
+        if match is None:
             raise ValueError(f"rule {number} cannot be read: {part}")
-        scenario = f"{found['stem']}.scenario.yaml::{found['name']}"
-        claims += [(scenario, claim) for claim in re.findall(r"`([^`]+)`", found["claims"])]
-        links.append(found["link"])
+        scenario = f"{match['stem']}.scenario.yaml::{match['name']}"
+        claims += [(scenario, claim) for claim in re.findall(r"`([^`]+)`", match["claims"])]
+        links.append(match["link"])
     names = tuple(re.findall(r"`([^`]+)`", ids))
     return Row(int(number), words, tuple(claims), tuple(links), names, "")
 
@@ -98,13 +98,13 @@ def page(table: str) -> list[Row]:
 
 def mutations_in(folder: str) -> list[Mutation | Mutant]:
     """The faults of a folder: those of its pipelines, and those in code that break rules."""
-    in_code = [one for one in mutants() if one.folder == folder and one.rules]
-    return [*(one for one in mutations() if one.folder == folder), *in_code]
+    in_code = [mutant for mutant in mutants() if mutant.folder == folder and mutant.rules]
+    return [*(mutation for mutation in mutations() if mutation.folder == folder), *in_code]
 
 
 def lints_seen(outcome: Outcome) -> set[str]:
     judged = outcome.judgement
-    return {one.id for one in (*judged.findings, *judged.warnings, *judged.noted)}
+    return {entry.id for entry in (*judged.findings, *judged.warnings, *judged.noted)}
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -132,17 +132,21 @@ def test_every_claim_of_a_row_is_written_in_an_existing_scenario(table: str) -> 
         assert [link for link in row.links if not (base / link).is_file()] == []
         for scenario, claim in row.claims:
             place = item(folder, scenario)
-            written = is_written(place.file, place.index, parse(claim))
-            assert written, f"rule {row.number}: {claim} is not in {scenario}"
+            answer = is_written(place.file, place.index, parse(claim))
+            assert answer, f"rule {row.number}: {claim} is not in {scenario}"
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_row_names_the_claims_that_its_mutations_turn_red(table: str) -> None:
     folder, _ = TABLES[table]
-    by_id = {one.id: one for one in mutations_in(folder)}
+    by_id = {mutation.id: mutation for mutation in mutations_in(folder)}
 
     for row in page(table):
-        reds = {(by_id[one].scenario, red) for one in row.mutations for red in by_id[one].red}
+        reds = {
+            (by_id[mutation].scenario, red)
+            for mutation in row.mutations
+            for red in by_id[mutation].red
+        }
         assert set(row.claims) == reds, f"rule {row.number}"
 
 
@@ -150,8 +154,10 @@ def test_a_row_names_the_claims_that_its_mutations_turn_red(table: str) -> None:
 def test_rows_and_mutations_name_each_other(table: str) -> None:
     folder, _ = TABLES[table]
 
-    by_rows = {(row.number, one) for row in page(table) for one in row.mutations}
-    by_mutations = {(rule, one.id) for one in mutations_in(folder) for rule in one.rules}
+    by_rows = {(row.number, mutation) for row in page(table) for mutation in row.mutations}
+    by_mutations = {
+        (rule, mutation.id) for mutation in mutations_in(folder) for rule in mutation.rules
+    }
     assert by_rows == by_mutations
 
 
@@ -172,7 +178,7 @@ def test_a_row_of_neither_kind_is_refused() -> None:
 
 
 def test_the_index_links_the_tables_and_counts_their_rows() -> None:
-    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "system")
+    lines = lines_of_table(INDEX.read_text(encoding="utf-8"), "system")
 
     counted = []
     for table, (folder, rules) in TABLES.items():
@@ -186,15 +192,15 @@ def test_the_index_links_the_tables_and_counts_their_rows() -> None:
                 str(len(mutations_in(folder))),
             ]
         )
-    links = [re.findall(r"\]\(([^)]+)\)", line[0])[0] for line in said]
-    assert [[link, *line[1:]] for link, line in zip(links, said, strict=True)] == counted
+    links = [re.findall(r"\]\(([^)]+)\)", line[0])[0] for line in lines]
+    assert [[link, *line[1:]] for link, line in zip(links, lines, strict=True)] == counted
 
 
 def test_the_index_says_what_each_improvement_saves() -> None:
-    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "rule")
+    lines = lines_of_table(INDEX.read_text(encoding="utf-8"), "rule")
 
     today = None
-    for number, name, *tokens in said:
+    for number, name, *tokens in lines:
         last = _last_contexts("fitness_coach", f"{IMPROVEMENTS}::{name.strip('*')}")
         coach = sum(event.tokens for event in last if event.agent.endswith("_coach"))
         others = sum(event.tokens for event in last) - coach
@@ -202,20 +208,20 @@ def test_the_index_says_what_each_improvement_saves() -> None:
         today = coach + others if today is None else today
         measured = [str(coach), str(others), str(today - coach - others)]
         assert tokens == measured, f"rule {number}"
-    assert {name.strip("*") for _, name, *_ in said} == set(items("fitness_coach", IMPROVEMENTS))
+    assert {name.strip("*") for _, name, *_ in lines} == set(items("fitness_coach", IMPROVEMENTS))
 
 
 def test_the_index_says_what_each_enhancement_saves() -> None:
-    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "enhancement")
+    lines = lines_of_table(INDEX.read_text(encoding="utf-8"), "enhancement")
 
     today = 0
-    for enhancement, name, *tokens in said:
+    for enhancement, name, *tokens in lines:
         last = _last_contexts("supervisor_context", f"{ENHANCEMENTS}::{name.strip('*')}")
         report = sum(event.tokens for event in last if event.agent.endswith("reporting_agent"))
         spent = sum(event.tokens for event in last)
         today = spent if enhancement == "–" else today
         assert tokens == [str(report), str(spent - report), str(today - spent)], name
-    assert sorted(enhancement for enhancement, *_ in said) == [
+    assert sorted(enhancement for enhancement, *_ in lines) == [
         "compression", "filtering", "persistence", "querying", "validation", "–", "–",
     ]  # fmt: skip
 
@@ -228,21 +234,21 @@ def _last_contexts(folder: str, scenario: str) -> list[ContextBuilt]:
 
 
 def test_every_anti_pattern_is_caught_where_the_index_says_and_not_in_the_good_handoff() -> None:
-    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "anti-pattern")
-    names = {one.id for one in mutations_in("handoff_pattern")}
+    lines = lines_of_table(INDEX.read_text(encoding="utf-8"), "anti-pattern")
+    names = {mutation.id for mutation in mutations_in("handoff_pattern")}
 
     lints = 0
-    for _, catches, shown, good in said:
+    for _, catches, output, good in lines:
         if good == "–":
             assert catches.startswith("by construction")
             continue
         clean = unmutated("handoff_pattern", _scenario(good))
         assert clean.passed
-        if shown.startswith("`"):
-            assert shown.strip("`") in names
+        if output.startswith("`"):
+            assert output.strip("`") in names
             continue
         lints += 1
-        assert catches in lints_seen(unmutated("handoff_pattern", _scenario(shown)))
+        assert catches in lints_seen(unmutated("handoff_pattern", _scenario(output)))
         assert catches not in lints_seen(clean)
     assert lints == 3
 
@@ -252,17 +258,19 @@ def _scenario(cell: str) -> str:
     return f"{stem}.scenario.yaml::{name.strip('*')}"
 
 
-@pytest.mark.parametrize(("shown", "other"), [("printed", "meant"), ("meant", "printed")])
-def test_each_snippet_holds_as_it_is_shown_and_not_as_the_other_one(shown: str, other: str) -> None:
+@pytest.mark.parametrize(("output", "other"), [("printed", "meant"), ("meant", "printed")])
+def test_each_snippet_holds_as_it_is_shown_and_not_as_the_other_one(
+    output: str, other: str
+) -> None:
     text = (DOCS / "reference-systems" / "research-assistant.md").read_text(encoding="utf-8")
     section = text[text.index("## What the document's snippets do") :]
-    column = {"printed": 1, "meant": 3}[shown]
+    column = {"printed": 1, "meant": 3}[output]
 
     names = [line[column].strip("*") for line in lines_of_table(section, "lines")]
     for name in names:
         scenario = f"snippets.scenario.yaml::{name}"
         mine = pipeline_document("research_assistant", scenario)
-        theirs = load(mine.file.replace(f"as_{shown}", f"as_{other}"))[0]
+        theirs = load(mine.file.replace(f"as_{output}", f"as_{other}"))[0]
         swapped = library().with_document(mine.with_data(theirs.data))
         assert unmutated("research_assistant", scenario).passed
         assert not simulate(swapped.prepared(item("research_assistant", scenario))).passed

@@ -91,11 +91,11 @@ def test_each_resolving_makes_a_new_value_and_shares_only_what_is_constant() -> 
     constant = {"x": [1]}
     template = compile([constant, "${agent}"])
 
-    one, other = template.resolve(ROOT), template.resolve({"agent": "router"})
+    value, other = template.resolve(ROOT), template.resolve({"agent": "router"})
 
-    assert one == [{"x": [1]}, "nutrition"]
+    assert value == [{"x": [1]}, "nutrition"]
     assert other == [{"x": [1]}, "router"]
-    assert one[0] is constant
+    assert value[0] is constant
 
 
 def test_value_without_references_is_constant_and_returned_as_it_is() -> None:

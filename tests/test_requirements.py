@@ -73,7 +73,7 @@ def test_without_a_package_something_that_users_write_fails_and_names_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", dict.fromkeys(f"{one.command} {one.others}" for one in LACKS))
+@pytest.mark.parametrize("command", dict.fromkeys(f"{row.command} {row.others}" for row in LACKS))
 def test_it_holds_with_all_packages(command: str, tmp_path: Path) -> None:
     done = run(command.strip(), tmp_path)
 

@@ -21,26 +21,26 @@ KEY = re.compile(r"\[`(\w+)`\]\(#([\w-]+)\)")
 
 def headings(page: Path) -> set[str]:
     """What links into a page may name."""
-    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {anchor(heading) for heading in found}
+    matches = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {anchor(heading) for heading in matches}
 
 
 def keys_of_tables() -> set[tuple[str, str]]:
     """Each key of the reference with the table that it stands in."""
-    found = set()
+    result = set()
     for part in reference().split("## ")[1:]:
         heading, _, rows = part.partition("\n")
-        found |= {(key, anchor(heading)) for key in re.findall(r"^\| `(.+?)` \|", rows, re.M)}
-    return found
+        result |= {(key, anchor(heading)) for key in re.findall(r"^\| `(.+?)` \|", rows, re.M)}
+    return result
 
 
 @pytest.mark.golden
 def test_the_reference_is_what_the_schema_says() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, _, _ = page.partition(REFERENCE)
-    wanted = f"{before}{REFERENCE}\n{reference()}"
+    text = f"{before}{REFERENCE}\n{reference()}"
 
-    assert_file_is(PAGE, wanted)
+    assert_file_is(PAGE, text)
 
 
 def test_every_kind_of_thing_has_a_table() -> None:
@@ -110,9 +110,9 @@ def test_what_the_page_says_is_not_in_this_version_is_refused(
     Path("shared.yaml").write_text("agents: [one]\n", encoding="utf-8")
     old, new = CHANGES[kind]
 
-    said = refusal_of(PIPELINE.replace(old, new.format(key)))
+    refusal = refusal_of(PIPELINE.replace(old, new.format(key)))
 
-    assert f"`{key}` is not supported by this version of simkit" in said
+    assert f"`{key}` is not supported by this version of simkit" in refusal
 
 
 def test_a_text_alone_is_the_reason_of_a_known_failure(

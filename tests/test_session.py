@@ -71,11 +71,11 @@ def test_every_look_shows_what_a_scenario_of_these_turns_comes_to(
 def test_a_look_does_not_end_the_conversation() -> None:
     with Conversation(of(TURNS[0])) as conversation:
         conversation.follow(of(TURNS[0]))
-        shown = conversation.trace()
+        trace = conversation.trace()
         conversation.follow(of(TURNS[0], TURNS[4]))
         outcome = conversation.finish()
 
-    assert type(shown.events[-1]) is RunFinished
+    assert type(trace.events[-1]) is RunFinished
     assert [type(event) for event in outcome.trace.events].count(RunFinished) == 1
     assert outcome.trace.encoded() == run(of(TURNS[0], TURNS[4])).encoded()
 
@@ -112,9 +112,9 @@ def test_only_the_turns_that_are_asked_for_are_judged() -> None:
     with Conversation(scenario) as conversation:
         conversation.follow(scenario)
 
-        assert [one.turn for one in conversation.judgement({0}).findings] == [1, 1]
+        assert [finding.turn for finding in conversation.judgement({0}).findings] == [1, 1]
         assert conversation.judgement({1}).findings == ()
-        assert [one.turn for one in conversation.judgement().findings] == [1, 1]
+        assert [finding.turn for finding in conversation.judgement().findings] == [1, 1]
 
 
 def asking_a_shell(_messages: Any) -> str:
@@ -126,14 +126,14 @@ def test_conversations_with_one_pipeline_may_take_their_turns_in_turns() -> None
     line = "{user: One, replies: {a: {function: 'shell_for_conversations:asking_a_shell'}}}"
     first, both = of(line), of(line, line)
     both = msgspec.structs.replace(both, pipeline=first.pipeline)
-    with Conversation(first) as one, Conversation(first) as other:
+    with Conversation(first) as item, Conversation(first) as other:
         for scenario in (first, both):
-            for conversation in (one, other):
+            for conversation in (item, other):
                 conversation.follow(scenario)
 
-        effects = [e.turn for e in one.view.events if type(e) is UncontrolledEffect]
+        effects = [e.turn for e in item.view.events if type(e) is UncontrolledEffect]
         assert effects == [1, 2]
-        assert one.trace().digest() == other.trace().digest() == run(both).digest()
+        assert item.trace().digest() == other.trace().digest() == run(both).digest()
 
 
 @pytest.mark.slow
@@ -181,11 +181,11 @@ def test_a_conversation_that_is_left_tells_nothing_more() -> None:
     asking = of(TURNS[1])
     conversation = Conversation(asking)
     conversation.follow(asking)
-    seen: list[AnyEvent] = list(conversation.view.events)
+    events: list[AnyEvent] = list(conversation.view.events)
 
     conversation.close()
 
-    assert conversation.view.events == seen
+    assert conversation.view.events == events
     assert conversation.judgement().passed
 
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_served_is_told_at_its_turn() -> None:
         conversation.follow(scenario)
         judgement = conversation.finish().judgement
 
-    assert [(one.where, one.what) for one in judgement.findings] == [
+    assert [(finding.where, finding.what) for finding in judgement.findings] == [
         (
             "test.scenario.yaml:12:14",
             "turn 2 answers a question, but in session 's1' nobody has asked one.",

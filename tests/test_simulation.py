@@ -118,11 +118,11 @@ def test_a_pipeline_may_be_a_mapping_and_an_outcome_of_before_stays_as_it_was() 
 def test_a_question_is_answered_and_sessions_know_nothing_of_each_other() -> None:
     desk = simulated()
 
-    asked = desk.say("Money!", replies={"triage": {"interrupt": "Which order?"}})
+    turn = desk.say("Money!", replies={"triage": {"interrupt": "Which order?"}})
     done = desk.resume(7, replies={"triage": "Fine."})
     other = desk.say("Hello", session="s2", replies={"triage": "Hi."})
 
-    assert (asked.interrupt, done.reply) == ("Which order?", "Fine.")
+    assert (turn.interrupt, done.reply) == ("Which order?", "Fine.")
     assert other.context("triage").section("history") == []
     desk.check()
 
@@ -167,15 +167,15 @@ def test_an_error_that_was_looked_at_lets_the_conversation_go_on() -> None:
 
 def test_a_finding_fails_unless_it_was_looked_at_or_turned_off() -> None:
     lines = {"triage": ["Hi.", "Never said."]}
-    unseen, seen, off = simulated(), simulated(), simulated(lints={"RUN-01": "on purpose"})
-    for desk in (unseen, seen, off):
+    unseen, simulation, off = simulated(), simulated(), simulated(lints={"RUN-01": "on purpose"})
+    for desk in (unseen, simulation, off):
         run = desk.say("Hello", replies=lines)
-        if desk is seen:
+        if desk is simulation:
             assert [finding.id for finding in run.findings] == ["RUN-01"]
 
     with pytest.raises(AssertionError, match="RUN-01: agent 'triage' has 1 unused reply line"):
         unseen.check()
-    seen.check()
+    simulation.check()
     off.check()
 
 
@@ -208,7 +208,7 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("turn", "told"),
+    ("turn", "expected"),
     [
         (
             {"replies": {"triagge": "Hi."}},
@@ -233,14 +233,14 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_at_the_line_that_made_it(turn: dict[str, Any], told: str) -> None:
+def test_a_mistake_is_told_at_the_line_that_made_it(turn: dict[str, Any], expected: str) -> None:
     desk = simulated()
 
     line = sys._getframe().f_lineno + 2
     with pytest.raises(SourceError) as problem:
         _ = desk.say("Hello", **turn).reply
 
-    assert str(problem.value) == f"{Path(__file__).relative_to(Path.cwd())}:{line}:13: {told}"
+    assert str(problem.value) == f"{Path(__file__).relative_to(Path.cwd())}:{line}:13: {expected}"
 
 
 def test_an_agent_of_several_calls_has_no_one_context() -> None:
@@ -264,8 +264,8 @@ def test_an_agent_that_was_not_asked_has_no_context() -> None:
     with pytest.raises(SourceError) as second:
         run.context("triage", 1)
 
-    told = [str(problem.value).partition(": ")[2] for problem in (other, second)]
-    assert told == [
+    results = [str(problem.value).partition(": ")[2] for problem in (other, second)]
+    assert results == [
         "turn 1: agent `refunds` made no model call\n  known: triage",
         "turn 1: agent `triage` made 1 model call, and none is `1`",
     ]
@@ -395,8 +395,8 @@ def test_pytest_shows_only_what_differs(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-v")
 
     text = result.stdout.str()
-    shown = text.partition("= FAILURES =")[2].partition("\n")[2].partition("\n===")[0] + "\n"
-    lines = [_without_accidents(line.rstrip()) for line in shown.splitlines()]
+    part = text.partition("= FAILURES =")[2].partition("\n")[2].partition("\n===")[0] + "\n"
+    lines = [_without_accidents(line.rstrip()) for line in part.splitlines()]
     assert lines == [line.rstrip() for line in FAILURES.splitlines()]
     result.assert_outcomes(passed=1, failed=4)
 
@@ -446,14 +446,14 @@ def test_a_run_that_cannot_be_made_fails_the_test_with_one_message(
 
     result = pytester.runpytest_subprocess("--tb=short")
 
-    told = (
+    text = (
         "function `nowhere:answer`: there is no module 'nowhere'. It is looked for in the working "
         "directory and on sys.path."
     )
     result.assert_outcomes(failed=2)
-    assert [line for line in result.outlines if told in line and "FAILED" not in line] == [
-        f"test_it.py:4:5: {told}",
-        f"E   simkit.SourceError: test_it.py:7:11: {told}",
+    assert [line for line in result.outlines if text in line and "FAILED" not in line] == [
+        f"test_it.py:4:5: {text}",
+        f"E   simkit.SourceError: test_it.py:7:11: {text}",
     ]
 
 

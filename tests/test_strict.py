@@ -128,20 +128,22 @@ def test_strict_ends_with_1_for_claims_that_prove_nothing(
     simkit("replay", "talk.scenario.yaml")
 
     lenient, text = simkit(*command)
-    strict, told = simkit(*command, "--strict", "--format", "json")
+    strict, report = simkit(*command, "--strict", "--format", "json")
 
     assert lenient == 0
     assert f"({WHY})" in " ".join(text.split())
     assert "1 warning, 1 claim not looked at" in text
     assert strict == 1
-    rows = {row["name"]: row for row in json.loads(told)["scenarios"]}
+    rows = {row["name"]: row for row in json.loads(report)["scenarios"]}
     assert {name: row["outcome"] for name, row in rows.items()} == {
         UNSEEN: "failed", VACUOUS: "failed", SOUND: "held"
     }  # fmt: skip
-    assert [one["what"] for one in rows[UNSEEN]["findings"]] == [
+    assert [finding["what"] for finding in rows[UNSEEN]["findings"]] == [
         f"context.a.history was not looked at: sections: {REASON}"
     ]
-    assert [(one["id"], one["severity"]) for one in rows[VACUOUS]["findings"]] == [("RUN-03", "E")]
+    assert [(finding["id"], finding["severity"]) for finding in rows[VACUOUS]["findings"]] == [
+        ("RUN-03", "E")
+    ]
     assert all(rows[name]["reproduce"].endswith(" --strict") for name in (UNSEEN, VACUOUS))
 
 
@@ -176,9 +178,9 @@ def property_of(file: Path, test: str, name: str) -> str:
     """Returns what a JUnit file says of a test under a name; empty if nothing."""
     for case in ElementTree.parse(file).iter("testcase"):
         if test in str(case.get("name")):
-            for one in case.iter("property"):
-                if one.get("name") == name:
-                    return str(one.get("value"))
+            for item in case.iter("property"):
+                if item.get("name") == name:
+                    return str(item.get("value"))
     return ""
 
 
@@ -187,11 +189,11 @@ def test_scenario_files_under_pytest_are_red_where_they_prove_nothing(
     project: Path, run: Callable[..., pytest.RunResult]
 ) -> None:
     lenient, why = run("talk.scenario.yaml"), "simkit claims not looked at: why"
-    said = property_of(project / "junit.xml", UNSEEN, why)
+    text = property_of(project / "junit.xml", UNSEEN, why)
     strict = run("talk.scenario.yaml", "--simkit-strict")
 
     lenient.assert_outcomes(passed=3)
-    assert said == WHY
+    assert text == WHY
     lenient.stdout.fnmatch_lines(["simkit: 1 claim in 1 scenario not looked at; *"])
     assert lenient.ret == 0
     strict.assert_outcomes(passed=1, failed=2)
@@ -213,11 +215,11 @@ def test_features_are_red_where_they_prove_nothing_also_in_an_earlier_turn(
     (project / "test_talk.py").write_text(BINDING, encoding="utf-8")
 
     lenient, why = run("test_talk.py"), "simkit claims not looked at: why"
-    said = property_of(project / "junit.xml", "test_it_claims_a_section", why)
+    text = property_of(project / "junit.xml", "test_it_claims_a_section", why)
     strict = run("test_talk.py", "--simkit-strict")
 
     lenient.assert_outcomes(passed=3)
-    assert said == WHY
+    assert text == WHY
     lenient.stdout.fnmatch_lines(["simkit: 1 claim in 1 scenario not looked at; *"])
     strict.assert_outcomes(passed=1, failed=2)
     assert strict.ret == 1

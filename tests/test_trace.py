@@ -51,7 +51,7 @@ class Label(str):
     __slots__ = ()
 
 
-HERE = __name__
+NAME = __name__
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,11 @@ HERE = __name__
     ],
 )
 def test_any_value_has_one_plain_form(value: Any, plain: Any) -> None:
-    found = canonical(value)
+    result = canonical(value)
 
-    assert found == plain
-    assert repr(found) == repr(plain)  # 1 is not true, and a text is exactly a text
-    assert msgspec.json.decode(msgspec.json.encode(found)) == plain
+    assert result == plain
+    assert repr(result) == repr(plain)  # 1 is not true, and a text is exactly a text
+    assert msgspec.json.decode(msgspec.json.encode(result)) == plain
 
 
 @pytest.mark.parametrize(
@@ -111,15 +111,15 @@ def test_any_value_has_one_plain_form(value: Any, plain: Any) -> None:
 def test_foreign_objects_are_tagged_with_their_type_and_content(
     value: Any, name: str, content: Any
 ) -> None:
-    found = canonical(value)
+    result = canonical(value)
 
-    assert found["$object"] == f"{HERE}.{name}"
-    assert found["value"] == content
-    assert len(found["sha256"]) == 16
+    assert result["$object"] == f"{NAME}.{name}"
+    assert result["value"] == content
+    assert len(result["sha256"]) == 16
 
 
 @pytest.mark.parametrize(
-    ("one", "same", "other"),
+    ("item", "same", "other"),
     [
         (Meal("a", {"x"}), Meal("a", {"x"}), Meal("b", {"x"})),
         (Plan(name="a"), Plan(name="a"), Plan(name="b")),
@@ -135,15 +135,15 @@ def test_foreign_objects_are_tagged_with_their_type_and_content(
     ],
 )
 def test_equal_objects_have_equal_forms_and_others_do_not(
-    one: object, same: object, other: object
+    item: object, same: object, other: object
 ) -> None:
-    assert canonical(one) == canonical(same)
-    assert canonical(one) != canonical(other)
-    assert decoded(_with(canonical(one))).events == decoded(_with(canonical(same))).events
+    assert canonical(item) == canonical(same)
+    assert canonical(item) != canonical(other)
+    assert decoded(_with(canonical(item))).events == decoded(_with(canonical(same))).events
 
 
 def test_object_of_no_known_kind_is_its_type_alone() -> None:
-    assert canonical(Plain(1)) == {"$object": f"{HERE}.Plain"}
+    assert canonical(Plain(1)) == {"$object": f"{NAME}.Plain"}
     assert canonical(Meal) == {"$object": "builtins.type"}
 
 

@@ -17,7 +17,7 @@ from simkit.spec.scenario.files import Library, items_in, scenario_files
 from simkit.trace.events import ContextBuilt, Event, Made
 from simkit.trace.store import Trace, decoded
 from simkit.trace.views import CallView, ContextView, RunView, TurnView, View, view_of
-from tests.building import dropped, run_yaml, shown, trace_yaml
+from tests.building import dropped, message_lines, run_yaml, trace_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 ITEMS = [
@@ -255,9 +255,16 @@ def test_run_receives_the_state_as_it_was_when_it_started() -> None:
     assert (a.agent, c.agent, b.agent) == ("a", "c", "b")
     assert list(a.received["outputs"]) == list(c.received["outputs"]) == []
     assert list(b.received["outputs"]) == ["c", "a"]
-    assert shown(a.received["messages"]) == ["user: Before", "assistant/a: Yes", "user: One"]
+    assert message_lines(a.received["messages"]) == [
+        "user: Before",
+        "assistant/a: Yes",
+        "user: One",
+    ]
     assert ran.turn(1).state["longest"] == '{"b":[1]}'
-    assert shown(ran.turn(1).state["last"]) == ["assistant/a: A1.", 'assistant/b: {"b":[1]}']
+    assert message_lines(ran.turn(1).state["last"]) == [
+        "assistant/a: A1.",
+        'assistant/b: {"b":[1]}',
+    ]
 
 
 @pytest.mark.slow
@@ -347,10 +354,10 @@ def test_event_fields_are_written_only_where_they_say_something() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "found"),
+    ("key", "expected"),
     [("what", "message"), ("by", "window"), ("content", "Hi"), ("agent", "a"), ("turn", 2)],
 )
-def test_dropped_message_is_read_as_the_message_with_what_and_by(key: str, found: Any) -> None:
+def test_dropped_message_is_read_as_the_message_with_what_and_by(key: str, expected: Any) -> None:
     message = Message("assistant", "Hi", "m1", "a", 2)
 
-    assert message_field(Dropped(message, "message", "window"), key) == found
+    assert message_field(Dropped(message, "message", "window"), key) == expected

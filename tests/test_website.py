@@ -33,9 +33,9 @@ def test_every_page_is_in_the_navigation_once(site_source: Path) -> None:
     settings = tomllib.loads((site_source / "zensical.toml").read_text(encoding="utf-8"))
     pages = site_source / "docs"
 
-    written = {file.relative_to(pages).as_posix() for file in pages.rglob("*.md")}
+    text = {file.relative_to(pages).as_posix() for file in pages.rglob("*.md")}
     named = places(settings["project"]["nav"])
-    assert sorted(named) == sorted(written)
+    assert sorted(named) == sorted(text)
 
 
 def test_the_site_uses_no_font_and_no_count_of_another_host(site_source: Path) -> None:
@@ -47,7 +47,7 @@ def test_the_site_uses_no_font_and_no_count_of_another_host(site_source: Path) -
 
 
 @pytest.mark.parametrize(
-    ("link", "wanted"),
+    ("link", "expected"),
     [
         ("[a](how-to/pytest.md#in-github-actions)", "[a](how-to/pytest.md#in-github-actions)"),
         ("[a](../ARCHITECTURE.md)", "[a](explanation/architecture.md)"),
@@ -58,8 +58,8 @@ def test_the_site_uses_no_font_and_no_count_of_another_host(site_source: Path) -
         ("[a](../scenarios)", f"[a]({source_address()}/scenarios)"),
     ],
 )
-def test_a_link_leads_to_the_page_of_the_site_or_to_the_source(link: str, wanted: str) -> None:
-    assert page_text(link, "docs/README.md", "index.md") == wanted
+def test_a_link_leads_to_the_page_of_the_site_or_to_the_source(link: str, expected: str) -> None:
+    assert page_text(link, "docs/README.md", "index.md") == expected
 
 
 def test_what_stands_in_a_block_of_code_is_no_link() -> None:

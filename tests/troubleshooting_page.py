@@ -27,21 +27,21 @@ def sections() -> str:
 
 def _section(heading: str, kind: str, prefix: str) -> Iterator[str]:
     yield f"## {heading}\n"
-    for found in explanations().values():
-        if found.kind == kind and found.id.startswith(prefix):
-            yield "\n".join(_entry(found))
+    for value in explanations().values():
+        if value.kind == kind and value.id.startswith(prefix):
+            yield "\n".join(_entry(value))
 
 
-def _entry(found: Explanation) -> Sequence[str]:
-    severity = f" ({found.severity})" if found.severity else ""
-    lines = [f"### {found.title}\n"]
-    if found.message:
-        lines += [f"> {found.message}\n"]
+def _entry(explanation: Explanation) -> Sequence[str]:
+    severity = f" ({explanation.severity})" if explanation.severity else ""
+    lines = [f"### {explanation.title}\n"]
+    if explanation.message:
+        lines += [f"> {explanation.message}\n"]
     lines += [
-        f"- **Rule**{severity}: {found.rule}.",
-        f"- **Usual cause**: {found.cause}",
-        f"- **Fix**: {found.fix}",
+        f"- **Rule**{severity}: {explanation.rule}.",
+        f"- **Usual cause**: {explanation.cause}",
+        f"- **Fix**: {explanation.fix}",
     ]
-    if found.fix_in_code:
-        lines.append(f"- **Fix in code**: {found.fix_in_code}")
+    if explanation.fix_in_code:
+        lines.append(f"- **Fix in code**: {explanation.fix_in_code}")
     return [*lines, ""]

@@ -69,7 +69,7 @@ class Both:
     other: Outcome
     undeclared: TraceDiff
     """Where they differ, and that is not declared."""
-    met: frozenset[str]
+    known: frozenset[str]
     """The declared differences that are there."""
 
 
@@ -114,7 +114,7 @@ def claims_in(item: ScenarioCase) -> int:
     data = library().documents(item.file)[item.index].data
     expects = [data.get("expect") or {}, *(turn.get("expect") or {} for turn in data["turns"])]
     return sum(
-        sum(len(said) for said in claims.values()) if name in ("context", "runs") else 1
+        sum(len(value) for value in claims.values()) if name in ("context", "runs") else 1
         for expect in expects
         for name, claims in expect.items()
     )
@@ -144,8 +144,10 @@ def on_twin(twin: str, item: ScenarioCase) -> Outcome:
 def scenario_of(mutant: Mutant) -> ScenarioCase:
     """Returns the scenario that a mutant turns red."""
     file, _, name = mutant.scenario.partition("::")
-    (found,) = [one for one in items_in(str(Path(mutant.twin).parent / file)) if one.name == name]
-    return found
+    (result,) = [
+        item for item in items_in(str(Path(mutant.twin).parent / file)) if item.name == name
+    ]
+    return result
 
 
 def holds_on(twin: str, item: ScenarioCase) -> bool:
@@ -159,9 +161,9 @@ def holds_on(twin: str, item: ScenarioCase) -> bool:
 def needs_unseen(twin: str, item: ScenarioCase, kind: str) -> bool:
     """Whether a scenario holds no longer where a twin is said to show one thing more."""
     _, document = pipeline_in(twin, library())
-    said = document.data["implements"]
-    unseen = {name: reason for name, reason in said["unseen"].items() if name != kind}
-    stricter = document.with_data({**document.data, "implements": {**said, "unseen": unseen}})
+    rules = document.data["implements"]
+    unseen = {name: reason for name, reason in rules["unseen"].items() if name != kind}
+    stricter = document.with_data({**document.data, "implements": {**rules, "unseen": unseen}})
     files = library().with_document(stricter)
     return not simulate(on_pipeline(item, named_for(item.file, twin), files)).passed
 
@@ -179,12 +181,12 @@ def lacks(item: ScenarioCase, twin: str = "") -> str:
 @cache
 def mutants() -> tuple[Mutant, ...]:
     """Returns every mutant of every folder, in the order of the files."""
-    found: list[Mutant] = []
+    result: list[Mutant] = []
     for file in sorted(SCENARIOS.rglob(MUTANTS)):
         (document,) = load(file)
         twin = (file.parent / document.data["twin"]).relative_to(ROOT)
-        found += [_mutant(str(twin), entry) for entry in document.data["mutants"]]
-    return tuple(found)
+        result += [_mutant(str(twin), entry) for entry in document.data["mutants"]]
+    return tuple(result)
 
 
 def _mutant(twin: str, entry: Mapping[str, Any]) -> Mutant:
@@ -211,7 +213,7 @@ def mutated(mutant: Mutant, folder: Path) -> Outcome:
     source.write_text(text.replace(mutant.replace, mutant.by), encoding="utf-8")
     file, _, name = mutant.scenario.partition("::")
     with chdir(folder), _modules_of_the_copy(folder):
-        (item,) = [one for one in items_in(str(home / file)) if one.name == name]
+        (item,) = [case for case in items_in(str(home / file)) if case.name == name]
         files = Library()
         document = files.documents(item.file)[item.index]
         edited = document.with_data(applied(document.data, mutant.edit_scenario))
@@ -224,7 +226,9 @@ def _modules_of_the_copy(folder: Path) -> Iterator[None]:
     """Lets modules be imported from a folder; takes away afterwards what came from there."""
     sys.path.insert(0, str(folder))
     before = dict(sys.modules)
-    for name in [one for one in sys.modules if one == "scenarios" or one.startswith("scenarios.")]:
+    for name in [
+        item for item in sys.modules if item == "scenarios" or item.startswith("scenarios.")
+    ]:
         del sys.modules[name]
     try:
         yield

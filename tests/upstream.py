@@ -48,12 +48,12 @@ def bring() -> None:
 
 
 def _downloaded(folder: Path, requirement: str, how: str) -> Path:
-    there = folder / requirement.partition("=")[0]
+    existing = folder / requirement.partition("=")[0]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", how]
-    subprocess.run([*command, "--dest", str(there), requirement], check=True)
-    (found,) = there.iterdir()
-    shutil.move(found, folder)
-    return folder / found.name
+    subprocess.run([*command, "--dest", str(existing), requirement], check=True)
+    (result,) = existing.iterdir()
+    shutil.move(result, folder)
+    return folder / result.name
 
 
 def _put(framework: str, examples: Path) -> None:

@@ -42,7 +42,7 @@ def run_app(pipeline: str, scenario: str, folder: Path = APPS, *, fits: bool = T
     return ran
 
 
-def held(pipeline: str, scenario: str) -> Ran:
+def check_app(pipeline: str, scenario: str) -> Ran:
     """Runs a scenario of a pipeline that is code, which must hold."""
     ran = run_app(pipeline, scenario)
     assert [finding.what for finding in ran.judgement.findings] == []
@@ -51,24 +51,24 @@ def held(pipeline: str, scenario: str) -> Ran:
 
 def scenarios(*files: Path) -> list[Prepared]:
     """Returns all scenarios of files, ready to run."""
-    found = []
+    results = []
     for file in files:
         library = Library()
         for place, document in enumerate(library.documents(str(file))):
             item = ScenarioCase(str(file), document.data["scenario"], place, 1)
-            found.append(library.prepared(item))
-    return found
+            results.append(library.prepared(item))
+    return results
 
 
 def scenario_in(start: str, *files: Path) -> Prepared:
     """Returns the one scenario of files whose name starts so."""
-    (found,) = [one for one in scenarios(*files) if one.item.name.startswith(start)]
-    return found
+    (result,) = [case for case in scenarios(*files) if case.item.name.startswith(start)]
+    return result
 
 
-def passes(one: Prepared) -> bool:
+def passes(case: Prepared) -> bool:
     """Whether a scenario holds; one that cannot be served does not."""
     try:
-        return simulate(one).passed
+        return simulate(case).passed
     except SourceError:
         return False

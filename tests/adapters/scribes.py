@@ -14,7 +14,7 @@ from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View, view_of
-from tests.building import shown
+from tests.building import message_lines
 
 START = "2026-01-05T09:00:00Z"
 
@@ -47,8 +47,8 @@ class Desk:
 
     def answers(self, call: str, text: str = "", *calls: ToolCall, agent: str = "a") -> Message:
         """Its model answers."""
-        said = Message("assistant", text, calls=calls)
-        return self.recorder.replied(self.run(agent), call, said, "text", None)
+        message = Message("assistant", text, calls=calls)
+        return self.recorder.replied(self.run(agent), call, message, "text", None)
 
     def ends(self, reply: str | None = None) -> None:
         """The turn is over."""
@@ -61,16 +61,21 @@ class Desk:
 
     def contexts(self) -> list[list[str]]:
         """Returns what each model call received, as judges see it."""
-        return [shown(call.context.messages) for call in self.view.calls.values()]
+        return [message_lines(call.context.messages) for call in self.view.calls.values()]
 
     def log(self) -> list[tuple[int, str]]:
         """Returns the number and line of everything that was said."""
-        said = [event.message for event in self.trace.events if isinstance(event, e.MessageAdded)]
-        return [(message.number, line) for message, line in zip(said, shown(said), strict=True)]
+        added = [event.message for event in self.trace.events if isinstance(event, e.MessageAdded)]
+        return [
+            (message.number, line)
+            for message, line in zip(added, message_lines(added), strict=True)
+        ]
 
     def kinds(self) -> list[str]:
         """Returns the names of all events but what is said."""
-        return [type(one).__name__ for one in self.trace.events if type(one) is not e.MessageAdded]
+        return [
+            type(event).__name__ for event in self.trace.events if type(event) is not e.MessageAdded
+        ]
 
 
 def user(text: str) -> Message:

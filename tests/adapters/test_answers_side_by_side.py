@@ -32,12 +32,12 @@ def ran(way: str, bob: str = "{text: B., latency_ms: 100}") -> Ran:
 
 @pytest.mark.parametrize("way", [way.__name__ for way in WAYS])
 def test_each_answers_at_its_own_time(way: str) -> None:
-    told = ran(way)
+    outcome = ran(way)
 
-    assert [event.at for event in told.events(ModelCalled)] == [0, 0, 0]
-    replied = [(event.agent, event.at) for event in told.events(ModelReplied)]
+    assert [event.at for event in outcome.events(ModelCalled)] == [0, 0, 0]
+    replied = [(event.agent, event.at) for event in outcome.events(ModelReplied)]
     assert replied == [("bob", 100), ("ann", 200), ("cid", 200)]
-    assert told.view.turns[0].reply == "bob 0.1; ann 0.2; cid 0.2; all 0.2"
+    assert outcome.view.turns[0].reply == "bob 0.1; ann 0.2; cid 0.2; all 0.2"
 
 
 @pytest.mark.parametrize("way", [way.__name__ for way in WAYS])
@@ -46,6 +46,6 @@ def test_it_is_the_same_every_time(way: str) -> None:
 
 
 def test_a_failure_takes_its_time_beside_the_others() -> None:
-    told = ran("gathered", "{error: {type: invalid_request}, latency_ms: 150}")
+    outcome = ran("gathered", "{error: {type: invalid_request}, latency_ms: 150}")
 
-    assert [event.at for event in told.events(ModelFailed)] == [150]
+    assert [event.at for event in outcome.events(ModelFailed)] == [150]

@@ -18,7 +18,7 @@ from simkit.spec.scenario.apps import AgentRule
 REQUEST = HttpRequest("POST", "https://api.openai.com/v1/chat/completions")
 
 
-def asked(
+def make_request(
     system: str = "You are the triage agent.", user: str = "Hello", **more: Any
 ) -> ParsedRequest:
     messages = (Message("system", system),) if system else ()
@@ -29,14 +29,14 @@ def rules(**agents: dict[str, Any]) -> Attribution:
     return Attribution({name: AgentRule.model_validate(rule) for name, rule in agents.items()})
 
 
-def agent_of(attribution: Attribution, asked: ParsedRequest, **headers: str) -> str:
-    sent = HttpRequest("POST", REQUEST.url, tuple(headers.items()))
-    return attribution.agent_of(asked, sent)
+def agent_of(attribution: Attribution, parsed_request: ParsedRequest, **headers: str) -> str:
+    request = HttpRequest("POST", REQUEST.url, tuple(headers.items()))
+    return attribution.agent_of(parsed_request, request)
 
 
-def refused(attribution: Attribution, asked: ParsedRequest) -> str:
+def refused(attribution: Attribution, parsed_request: ParsedRequest) -> str:
     with pytest.raises(CallUnattributed) as caught:
-        attribution.agent_of(asked, REQUEST)
+        attribution.agent_of(parsed_request, REQUEST)
     return str(caught.value)
 
 
@@ -58,7 +58,7 @@ def refused(attribution: Attribution, asked: ParsedRequest) -> str:
 )
 def test_a_rule_speaks_of_any_part_of_the_request(rule: dict[str, Any]) -> None:
     attribution = rules(triage=rule, other={"system": "Something else."})
-    call = asked(offers=(Offer("look"),), settings={"temperature": 0})
+    call = make_request(offers=(Offer("look"),), settings={"temperature": 0})
 
     assert agent_of(attribution, call, **{"X-Team": "triage"}) == "triage"
 
@@ -69,7 +69,7 @@ def test_all_that_a_rule_says_must_hold() -> None:
         large={"system": {"$contains": "triage"}, "model": "gpt-5"},
     )
 
-    assert agent_of(attribution, asked()) == "small"
+    assert agent_of(attribution, make_request()) == "small"
 
 
 def test_several_system_messages_are_one_text() -> None:
@@ -82,19 +82,19 @@ def test_several_system_messages_are_one_text() -> None:
 def test_a_header_says_it_before_any_rule() -> None:
     attribution = rules(triage={"system": {"$contains": "triage"}})
 
-    assert agent_of(attribution, asked(), **{"X-Simkit-Agent": "billing"}) == "billing"
+    assert agent_of(attribution, make_request(), **{"X-Simkit-Agent": "billing"}) == "billing"
 
 
 def test_a_rule_that_only_names_handoffs_is_nobodys() -> None:
     attribution = rules(triage={"handoff": "to_triage"}, other={"system": {"$contains": "triage"}})
 
-    assert agent_of(attribution, asked()) == "other"
+    assert agent_of(attribution, make_request()) == "other"
 
 
 def test_a_call_of_nobody_shows_itself_and_proposes_the_rule() -> None:
     attribution = rules(triage={"system": "Never."}, billing={"system": "Neither."})
 
-    assert refused(attribution, asked()) == (
+    assert refused(attribution, make_request()) == (
         "a model call belongs to no agent: POST https://api.openai.com/v1/chat/completions, "
         "model gpt-5-mini\n"
         "  system: You are the triage agent.\n"
@@ -108,7 +108,7 @@ def test_a_call_of_nobody_shows_itself_and_proposes_the_rule() -> None:
 
 
 def test_a_call_without_instructions_is_told_by_its_messages() -> None:
-    assert refused(rules(), asked(system="", user="Hello\n  you" * 40)).splitlines() == [
+    assert refused(rules(), make_request(system="", user="Hello\n  you" * 40)).splitlines() == [
         "a model call belongs to no agent: POST https://api.openai.com/v1/chat/completions, "
         "model gpt-5-mini",
         "  user: " + " ".join(("Hello\n  you" * 40).split())[:199] + "…",
@@ -122,7 +122,7 @@ def test_a_call_without_instructions_is_told_by_its_messages() -> None:
 def test_a_call_that_several_rules_fit_is_an_error() -> None:
     attribution = rules(triage={"system": {"$contains": "triage"}}, desk={"model": "gpt-5-mini"})
 
-    assert refused(attribution, asked()) == (
+    assert refused(attribution, make_request()) == (
         "a model call fits the attribution rules of `triage`, `desk`: make them narrower\n"
         "  system: You are the triage agent.\n"
         "  user: Hello"
@@ -172,15 +172,15 @@ def test_the_proposed_rule_holds_tomorrow_and_of_no_other_agent(
 
 def test_what_other_agents_said_is_no_part_of_the_proposed_rule() -> None:
     attribution = rules(sales={"system": {"$contains": "You sell."}})
-    agent_of(attribution, asked(system="You are helpful.\nYou sell."))
+    agent_of(attribution, make_request(system="You are helpful.\nYou sell."))
 
-    told = refused(attribution, asked(system="You are helpful.\nYou repair things."))
+    text = refused(attribution, make_request(system="You are helpful.\nYou repair things."))
 
-    assert told.endswith('name: {system: {$contains: "You repair things."}}')
+    assert text.endswith('name: {system: {$contains: "You repair things."}}')
 
 
 @pytest.mark.parametrize(
-    ("near", "told", "found"),
+    ("near", "message", "expected"),
     [
         (
             {"system": {"$starts": "You are the triaje agent"}},
@@ -196,17 +196,19 @@ def test_what_other_agents_said_is_no_part_of_the_proposed_rule() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_rule_that_nearly_fits_is_shown(near: dict[str, Any], told: str, found: str) -> None:
+def test_the_rule_that_nearly_fits_is_shown(
+    near: dict[str, Any], message: str, expected: str
+) -> None:
     attribution = rules(sales={"system": "Never."}, triage=near, other={"model": "claude"})
 
-    assert f"\nNearly fits: the rule of `triage`, but for `{told}`.\n  {found}\n" in refused(
-        attribution, asked()
+    assert f"\nNearly fits: the rule of `triage`, but for `{message}`.\n  {expected}\n" in refused(
+        attribution, make_request()
     )
 
 
 def test_a_second_system_message_that_keeps_a_rule_from_fitting_is_shown() -> None:
     attribution = rules(triage={"system": {"$eq": "You are the triage agent."}})
-    call = asked(system="You are the triage agent.")
+    call = make_request(system="You are the triage agent.")
     call = replace(call, messages=(Message("system", "Notes: none."), *call.messages))
     second = replace(call, messages=(call.messages[1], call.messages[0], *call.messages[2:]))
 
@@ -220,9 +222,9 @@ def test_a_rule_that_is_only_the_beginning_is_shown_with_the_operator() -> None:
         triage={"system": "You are the triage agent."}, refunds={"system": "You are refunds."}
     )
 
-    said = refused(attribution, asked(system="You are the triage agent. Be brief."))
+    message = refused(attribution, make_request(system="You are the triage agent. Be brief."))
 
-    assert said.splitlines()[-6:] == [
+    assert message.splitlines()[-6:] == [
         "The rules know: triage, refunds.",
         "Nearly fits: the rule of `triage`, but for `system: You are the triage agent.`.",
         '  system is "You are the triage agent. Be brief."',
@@ -237,4 +239,4 @@ def test_the_proposed_rule_holds_of_the_call(system: str) -> None:
     text = "\n".join(rule_lines("triage", system))
     (document,) = load_text(text, "rule.yaml")
 
-    assert agent_of(rules(**document.data["agents"]), asked(system=system)) == "triage"
+    assert agent_of(rules(**document.data["agents"]), make_request(system=system)) == "triage"

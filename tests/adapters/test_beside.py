@@ -6,21 +6,21 @@ from simkit.adapters.scoping import ParallelGroups
 from tests.adapters.scribes import Desk
 
 
-def beside() -> ParallelGroups[str]:
+def make_groups() -> ParallelGroups[str]:
     return ParallelGroups(Desk().recorder)
 
 
 def test_all_that_was_begun_in_one_place_is_one_group() -> None:
-    runs, here, there = beside(), object(), object()
-    for one, place in [("left", here), ("elsewhere", there), ("right", here)]:
-        runs.begin(one, place)
+    runs, folder, existing = make_groups(), object(), object()
+    for item, place in [("left", folder), ("elsewhere", existing), ("right", folder)]:
+        runs.begin(item, place)
 
     assert runs.those_with("right") == ["left", "right"]
-    assert [runs.starts(one) for one in ("right", "elsewhere", "left")] == ["g1", "", "g1"]
+    assert [runs.starts(text) for text in ("right", "elsewhere", "left")] == ["g1", "", "g1"]
 
 
 def test_what_is_at_work_is_beside_nothing_that_is_begun_later() -> None:
-    runs = beside()
+    runs = make_groups()
     runs.begin("first", None)
     groups = [runs.starts("first")]
     runs.begin("second", None)
@@ -31,7 +31,7 @@ def test_what_is_at_work_is_beside_nothing_that_is_begun_later() -> None:
 
 
 def test_what_has_ended_before_it_went_to_work_is_no_part_of_a_group() -> None:
-    runs = beside()
+    runs = make_groups()
     runs.begin("first", None)
     runs.begin("second", None)
     runs.ended("first")
@@ -40,7 +40,7 @@ def test_what_has_ended_before_it_went_to_work_is_no_part_of_a_group() -> None:
 
 
 def test_another_turn_knows_nothing_of_what_was_begun() -> None:
-    runs = beside()
+    runs = make_groups()
     runs.begin("first", None)
     runs.clear()
     runs.begin("second", None)

@@ -7,7 +7,7 @@ import pytest
 from simkit.core.errors import SourceError
 from simkit.core.messages import Usage
 from simkit.trace.events import AgentFinished, ModelReplied
-from tests.adapters.running import held, run_app
+from tests.adapters.running import check_app, run_app
 from tests.building import Ran, run_yaml
 
 LOOKS = "{calls: [look: {}], thinking: {text: I must look it up., signature: c2ln}}"
@@ -59,10 +59,10 @@ def test_thinking_that_is_sent_back_is_claimed_as_thinking() -> None:
 def test_thinking_that_is_not_sent_back_is_not_in_the_context() -> None:
     claim = '{context: {"desk[1]": {includes: [{role: assistant, thinking: {$contains: look}}]}}}'
 
-    told = findings(run_app("thinking_desk:drops", turn(LOOKS, "Yes.", expect=claim)))
+    texts = findings(run_app("thinking_desk:drops", turn(LOOKS, "Yes.", expect=claim)))
 
-    assert len(told) == 1
-    assert "includes" in told[0]
+    assert len(texts) == 1
+    assert "includes" in texts[0]
 
 
 def test_what_a_context_must_not_hold_is_looked_for_in_its_thinking_too() -> None:
@@ -89,7 +89,7 @@ def test_a_run_puts_out_its_text_and_not_what_was_thought() -> None:
 def test_a_request_that_goes_on_from_a_response_has_its_thinking() -> None:
     claim = '{context: {"desk[1]": {includes: [{role: assistant, thinking: Easy.}]}}}'
 
-    held("thinking_desk:goes_on", turn("{text: Yes., thinking: Easy.}", "Very.", expect=claim))
+    check_app("thinking_desk:goes_on", turn("{text: Yes., thinking: Easy.}", "Very.", expect=claim))
 
 
 # Tokens
@@ -112,7 +112,7 @@ def test_tokens_are_reported_as_the_line_says_them() -> None:
 def test_probabilities_reach_the_code_that_asks_for_them() -> None:
     line = "{text: Yes., logprobs: [{Yes: -0.25, No: -1.5}, {.: -0.01}]}"
 
-    held("thinking_desk:sure", turn(line, expect='{reply: "Yes: -0.25"}'))
+    check_app("thinking_desk:sure", turn(line, expect='{reply: "Yes: -0.25"}'))
 
 
 def test_probabilities_that_the_code_no_longer_asks_for_are_a_finding() -> None:
@@ -122,50 +122,50 @@ def test_probabilities_that_the_code_no_longer_asks_for_are_a_finding() -> None:
 
     assert any(
         "turns[0].replies.desk[0].logprobs cannot be served to 'desk' over openai-chat: logprobs: "
-        "the request does not ask for them, with `logprobs: true`." in told
-        for told in findings(ran)
+        "the request does not ask for them, with `logprobs: true`." in text
+        for text in findings(ran)
     )
 
 
 def test_raw_is_merged_into_the_response() -> None:
-    held(
+    check_app(
         "thinking_desk:marked",
         turn("{text: Yes., raw: {system_fingerprint: fp_1}}", expect="{reply: fp_1}"),
     )
 
 
 @pytest.mark.parametrize(
-    ("raw", "what"),
+    ("raw", "problem"),
     [
         ("{choices: [{message: {content: No.}}]}", "text"),
         ("{choices: [{message: {tool_calls: [{id: c, type: function, "
          "function: {name: a, arguments: '{}'}}]}}]}", "calls"),
     ],
 )  # fmt: skip
-def test_raw_that_changes_what_the_line_says_is_refused(raw: str, what: str) -> None:
+def test_raw_that_changes_what_the_line_says_is_refused(raw: str, problem: str) -> None:
     assert (
-        f"turns[0].replies.desk[0].raw changes the reply's {what} in the words of openai-chat. "
-        f"Write `{what}:`; `raw` is for what has no word."
+        f"turns[0].replies.desk[0].raw changes the reply's {problem} in the words of openai-chat. "
+        f"Write `{problem}:`; `raw` is for what has no word."
     ) in failed("unsure", f"{{text: Yes., raw: {raw}}}")
 
 
 def test_raw_that_makes_no_response_is_refused() -> None:
-    told = failed("unsure", "{text: Yes., raw: {choices: 3}}")
+    text = failed("unsure", "{text: Yes., raw: {choices: 3}}")
 
     assert (
         "replies.desk[0].raw cannot be served to 'desk' over openai-chat: raw.choices: is a "
-        in told
+        in text
     )
 
 
 def test_a_word_that_a_provider_has_not_is_refused_at_its_place() -> None:
-    told = failed("keeps", "{text: Yes., logprobs: [{Yes.: -0.25}]}")
+    text = failed("keeps", "{text: Yes., logprobs: [{Yes.: -0.25}]}")
 
     assert (
         "turns[0].replies.desk[0].logprobs cannot be served to 'desk' over anthropic: logprobs: "
         "Anthropic's messages have no probabilities."
-    ) in told
-    assert "test.scenario.yaml:8:45:" in told
+    ) in text
+    assert "test.scenario.yaml:8:45:" in text
 
 
 # Declared pipelines

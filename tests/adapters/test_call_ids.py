@@ -144,7 +144,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("provider", "made"),
+    ("provider", "expected"),
     [
         ("openai_chat", "call_000000000000000000000001"),
         ("openai_responses", "call_000000000000000000000001"),
@@ -152,14 +152,16 @@ def folder(tmp_path: Path) -> Path:
         ("gemini", "call1"),
     ],
 )
-def test_a_call_has_an_id_as_its_provider_makes_it(provider: str, made: str, folder: Path) -> None:
+def test_a_call_has_an_id_as_its_provider_makes_it(
+    provider: str, expected: str, folder: Path
+) -> None:
     scenario = f"""
         agents: {{desk: {{tools: [look]}}}}
         lints: {{FLW-07: the call is not what is tested}}
         turns:
           - user: Look
             replies: {{desk: {{calls: [look: {{}}]}}}}
-            expect: {{reply: {made}}}
+            expect: {{reply: {expected}}}
     """
 
     ran = run_app(f"call_ids_app:{provider}", scenario, folder)
@@ -249,8 +251,8 @@ def test_every_call_has_its_own_result_where_a_client_numbers_each_conversation_
 def test_a_clients_ids_and_the_wires_may_both_stand_for_one_call() -> None:
     desk = Desk()
     desk.turn("Look")
-    asked = [ToolCall(desk.recorder.new_call_id(), "look", {}) for _ in range(2)]
-    said = desk.answers(desk.asks([user("Look")]), "", *asked)
+    tool_calls = [ToolCall(desk.recorder.new_call_id(), "look", {}) for _ in range(2)]
+    answers = desk.answers(desk.asks([user("Look")]), "", *tool_calls)
     wire, state = (
         desk.recorder.known(
             Message("assistant", "", calls=tuple(ToolCall(i, "look", {}) for i in ids)), desk.run()
@@ -258,21 +260,21 @@ def test_a_clients_ids_and_the_wires_may_both_stand_for_one_call() -> None:
         for ids in (["call_1", "call_2"], ["e1f", "0b7"])
     )
 
-    assert {one.id for one in (said, wire, state)} == {said.id}
+    assert {item.id for item in (answers, wire, state)} == {answers.id}
     assert desk.recorder.call_request("call_2") is desk.recorder.call_request("0b7")
 
 
 def test_an_id_that_came_back_as_it_was_served_is_not_taken_for_another() -> None:
     desk = Desk()
     desk.turn("Look")
-    asked = ToolCall(desk.recorder.new_call_id(), "look", {})
-    said = desk.answers(desk.asks([user("Look")]), "", asked)
-    kept = desk.recorder.known(Message("assistant", calls=(asked,)), desk.run())
+    tool_call = ToolCall(desk.recorder.new_call_id(), "look", {})
+    answers = desk.answers(desk.asks([user("Look")]), "", tool_call)
+    number = desk.recorder.known(Message("assistant", calls=(tool_call,)), desk.run())
     other = desk.recorder.known(
         Message("assistant", calls=(ToolCall("other", "look", {}),)), desk.run()
     )
 
-    assert kept.id == said.id != other.id
+    assert number.id == answers.id != other.id
 
 
 def test_what_the_pipeline_keeps_of_a_call_names_it_as_the_trace_does() -> None:
@@ -282,7 +284,7 @@ def test_what_the_pipeline_keeps_of_a_call_names_it_as_the_trace_does() -> None:
     served = desk.recorder.served_id(ours, "call_")
     desk.recorder.wrote({"records": [{"id": served, "text": f"by {served}", "other": "call_7"}]})
 
-    (update,) = [one for one in desk.trace.events if isinstance(one, StateUpdated)]
+    (update,) = [event for event in desk.trace.events if isinstance(event, StateUpdated)]
 
     assert update.update == {"records": [{"id": ours, "text": f"by {served}", "other": "call_7"}]}
 
@@ -293,6 +295,6 @@ def test_ids_that_no_provider_makes_stay_as_the_pipeline_has_them() -> None:
     desk.recorder.known(Message("assistant", "", calls=(ToolCall("1", "look", {}),)), desk.run())
     desk.recorder.wrote({"page": "1"})
 
-    (update,) = [one for one in desk.trace.events if isinstance(one, StateUpdated)]
+    (update,) = [event for event in desk.trace.events if isinstance(event, StateUpdated)]
 
     assert update.update == {"page": "1"}

@@ -10,9 +10,9 @@ from tests.adapters.running import run_app
 from tests.adapters.test_guessed_handoffs import CODE
 
 
-@pytest.mark.parametrize(("wanted", "follows"), [("{to: refunds}", True), ("{to: sales}", False)])
+@pytest.mark.parametrize(("claim", "follows"), [("{to: refunds}", True), ("{to: sales}", False)])
 def test_a_handoff_that_was_requested_when_the_code_failed_follows_from_that(
-    tmp_path: Path, wanted: str, follows: bool
+    tmp_path: Path, claim: str, follows: bool
 ) -> None:
     folder = tmp_path
     code = CODE.format(tools=["to_refunds"], following={}).replace(
@@ -24,10 +24,10 @@ def test_a_handoff_that_was_requested_when_the_code_failed_follows_from_that(
         turns:
           - user: Money back
             replies: {{triage: {{handoff: {{to: refunds}}}}}}
-            expect: {{handoffs: [{wanted}]}}
+            expect: {{handoffs: [{claim}]}}
     """
 
     findings = run_app("cut_off_app:main", scenario, folder, fits=False).judgement.findings
 
-    (handoffs,) = [one for one in findings if "handoffs" in one.path]
+    (handoffs,) = [finding for finding in findings if "handoffs" in finding.path]
     assert ("turn 1 ended with error" in handoffs.follows) is follows

@@ -10,25 +10,25 @@ from simkit.adapters.scoping import ContextListeners
 
 def test_each_context_has_its_own_listener() -> None:
     ears = ContextListeners[str]("test_ears")
-    elsewhere = contextvars.copy_context()
+    context = contextvars.copy_context()
 
     with ears.activate("one"):
         with ears.activate("other"):
-            found = [ears.current(), elsewhere.run(ears.current)]
-        found += [ears.current(), elsewhere.run(ears.current)]
+            values = [ears.current(), context.run(ears.current)]
+        values += [ears.current(), context.run(ears.current)]
 
     # Who has no listener is heard by the only one there is.
-    assert found == ["other", None, "one", "one"]
+    assert values == ["other", None, "one", "one"]
     assert ears.current() is None
 
 
 def test_listeners_that_leave_in_the_order_in_which_they_came_leave_nobody_behind() -> None:
     ears = ContextListeners[str]("test_ears")
-    one, other = ears.activate("one"), ears.activate("other")
+    scope, other = ears.activate("one"), ears.activate("other")
 
-    one.__enter__()
+    scope.__enter__()
     other.__enter__()
-    one.__exit__(None, None, None)
+    scope.__exit__(None, None, None)
     still = ears.current()
     other.__exit__(None, None, None)
 
@@ -37,11 +37,11 @@ def test_listeners_that_leave_in_the_order_in_which_they_came_leave_nobody_behin
 
 def test_a_listener_may_leave_in_another_context_than_it_came_in() -> None:
     ears = ContextListeners[str]("test_ears")
-    one = ears.activate("one")
+    scope = ears.activate("one")
 
-    contextvars.copy_context().run(one.__enter__)
+    contextvars.copy_context().run(scope.__enter__)
     during = ears.current()
-    one.__exit__(None, None, None)
+    scope.__exit__(None, None, None)
 
     assert (during, ears.current()) == ("one", None)
 
@@ -49,20 +49,20 @@ def test_a_listener_may_leave_in_another_context_than_it_came_in() -> None:
 def test_code_that_outlives_its_scenario_is_heard_by_who_works_now() -> None:
     ears = ContextListeners[str]("test_ears")
     with ears.activate("one"):
-        kept = contextvars.copy_context()
-    alone = kept.run(ears.current)
+        context = contextvars.copy_context()
+    alone = context.run(ears.current)
     with ears.activate("other"):
-        now = kept.run(ears.current)
+        now = context.run(ears.current)
 
     assert (alone, now) == (None, "other")
 
 
 def test_a_thread_without_a_context_is_heard_where_one_listens_alone() -> None:
     ears = ContextListeners[str]("test_ears")
-    found: list[str | None] = []
+    texts: list[str | None] = []
 
     def look() -> None:
-        thread = threading.Thread(target=lambda: found.append(ears.current()))
+        thread = threading.Thread(target=lambda: texts.append(ears.current()))
         thread.start()
         thread.join()
 
@@ -73,4 +73,4 @@ def test_a_thread_without_a_context_is_heard_where_one_listens_alone() -> None:
         look()
     look()
 
-    assert found == ["one", None, "one", None]
+    assert texts == ["one", None, "one", None]

@@ -118,16 +118,16 @@ class Unusual(Single):
         return None
 
 
-def said(found: Any, method: str | None = None) -> Any:
+def call_app(result: Any, method: str | None = None) -> Any:
     caller = Caller()
     try:
-        return caller.call(build("app:it", found, method, "s7"), "hi")
+        return caller.call(build("app:it", result, method, "s7"), "hi")
     finally:
         caller.close()
 
 
 @pytest.mark.parametrize(
-    ("found", "method", "reply"),
+    ("expected", "method", "reply"),
     [
         (function, None, "said hi"),
         (partial(with_session, session="p"), None, "s7 said hi"),
@@ -152,34 +152,38 @@ def said(found: Any, method: str | None = None) -> Any:
     ],
 )
 def test_whatever_takes_the_users_message_is_called(
-    found: Any, method: str | None, reply: str
+    expected: Any, method: str | None, reply: str
 ) -> None:
-    assert said(found, method) == reply
+    assert call_app(expected, method) == reply
 
 
 def test_a_stream_that_is_not_of_texts_is_a_list() -> None:
     def numbers(text: str) -> Iterator[int]:
         yield from (1, 2)
 
-    assert said(numbers) == [1, 2]
+    assert call_app(numbers) == [1, 2]
 
 
 def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used() -> None:
-    made = [Object(), Object()]
-    fresh = iter(made)
+    objects = [Object(), Object()]
+    fresh = iter(objects)
 
     def make() -> Object:
         return next(fresh)
 
     first: Any = build("app:make", make, "ask", "s1")
     second: Any = build("app:make", make, "ask", "s2")
-    third: Any = build("app:make", make, "ask", "s3", built=made[0])
+    third: Any = build("app:make", make, "ask", "s3", built=objects[0])
 
-    assert [talk.__self__ for talk in (first, second, third)] == [made[0], made[1], made[0]]
+    assert [talk.__self__ for talk in (first, second, third)] == [
+        objects[0],
+        objects[1],
+        objects[0],
+    ]
 
 
 @pytest.mark.parametrize(
-    ("found", "method", "text"),
+    ("expected", "method", "text"),
     [
         (
             empty_factory, None,
@@ -219,10 +223,10 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
          "no pipeline"],
 )  # fmt: skip
 def test_what_cannot_be_called_is_an_error_that_says_what_to_do(
-    found: Any, method: str | None, text: str
+    expected: Any, method: str | None, text: str
 ) -> None:
     with pytest.raises(FunctionMissing) as caught:
-        build("app:it", found, method, "s1")
+        build("app:it", expected, method, "s1")
 
     assert (caught.value.what, caught.value.name) == (text, "app:it")
 
@@ -336,10 +340,10 @@ def test_code_that_ends_by_itself_is_not_disturbed(monkeypatch: pytest.MonkeyPat
         await asyncio.sleep(0.05)
         return "went on"
 
-    said = [caller.call(stops, "a"), caller.call(goes_on, "b")]
+    results = [caller.call(stops, "a"), caller.call(goes_on, "b")]
     caller.close()
 
-    assert said == ["stopped", "went on"]
+    assert results == ["stopped", "went on"]
 
 
 def test_a_pipeline_that_waits_for_an_agent_that_was_stopped_is_told_why(

@@ -25,17 +25,17 @@ def test_an_exception_that_has_no_words_is_the_pipelines(tmp_path: Path) -> None
 
     ran = run_app("wordless:answer", "turns: [{user: Hi}]", tmp_path)
 
-    what = "`wordless:answer` raised Wordless, at wordless.py:7 in answer"
-    assert ran.error() == ("FunctionFailed", what)
+    text = "`wordless:answer` raised Wordless, at wordless.py:7 in answer"
+    assert ran.error() == ("FunctionFailed", text)
 
 
 def test_causes_that_lead_back_to_where_they_began_have_an_end() -> None:
-    one, other = ValueError("one"), ValueError("other")
-    one.__cause__, other.__cause__ = other, one
+    error, other = ValueError("one"), ValueError("other")
+    error.__cause__, other.__cause__ = other, error
 
-    found = failure_of(one, Fails("rate_limit", 429, "Slow down."), "app:answer")
+    failure = failure_of(error, Fails("rate_limit", 429, "Slow down."), "app:answer")
 
-    assert str(found) == "`app:answer` raised ValueError: one"
+    assert str(failure) == "`app:answer` raised ValueError: one"
 
 
 @pytest.mark.parametrize("name", ["status_code", "status", "code"])
@@ -43,6 +43,6 @@ def test_a_failure_with_the_status_that_was_served_is_the_models(name: str) -> N
     problem = ValueError("one")
     setattr(problem, name, 429)
 
-    found = failure_of(problem, Fails("rate_limit", 429, "Slow down."), "app:answer")
+    failure = failure_of(problem, Fails("rate_limit", 429, "Slow down."), "app:answer")
 
-    assert (found.type, str(found)) == ("rate_limit", "Slow down.")
+    assert (failure.type, str(failure)) == ("rate_limit", "Slow down.")

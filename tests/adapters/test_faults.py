@@ -32,7 +32,7 @@ turns:
     return run_app(f"faulty_desk:{desk}", scenario)
 
 
-def found(ran: Ran) -> list[str]:
+def finding_ids(ran: Ran) -> list[str]:
     """The lints that fail the scenario, or warn."""
     return [f.id for f in (*ran.judgement.findings, *ran.judgement.warnings)]
 
@@ -47,19 +47,19 @@ def attempts(ran: Ran) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("desk", CLIENTS)
 def test_clients_wait_as_long_as_they_are_asked_to_in_virtual_time(desk: str) -> None:
-    told = ran(desk, LATER, "Done.", expect="{reply: Done.}")
+    outcome = ran(desk, LATER, "Done.", expect="{reply: Done.}")
 
-    assert attempts(told) == [(2000, 2)]
-    assert found(told) == []
+    assert attempts(outcome) == [(2000, 2)]
+    assert finding_ids(outcome) == []
 
 
 @pytest.mark.parametrize("desk", CLIENTS)
 @pytest.mark.parametrize("kind", ["authentication", "context_overflow", "rate_limit"])
 def test_clients_do_not_try_again_what_they_are_not_told_to(desk: str, kind: str) -> None:
-    told = ran(desk, f"{{error: {kind}}}", expect=f"{{error: {{type: {kind}}}}}")
+    outcome = ran(desk, f"{{error: {kind}}}", expect=f"{{error: {{type: {kind}}}}}")
 
-    assert attempts(told) == []
-    assert found(told) == []
+    assert attempts(outcome) == []
+    assert finding_ids(outcome) == []
 
 
 @pytest.mark.parametrize("desk", CLIENTS)
@@ -73,7 +73,7 @@ def test_clients_try_again_where_no_answer_came_at_times_that_the_seed_decides(
     assert first.trace.encoded() == second.trace.encoded()
     assert attempts(first) != attempts(other)
     assert [attempt for _, attempt in attempts(first)] == [2]
-    assert found(first) == []
+    assert finding_ids(first) == []
 
 
 @pytest.mark.parametrize("desk", CLIENTS)
@@ -90,42 +90,42 @@ def test_clients_try_again_where_no_answer_came_at_times_that_the_seed_decides(
 def test_a_failure_that_nothing_follows_reaches_the_code_whatever_its_client_tries(
     desk: str, line: str, kind: str
 ) -> None:
-    told = ran(desk, line, expect=f"{{error: {{type: {kind}}}}}")
+    outcome = ran(desk, line, expect=f"{{error: {{type: {kind}}}}}")
 
-    assert [attempt for _, attempt in attempts(told)] == [2, 3]
-    assert [one.error for one in told.events(ModelFailed)] == [kind, kind, kind]
-    assert found(told) == []
+    assert [attempt for _, attempt in attempts(outcome)] == [2, 3]
+    assert [event.error for event in outcome.events(ModelFailed)] == [kind, kind, kind]
+    assert finding_ids(outcome) == []
 
 
 @pytest.mark.parametrize("desk", CLIENTS)
 def test_lines_that_follow_answer_the_attempts_of_a_client(desk: str) -> None:
-    told = ran(desk, "{error: timeout}", "{error: connection}", "Done.", expect="{reply: Done.}")
+    outcome = ran(desk, "{error: timeout}", "{error: connection}", "Done.", expect="{reply: Done.}")
 
-    assert [one.error for one in told.events(ModelFailed)] == ["timeout", "connection"]
-    assert found(told) == []
+    assert [event.error for event in outcome.events(ModelFailed)] == ["timeout", "connection"]
+    assert finding_ids(outcome) == []
 
 
 @pytest.mark.parametrize("desk", CLIENTS)
 def test_an_answer_that_comes_later_than_its_client_waits_is_a_timeout(desk: str) -> None:
-    told = ran(desk, "{text: Too late., latency_ms: 700000}", "Done.", expect="{reply: Done.}")
+    outcome = ran(desk, "{text: Too late., latency_ms: 700000}", "Done.", expect="{reply: Done.}")
 
-    assert [(e.at, e.error) for e in told.events(ModelFailed)] == [(600_000, "timeout")]
-    assert found(told) == []
+    assert [(e.at, e.error) for e in outcome.events(ModelFailed)] == [(600_000, "timeout")]
+    assert finding_ids(outcome) == []
 
 
 @pytest.mark.parametrize("desk", CLIENTS)
 def test_an_answer_that_is_slow_takes_virtual_time(desk: str) -> None:
-    told = ran(desk, "{text: Done., latency_ms: 500000}", expect="{reply: Done.}")
+    outcome = ran(desk, "{text: Done., latency_ms: 500000}", expect="{reply: Done.}")
 
-    assert told.trace.events[-1].at == 500_000
-    assert found(told) == []
+    assert outcome.trace.events[-1].at == 500_000
+    assert finding_ids(outcome) == []
 
 
 @pytest.mark.parametrize("desk", ["openai_sync", "anthropic_sync", "careful_stream"])
 def test_characters_of_several_bytes_may_come_in_pieces(desk: str) -> None:
-    told = ran(desk, "{text: Grüße aus Köln 🙂, chunks: bytes}")
+    outcome = ran(desk, "{text: Grüße aus Köln 🙂, chunks: bytes}")
 
-    assert told.turn().reply == "Grüße aus Köln 🙂"
+    assert outcome.turn().reply == "Grüße aus Köln 🙂"
 
 
 @pytest.mark.parametrize(
@@ -137,20 +137,20 @@ def test_characters_of_several_bytes_may_come_in_pieces(desk: str) -> None:
     ],
 )
 def test_a_reply_that_is_none_reaches_the_code(kind: str, raised: str) -> None:
-    told = ran("openai_sync", f"{{error: {kind}}}", expect="{error: FunctionFailed}")
+    outcome = ran("openai_sync", f"{{error: {kind}}}", expect="{error: FunctionFailed}")
 
-    error = told.turn().error
+    error = outcome.turn().error
     assert error is not None
     assert f"raised {raised}: " in error.message
-    assert [e.error for e in told.events(ModelFailed)] == [kind]
+    assert [e.error for e in outcome.events(ModelFailed)] == [kind]
 
 
 @pytest.mark.slow
 def test_every_failure_of_the_vocabulary_is_one_event_at_the_wire() -> None:
     for kind in FAILURES:
-        told = ran("careful_stream", f"{{error: {kind}}}")
+        outcome = ran("careful_stream", f"{{error: {kind}}}")
 
-        assert [e.error for e in told.events(ModelFailed)] == [kind]
+        assert [e.error for e in outcome.events(ModelFailed)] == [kind]
 
 
 # What is said of code that takes them wrongly
@@ -170,7 +170,7 @@ def test_every_failure_of_the_vocabulary_is_one_event_at_the_wire() -> None:
     ],
 )
 def test_code_that_takes_a_failure_wrongly_is_found(desk: str, lines: list[str], lint: str) -> None:
-    assert found(ran(desk, *lines)) == [lint]
+    assert finding_ids(ran(desk, *lines)) == [lint]
 
 
 def test_what_broke_off_is_found_in_what_is_remembered() -> None:
@@ -181,9 +181,9 @@ turns:
   - {{user: hello, replies: {{desk: {{error: {{type: cut_stream, message: "{PILLS}"}}}}}}}}
   - {{user: again, replies: {{desk: Done.}}}}
 """
-    told = run_app("faulty_desk:careless_memory", scenario)
+    outcome = run_app("faulty_desk:careless_memory", scenario)
 
-    (finding,) = told.judgement.findings
+    (finding,) = outcome.judgement.findings
     assert finding.id == "NET-03"
     assert finding.what == (
         "what came of call c1 of agent 'desk' in turn 1 before cut_stream, 'Take two pills a day, "
@@ -207,7 +207,7 @@ turns:
     ],
 )  # fmt: skip
 def test_the_nearest_that_is_right_passes(desk: str, lines: list[str]) -> None:
-    assert found(ran(desk, *lines)) == []
+    assert finding_ids(ran(desk, *lines)) == []
 
 
 # Planned faults
@@ -219,29 +219,29 @@ def fault(**keys: Any) -> str:
 
 @pytest.mark.parametrize("desk", CLIENTS)
 def test_a_planned_fault_leaves_the_line_to_the_attempt_after_it(desk: str) -> None:
-    told = ran(
+    outcome = ran(
         desk, "Done.", expect="{reply: Done.}",
         more=fault(agent="desk", error="{type: overloaded, retry_after: 3}"),
     )  # fmt: skip
 
-    assert [e.fault for e in told.events(FaultInjected)] == ["overloaded on call 1"]
-    assert attempts(told) == [(3000, 2)]
-    assert found(told) == []
+    assert [e.fault for e in outcome.events(FaultInjected)] == ["overloaded on call 1"]
+    assert attempts(outcome) == [(3000, 2)]
+    assert finding_ids(outcome) == []
 
 
 def test_lines_that_a_planned_fault_leaves_over_are_none_too_many() -> None:
-    told = ran("gives_up", "Done.", more=fault(error="overloaded"))
+    outcome = ran("gives_up", "Done.", more=fault(error="overloaded"))
 
-    assert told.turn().reply == "The desk is closed."
-    assert found(told) == []
+    assert outcome.turn().reply == "The desk is closed."
+    assert finding_ids(outcome) == []
 
 
 @pytest.mark.slow
 def test_faults_drawn_from_the_seed_are_the_same_every_time() -> None:
     def drawn(seed: int) -> list[str]:
         more = f"seed: {seed}\n" + fault(share=0.5, error="overloaded")
-        told = ran("careless_storm", "Done.", more=more)
-        return [e.fault for e in told.events(FaultInjected)]
+        outcome = ran("careless_storm", "Done.", more=more)
+        return [e.fault for e in outcome.events(FaultInjected)]
 
     assert drawn(3) == drawn(3)
     assert len({tuple(drawn(seed)) for seed in range(8)}) > 1

@@ -12,14 +12,14 @@ def user(text: str, number: int = 0) -> Message:
     return Message("user", text, id=f"m{number}" if number else "")
 
 
-def said(text: str, *calls: ToolCall, number: int = 0) -> Message:
+def make_reply(text: str, *calls: ToolCall, number: int = 0) -> Message:
     return Message("assistant", text, calls=calls, id=f"m{number}" if number else "")
 
 
 def dropped(desk: Desk) -> list[list[tuple[str, str, str]]]:
     """Returns what was dropped from each context: text, how, by which filter."""
     return [
-        [(one.message.content, one.what, one.by) for one in call.context.dropped()]
+        [(drop.message.content, drop.what, drop.by) for drop in call.context.dropped()]
         for call in desk.view.calls.values()
     ]
 
@@ -38,7 +38,7 @@ def test_a_message_that_a_filter_took_out_is_dropped_by_its_name() -> None:
     desk = Desk()
     desk.turn("Hi")
     run = desk.run()
-    before, after = [user("old"), said("Yes"), user("Hi")], [user("Hi")]
+    before, after = [user("old"), make_reply("Yes"), user("Hi")], [user("Hi")]
 
     desk.recorder.filtered(run, before, after, "latest_only")
     desk.asks(after)
@@ -50,9 +50,9 @@ def test_filters_that_follow_each_other_are_told_one_by_one() -> None:
     desk = Desk()
     desk.turn("Hi")
     run = desk.run()
-    one, two, three = [user("a"), user("b"), user("Hi")], [user("b"), user("Hi")], [user("Hi")]
+    messages, two, three = [user("a"), user("b"), user("Hi")], [user("b"), user("Hi")], [user("Hi")]
 
-    desk.recorder.filtered(run, one, two, "first")
+    desk.recorder.filtered(run, messages, two, "first")
     desk.recorder.filtered(run, two, three, "second")
     desk.asks(three)
 
@@ -67,7 +67,7 @@ def test_a_filter_counts_for_the_next_call_alone_unless_it_lasts() -> None:
     desk.recorder.filtered(run, [user("always"), user("Hi")], [user("Hi")], "on", lasting=True)
 
     desk.answers(desk.asks([user("Hi")]), "Hello")
-    desk.asks([user("Hi"), said("Hello")])
+    desk.asks([user("Hi"), make_reply("Hello")])
 
     assert dropped(desk) == [
         [("once", "message", "now"), ("always", "message", "on")],
@@ -118,14 +118,14 @@ def test_a_context_of_which_nothing_is_left_still_says_what_was_dropped() -> Non
 
 def test_a_changed_message_is_told_as_changed_and_one_without_its_calls_too() -> None:
     call = ToolCall("call1", "find", {})
-    before = [user("my card is 4111", 1), said("Wait", call, number=2), user("Hi", 3)]
-    after = [user("my card is ****"), said("Wait"), user("Hi")]
+    before = [user("my card is 4111", 1), make_reply("Wait", call, number=2), user("Hi", 3)]
+    after = [user("my card is ****"), make_reply("Wait"), user("Hi")]
 
     cuts = cuts_between(before, after, "redact")
 
     assert cuts == [
         e.Cut(1, "redact", "content", becomes=user("my card is ****", 1)),
-        e.Cut(2, "redact", "tool_calls", becomes=said("Wait")),
+        e.Cut(2, "redact", "tool_calls", becomes=make_reply("Wait")),
     ]
 
 

@@ -64,8 +64,8 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def scenario(put: str, said: str, other: str) -> str:
-    turns = TURNS.replace("SAID", said).replace("OTHER", other)
+def scenario(put: str, reply: str, other: str) -> str:
+    turns = TURNS.replace("SAID", reply).replace("OTHER", other)
     return f"    app: {{path: [.], given: 'shop_of_giving:{put}'}}\n{turns}"
 
 
@@ -79,8 +79,8 @@ def test_every_session_begins_with_what_is_given(shop: Path) -> None:
 
 def test_the_function_is_told_the_session_and_the_start_if_it_takes_them(shop: Path) -> None:
     start = "2026-01-05T09:00:00.000Z"
-    said = [f"pro of {session} at {start}" for session in ("s1", "s2")]
-    text = f"    start: 2026-01-05T09:00:00Z\n{scenario('put_and_say', *said)}"
+    texts = [f"pro of {session} at {start}" for session in ("s1", "s2")]
+    text = f"    start: 2026-01-05T09:00:00Z\n{scenario('put_and_say', *texts)}"
 
     assert run_app("shop_of_giving:Shop", text, shop).judgement.findings == ()
 

@@ -83,7 +83,7 @@ def test_ids_that_the_adk_draws_are_nowhere_in_a_trace() -> None:
     text = outcome.trace.encoded().decode()
     assert outcome.passed
     assert len(drawn) > 50
-    assert [one for one in drawn if one in text] == []
+    assert [item for item in drawn if item in text] == []
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -113,7 +113,12 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "what agents make": (AdkLog, "event_made", _nothing, "team: control that a tool passes on"),
     "what agents say": (AdkLog, "_note_words", _nothing, "desk: plugins answer"),
     "what waits": (AdkLog, "_note_waiting", _nothing, "desk: what is asked for"),
-    "who leaves": (AdkLog, "_left_by", lambda self, here, agent: here, "team: control that passes"),
+    "who leaves": (
+        AdkLog,
+        "_left_by",
+        lambda self, folder, agent: folder,
+        "team: control that passes",
+    ),
     "parallel runs": (AdkLog, "_group", lambda self, outer: "", "team: agents in sequence"),
     "transfers not made": (AdkLog, "_told_handoffs", _nothing, "team: of two transfers"),
     "state that is there": (States, "observe_state", _nothing, "desk: control passes"),
@@ -197,8 +202,8 @@ def test_what_the_adk_logs_reaches_the_applications_handlers_and_no_others(
     assert "no order A-0" in caplog.text
     assert capfd.readouterr().err == ""
     for name in ("google_adk", "google_genai"):
-        held = logging.getLogger(name).handlers
-        assert [one for one in held if isinstance(one, logging.NullHandler)] == []
+        handlers = logging.getLogger(name).handlers
+        assert [handler for handler in handlers if isinstance(handler, logging.NullHandler)] == []
 
 
 MODULES = {
@@ -233,7 +238,7 @@ def test_an_application_in_the_adks_layout_is_named_by_its_module_or_its_agent(
     assert ran.judgement.findings == ()
 
 
-BESIDE = """
+TEXT = """
 import asyncio
 from google.adk.agents import LlmAgent, ParallelAgent, SequentialAgent
 from google.adk.runners import InMemoryRunner
@@ -266,7 +271,7 @@ GROUPS = {
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_what_is_begun_side_by_side_is_one_group(name: str, tmp_path: Path) -> None:
-    (tmp_path / "google_adk_beside.py").write_text(BESIDE)
+    (tmp_path / "google_adk_beside.py").write_text(TEXT)
 
     ran = run_app(
         f"google_adk_beside:{name}",
@@ -392,10 +397,10 @@ def test_what_cannot_be_served_is_refused(name: str) -> None:
 
 def test_scenarios_that_run_at_once_hear_only_their_own() -> None:
     mine, yours = scenario("desk: control passes"), scenario("team: agents in sequence")
-    alone = [simulate(one).trace.digest() for one in (mine, yours)]
+    alone = [simulate(item).trace.digest() for item in (mine, yours)]
 
     with ThreadPoolExecutor(2) as pool:
-        together = [one.trace.digest() for one in pool.map(simulate, (mine, yours))]
+        together = [item.trace.digest() for item in pool.map(simulate, (mine, yours))]
 
     assert together == alone
 

@@ -141,11 +141,11 @@ def test_a_call_says_what_its_handoff_says_where_the_agent_is_known_only_when_it
                 triage[1]: {{includes: [{{calls: [{{tool: {tool}, to: billing}}]}}]}}
     """
 
-    one = run_app(f"{name}:main", scenario, tmp_path)
+    outcome = run_app(f"{name}:main", scenario, tmp_path)
 
-    assert one.judgement.findings == ()
-    said = [event.message for event in one.events(MessageAdded)]
-    assert [call.target for message in said for call in message.calls] == ["billing"]
+    assert outcome.judgement.findings == ()
+    messages = [event.message for event in outcome.events(MessageAdded)]
+    assert [call.target for message in messages for call in message.calls] == ["billing"]
 
 
 def names(*agents: str) -> HandoffTools:
@@ -193,5 +193,5 @@ def test_a_rule_that_names_tools_adds_them_to_the_one_usual_name() -> None:
     tools.know(["savings"])
     tools.guess_only("savings", ["transfer_to_"])
 
-    targets = [tools.target_of(f"{one}savings") for one in ("to_", "handoff_to_", "transfer_to_")]
+    targets = [tools.target_of(f"{text}savings") for text in ("to_", "handoff_to_", "transfer_to_")]
     assert (tools.target_of("pass_on"), targets) == ("savings", [None, None, "savings"])

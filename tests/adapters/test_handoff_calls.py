@@ -64,7 +64,7 @@ def test_what_a_schema_requires_and_leaves_no_choice_about_is_said_by_any_model(
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (
             {"type": "refund", "query": "q", "payload": {"a": 1}},
@@ -79,8 +79,8 @@ def test_what_a_schema_requires_and_leaves_no_choice_about_is_said_by_any_model(
         ("text", HandoffFields("text")),
     ],
 )
-def test_a_call_says_what_it_names(args: Any, told: HandoffFields) -> None:
-    assert told_by(args) == told
+def test_a_call_says_what_it_names(args: Any, message: HandoffFields) -> None:
+    assert told_by(args) == message
 
 
 @pytest.mark.parametrize("query", [None, "Refund it"])

@@ -12,7 +12,7 @@ from tests.building import events_of
 CALL = ToolCall("c1", "ask_research", {"type": "lookup", "query": "Why?", "payload": {"a": 1}})
 
 
-def asked() -> Desk:
+def make_desk() -> Desk:
     """A desk whose agent `a` has asked to hand over to research."""
     desk = Desk({"ask_research": "research"})
     desk.turn("Hello")
@@ -24,53 +24,53 @@ def handoffs(desk: Desk) -> list[dict[str, Any]]:
     return [dict(handoff.fields()) for handoff in desk.view.handoffs.values()]
 
 
-ASKED = {
+DATA = {
     "from": "a", "to": "research", "type": "lookup", "mode": "transfer", "query": "Why?",
     "payload": {"a": 1}, "outcome": "requested",
 }  # fmt: skip
 
 
 def test_type_query_and_payload_of_a_call_are_those_of_the_handoff() -> None:
-    assert handoffs(asked()) == [ASKED]
+    assert handoffs(make_desk()) == [DATA]
 
 
 def test_a_handoff_whose_target_works_inside_its_source_comes_back() -> None:
-    desk = asked()
+    desk = make_desk()
     desk.recorder.begin_run("research", parent=desk.recorder.runs[0].id)
 
-    assert handoffs(desk) == [{**ASKED, "mode": "delegate", "outcome": "made"}]
+    assert handoffs(desk) == [{**DATA, "mode": "delegate", "outcome": "made"}]
 
 
 def test_a_handoff_whose_target_works_inside_another_run_is_a_transfer() -> None:
-    desk = asked()
+    desk = make_desk()
     outer = desk.recorder.begin_run("b")
     desk.recorder.begin_run("research", parent=outer.id)
 
-    assert handoffs(desk) == [{**ASKED, "outcome": "made"}]
+    assert handoffs(desk) == [{**DATA, "outcome": "made"}]
 
 
 def test_a_source_that_goes_on_with_an_answer_was_refused() -> None:
-    desk = asked()
+    desk = make_desk()
     desk.asks([user("Hello"), assistant("", CALL), tool("No document.", "c1", "ask_research")])
 
-    assert handoffs(desk) == [{**ASKED, "outcome": "rejected", "reason": "No document."}]
+    assert handoffs(desk) == [{**DATA, "outcome": "rejected", "reason": "No document."}]
     assert desk.recorder.requested == []
     assert [event.run for event in events_of(desk.trace, e.HandoffRejected)] == ["r1"]
 
 
 def test_what_another_run_is_told_of_a_handoff_that_was_not_made_refuses_nothing() -> None:
-    desk = asked()
+    desk = make_desk()
     desk.recorder.end_run(desk.recorder.runs[0], "handed_off")
-    told = [user("Hello"), assistant("", CALL), tool("Transferred.", "c1", "ask_research")]
-    desk.asks(told, agent="b")
+    messages = [user("Hello"), assistant("", CALL), tool("Transferred.", "c1", "ask_research")]
+    desk.asks(messages, agent="b")
 
-    assert handoffs(desk) == [ASKED]
+    assert handoffs(desk) == [DATA]
 
 
 def test_the_answer_of_a_delegate_that_came_back_refuses_nothing() -> None:
-    desk = asked()
+    desk = make_desk()
     delegate = desk.recorder.begin_run("research", parent=desk.recorder.runs[0].id)
     desk.recorder.end_run(delegate)
     desk.asks([user("Hello"), assistant("", CALL), tool("Because.", "c1", "ask_research")])
 
-    assert handoffs(desk) == [{**ASKED, "mode": "delegate", "outcome": "made"}]
+    assert handoffs(desk) == [{**DATA, "mode": "delegate", "outcome": "made"}]

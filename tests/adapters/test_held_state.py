@@ -20,9 +20,9 @@ def test_what_an_object_holds_is_told_as_given_and_then_as_written() -> None:
     state.look(thing, "context", run)
     state.look(None, "context", run)
 
-    told = [
-        (one.update, one.agent, one.run, one.cause)
-        for one in desk.trace.events
-        if isinstance(one, e.StateUpdated)
+    pairs = [
+        (event.update, event.agent, event.run, event.cause)
+        for event in desk.trace.events
+        if isinstance(event, e.StateUpdated)
     ]
-    assert told == [({"name": "Ann"}, "", "", "given"), ({"seat": "2A"}, "clerk", "r1", "writes")]
+    assert pairs == [({"name": "Ann"}, "", "", "given"), ({"seat": "2A"}, "clerk", "r1", "writes")]

@@ -77,7 +77,7 @@ def ran(
     return run_app(pipeline, scenario, folder)
 
 
-def held(folder: Path, code: str, scenario: str, *, entry: str = "main") -> Ran:
+def check_program(folder: Path, code: str, scenario: str, *, entry: str = "main") -> Ran:
     """Run the scenario of a program, which must hold."""
     result = ran(folder, code, scenario, entry=entry)
     assert [finding.what for finding in result.judgement.findings] == []
@@ -90,11 +90,11 @@ def replies_of(result: Ran) -> list[object]:
 
 
 def test_turns_are_typed_in_and_what_is_printed_is_the_reply(tmp_path: Path) -> None:
-    held(tmp_path, PLAIN, TALK)
+    check_program(tmp_path, PLAIN, TALK)
 
 
 def test_two_runs_have_one_digest(tmp_path: Path) -> None:
-    first, second = held(tmp_path, PLAIN, TALK), held(tmp_path, PLAIN, TALK)
+    first, second = check_program(tmp_path, PLAIN, TALK), check_program(tmp_path, PLAIN, TALK)
 
     assert first.trace.digest() == second.trace.digest()
 
@@ -110,7 +110,7 @@ MODULES = {
 
 @pytest.mark.parametrize("code", MODULES.values(), ids=MODULES)
 def test_a_module_runs_as_a_program(tmp_path: Path, code: str) -> None:
-    held(tmp_path, code, TALK, entry="")
+    check_program(tmp_path, code, TALK, entry="")
 
 
 def test_a_package_runs_by_its_main_module(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_program_ends_with_its_word_or_after_the_last_turn(
       - {turn}
     """
 
-    assert replies_of(held(tmp_path, PLAIN, scenario)) == [reply]
+    assert replies_of(check_program(tmp_path, PLAIN, scenario)) == [reply]
 
 
 def test_a_turn_after_a_programs_end_is_an_error_that_can_be_claimed(tmp_path: Path) -> None:
@@ -189,10 +189,10 @@ def test_a_turn_after_a_programs_end_is_an_error_that_can_be_claimed(tmp_path: P
             message: "`loop_app:main` ended in turn 1, and reads no more messages"
     """
 
-    held(tmp_path, PLAIN, scenario)
+    check_program(tmp_path, PLAIN, scenario)
 
 
-ONE = """
+ONE_TURN = """
     agents: {bot: {messages: {$any: true}}}
     turns: [{user: Hello, replies: {bot: Hi}}]
 """
@@ -303,7 +303,7 @@ LOOPS = {
 def test_loops_of_many_kinds_run_as_they_are(
     tmp_path: Path, code: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert replies_of(held(tmp_path, code, ONE)) == ["Hi"]
+    assert replies_of(check_program(tmp_path, code, ONE_TURN)) == ["Hi"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -327,7 +327,7 @@ def main():
         expect: {reply: Goodbye, context: {bot: {messages: [user: "Ben: Bye"]}}}
     """
 
-    held(tmp_path, code, scenario)
+    check_program(tmp_path, code, scenario)
 
 
 def test_each_session_is_a_run_of_the_program(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_each_session_is_a_run_of_the_program(tmp_path: Path) -> None:
         expect: {context: {bot: {messages: [user: Hello, assistant: Hi A, user: Again]}}}
     """
 
-    assert replies_of(held(tmp_path, PLAIN, scenario)) == [
+    assert replies_of(check_program(tmp_path, PLAIN, scenario)) == [
         "Bot: Hi A", "Bot: Hi B", "Bot: A again",
     ]  # fmt: skip
 
@@ -388,7 +388,7 @@ def test_what_a_program_raises_is_the_turns_error_with_its_place(tmp_path: Path)
             message: "`loop_app:main` raised KeyError: 'Hello', at loop_app.py:17 in main"
     """
 
-    held(tmp_path, code, scenario)
+    check_program(tmp_path, code, scenario)
 
 
 def test_a_program_that_swallows_a_halt_does_not_go_on(tmp_path: Path) -> None:
@@ -531,7 +531,7 @@ def test_a_loop_around_a_graph_shows_its_nodes_its_state_and_what_it_asks(tmp_pa
         expect: {reply: Goodbye!, agents: []}
     """
 
-    held(tmp_path, GRAPH, scenario, entry="")
+    check_program(tmp_path, GRAPH, scenario, entry="")
 
 
 def test_a_loop_around_an_agent_shows_its_name_and_its_tools(tmp_path: Path) -> None:
@@ -571,4 +571,4 @@ if __name__ == "__main__":
         expect: {context: {helper: {messages: {$len: 6}}}}
     """
 
-    held(tmp_path, code, scenario, entry="")
+    check_program(tmp_path, code, scenario, entry="")

@@ -32,9 +32,9 @@ good = Agent(name="triage", instructions="You triage all requests.", handoffs=[b
 """
 
 
-@pytest.mark.parametrize(("name", "found"), [("bad", ["CTX-03"]), ("good", [])])
+@pytest.mark.parametrize(("name", "expected"), [("bad", ["CTX-03"]), ("good", [])])
 def test_a_prompt_that_travels_with_the_history_is_found(
-    name: str, found: list[str], tmp_path: Path
+    name: str, expected: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "prompt_desk.py").write_text(CODE, encoding="utf-8")
     scenario = """
@@ -45,4 +45,4 @@ def test_a_prompt_that_travels_with_the_history_is_found(
 
     ran = run_app(f"prompt_desk:{name}", scenario, tmp_path)
 
-    assert [one.id for one in ran.judgement.findings] == found
+    assert [finding.id for finding in ran.judgement.findings] == expected

@@ -30,12 +30,12 @@ def observed(module: str, text: str, folder: Path, turns: str) -> tuple[str, ...
 def test_a_framework_that_somebody_else_imported_makes_no_difference(tmp_path: Path) -> None:
     import agents.run_context  # noqa: F401
 
-    seen = observed(
+    texts = observed(
         "alone", "def ask(text):\n    return text", tmp_path,
         "turns: [{user: Hi, expect: {reply: Hi}}]",
     )  # fmt: skip
 
-    assert seen == ("runs", "handoffs")
+    assert texts == ("runs", "handoffs")
 
 
 def test_a_stub_that_stands_for_a_framework_makes_no_difference(
@@ -44,12 +44,12 @@ def test_a_stub_that_stands_for_a_framework_makes_no_difference(
     monkeypatch.setitem(sys.modules, "frame_of_stubs", ModuleType("frame_of_stubs"))
     monkeypatch.setattr(instrumentation, "known", lambda: iter(["frame_of_stubs.core"]))
 
-    seen = observed(
+    texts = observed(
         "stubbed", "def ask(text):\n    return text", tmp_path,
         "turns: [{user: Hi, expect: {reply: Hi}}]",
     )  # fmt: skip
 
-    assert seen == ("runs", "handoffs")
+    assert texts == ("runs", "handoffs")
 
 
 class Closing:
@@ -82,7 +82,7 @@ def test_all_are_closed_though_one_fails_to(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(LookupError):
         flown.close()
 
-    assert [one.is_closed for one in (driver, first, second)] == [True, True, True]
+    assert [item.is_closed for item in (driver, first, second)] == [True, True, True]
 
 
 def test_what_a_module_uses_through_another_counts(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_what_a_module_uses_through_another_counts(tmp_path: Path) -> None:
         'from agents import Agent\nhelper = Agent(name="Helper")\n', encoding="utf-8"
     )
 
-    seen = observed(
+    texts = observed(
         "helping_desk",
         """
         import helping_team
@@ -102,7 +102,7 @@ def test_what_a_module_uses_through_another_counts(tmp_path: Path) -> None:
         tmp_path, TURNS,
     )  # fmt: skip
 
-    assert "filters" in seen
+    assert "filters" in texts
 
 
 def test_a_framework_that_a_function_imports_is_imported_before_the_first_turn(

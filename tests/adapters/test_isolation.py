@@ -44,11 +44,11 @@ def conversation(number: int, desks: list[str] = DESKS) -> Prepared:
 
 
 def wrong(outcomes: list[Outcome]) -> list[Any]:
-    return [finding for one in outcomes for finding in one.judgement.findings]
+    return [finding for outcome in outcomes for finding in outcome.judgement.findings]
 
 
 def digests(outcomes: list[Outcome]) -> list[str]:
-    return [one.trace.digest() for one in outcomes]
+    return [outcome.trace.digest() for outcome in outcomes]
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +78,10 @@ def test_many_tasks_of_one_event_loop_do_not_hear_each_other(alone: list[Outcome
             *(asyncio.to_thread(simulate, conversation(n)) for n in range(MANY))
         )
 
-    found = asyncio.run(together())
+    completed = asyncio.run(together())
 
-    assert wrong(found) == []
-    assert digests(found) == digests(alone)
+    assert wrong(completed) == []
+    assert digests(completed) == digests(alone)
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_a_thread_of_anthropics_is_followed(tmp_path: Path) -> None:
                   messages: [system: Be brief., user: Card 4711, assistant: Noted., user: Pay it]
     """)  # fmt: skip
 
-    assert [one.what for one in ran.judgement.findings] == []
+    assert [finding.what for finding in ran.judgement.findings] == []
     denied = run(tmp_path, "thread", """
         turns:
           - {user: Card 4711, replies: {desk: Noted.}}
@@ -103,7 +103,7 @@ def test_a_thread_of_anthropics_is_followed(tmp_path: Path) -> None:
             replies: {desk: Paid.}
             expect: {context: {desk: {excludes: [{$contains: "4711"}]}}}
     """)  # fmt: skip
-    assert [one.id for one in denied.judgement.findings] == ["claim"]
+    assert [finding.id for finding in denied.judgement.findings] == ["claim"]
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_of_half_a_context_only_what_is_there_is_claimed(
     claim = claim.replace("settings: {}", "tools: []")
     expect = f"{{context: {{desk: {{{claim}}}}}}}"
     ran = run(tmp_path, name, f"turns: [{{user: Hello, replies: {{desk: Hi}}, expect: {expect}}}]")
-    found = [one.what for one in ran.judgement.findings]
+    problems = [finding.what for finding in ran.judgement.findings]
 
-    assert ("is not observable: the provider adds" in "".join(found)) is not is_known
-    assert len(found) == (not is_known)
+    assert ("is not observable: the provider adds" in "".join(problems)) is not is_known
+    assert len(problems) == (not is_known)
 
 
 def test_tokens_are_counted_and_no_model_is_called(tmp_path: Path) -> None:
     ran = run(tmp_path, "count", "turns: [{user: Hello you, expect: {reply: 3 3 3}}]")
 
-    assert [one.what for one in ran.judgement.findings] == []
+    assert [finding.what for finding in ran.judgement.findings] == []
     assert ran.view.calls == {}
 
 
@@ -149,7 +149,9 @@ def test_a_path_with_a_fragment_is_a_model_call(tmp_path: Path) -> None:
     expect = "{context: {desk: {messages: [{user: Hello}]}}, reply: Hi}"
     scenario = f"turns: [{{user: Hello, replies: {{desk: Hi}}, expect: {expect}}}]"
 
-    assert [one.what for one in run(tmp_path, "fragment", scenario).judgement.findings] == []
+    assert [
+        finding.what for finding in run(tmp_path, "fragment", scenario).judgement.findings
+    ] == []
 
 
 def test_a_provider_that_is_not_spoken_is_refused_with_those_that_are(tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ def run(name: str, scenario: str) -> Ran:
     return run_app(f"langgraph_cases:{name}", scenario)
 
 
-def held(name: str, scenario: str) -> Ran:
+def check_app(name: str, scenario: str) -> Ran:
     """Runs a scenario that must hold."""
-    return running.held(f"langgraph_cases:{name}", scenario)
+    return running.check_app(f"langgraph_cases:{name}", scenario)
 
 
 @pytest.mark.parametrize(
@@ -49,27 +49,27 @@ def held(name: str, scenario: str) -> Ran:
     ["compiled", "builder", "factory", "async_factory", "remembering", "asynchronous"],
 )
 def test_a_graph_is_seen_in_whatever_form_it_is_named(name: str) -> None:
-    held(name, TWO + STATE)
+    check_app(name, TWO + STATE)
 
 
 @pytest.mark.parametrize("call", ["invoke", "ainvoke", "stream", "astream"])
 def test_a_graph_is_seen_whichever_way_it_is_called(call: str) -> None:
-    held("compiled", f"app: {{path: [.], call: {call}}}\n" + TWO + STATE)
+    check_app("compiled", f"app: {{path: [.], call: {call}}}\n" + TWO + STATE)
 
 
 @pytest.mark.parametrize(
     "name", ["wrapped", "wrapped_state", "wrapped_stream_v2", "wrapped_messages", "wrapped_async"]
 )
 def test_a_graph_is_seen_that_the_users_code_calls(name: str) -> None:
-    held(name, TWO + STATE)
+    check_app(name, TWO + STATE)
 
 
 def test_a_factory_is_given_the_configuration() -> None:
-    held("configured", "app: {path: [.], config: {configurable: {size: 2}}}\n" + TWO + STATE)
+    check_app("configured", "app: {path: [.], config: {configurable: {size: 2}}}\n" + TWO + STATE)
 
 
 def test_nothing_is_left_in_the_framework_after_a_run() -> None:
-    held("compiled", TWO)
+    check_app("compiled", TWO)
 
     assert langgraph_taps.installation.replaced == []
     assert langgraph_taps.current_listener() is None
@@ -91,7 +91,7 @@ def test_ten_runs_are_one(name: str) -> None:
 def test_a_limit_ends_the_run_of_code_that_goes_on_after_any_exception(
     name: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    held(
+    check_app(
         name,
         """
         limits: {agent_runs_per_turn: 1}
@@ -109,7 +109,7 @@ def test_a_limit_ends_the_run_of_code_that_goes_on_after_any_exception(
 
 
 def test_tasks_of_the_functional_api_work_beside_each_other() -> None:
-    held(
+    check_app(
         "workflow",
         """
         turns:
@@ -126,7 +126,7 @@ def test_tasks_of_the_functional_api_work_beside_each_other() -> None:
 
 @pytest.mark.parametrize("name", ["outer", "subgraphs_streamed"])
 def test_a_node_that_is_a_graph_works_by_its_own_nodes(name: str) -> None:
-    held(
+    check_app(
         name,
         """
         turns:
@@ -138,7 +138,7 @@ def test_a_node_that_is_a_graph_works_by_its_own_nodes(name: str) -> None:
 
 
 def test_a_graph_that_a_node_calls_in_a_thread_of_its_own_is_seen_and_its_state_is_not() -> None:
-    held(
+    check_app(
         "calling",
         """
         turns:
@@ -153,7 +153,7 @@ def test_a_graph_that_a_node_calls_in_a_thread_of_its_own_is_seen_and_its_state_
 
 
 def test_a_node_may_be_given_another_name() -> None:
-    held(
+    check_app(
         "compiled",
         "agents: {greeter: {node: first}}\n" + TWO.replace("first:", "greeter:").replace(
             "[first,", "[greeter,"
@@ -162,7 +162,8 @@ def test_a_node_may_be_given_another_name() -> None:
 
 
 def test_a_node_has_the_name_that_the_scenario_gives_it_where_code_calls_the_graph() -> None:
-    ran = held("wrapped", "agents: {greeter: {node: first}}\n" + TWO.replace("first", "greeter")
+    ran = check_app(
+        "wrapped", "agents: {greeter: {node: first}}\n" + TWO.replace("first", "greeter")
                .replace("You are greeter", "You are first"))  # fmt: skip
 
     assert [run.agent for run in ran.view.turns[0].runs] == ["greeter", "second"]
@@ -179,7 +180,7 @@ def test_a_node_that_is_not_there_is_an_error_though_its_agent_has_no_reply(name
 def test_a_task_that_only_running_shows_is_a_node_that_is_there() -> None:
     turns = "turns: [{user: cats, replies: {writer: Purr.}}]"
 
-    held("workflow", f"agents: {{writer: {{node: note}}}}\n{turns}")
+    check_app("workflow", f"agents: {{writer: {{node: note}}}}\n{turns}")
 
 
 def test_an_agent_that_is_nearly_called_like_a_node_is_an_error() -> None:
@@ -191,7 +192,7 @@ def test_an_agent_that_is_nearly_called_like_a_node_is_an_error() -> None:
 
 
 def test_what_parallel_nodes_write_is_told_with_its_reducer() -> None:
-    ran = held(
+    ran = check_app(
         "counters",
         """
         app: {path: [.], input: {text: "${user}"}, output: log}
@@ -217,11 +218,15 @@ def test_what_parallel_nodes_write_is_told_with_its_reducer() -> None:
 
 def updates_of(ran: Ran) -> list[tuple[str, Any]]:
     """Returns who wrote what; the empty name is the user's."""
-    return [(one.agent, one.update) for one in ran.trace.events if isinstance(one, e.StateUpdated)]
+    return [
+        (event.agent, event.update)
+        for event in ran.trace.events
+        if isinstance(event, e.StateUpdated)
+    ]
 
 
 def test_graphs_that_run_beside_each_other_have_a_state_each() -> None:
-    ran = held(
+    ran = check_app(
         "side_by_side",
         """
         turns:
@@ -241,7 +246,7 @@ def test_graphs_that_run_beside_each_other_have_a_state_each() -> None:
 
 
 def test_one_graph_that_is_called_twice_at_a_time_has_two_states() -> None:
-    ran = held(
+    ran = check_app(
         "same_side_by_side",
         """
         turns:
@@ -261,7 +266,7 @@ def test_one_graph_that_is_called_twice_at_a_time_has_two_states() -> None:
 
 
 def test_messages_that_are_removed_are_a_declared_reset() -> None:
-    ran = held(
+    ran = check_app(
         "trimming",
         """
         turns:
@@ -278,7 +283,7 @@ def test_messages_that_are_removed_are_a_declared_reset() -> None:
 
 
 def test_all_channels_are_told_of_a_graph_that_puts_out_one() -> None:
-    ran = held(
+    ran = check_app(
         "narrowed",
         """
         turns:
@@ -294,8 +299,8 @@ def test_all_channels_are_told_of_a_graph_that_puts_out_one() -> None:
         """,
     )
 
-    told = [one for one in ran.trace.events if isinstance(one, e.StateUpdated)]
-    assert [(one.agent, one.cause, sorted(one.update)) for one in told] == [
+    events = [event for event in ran.trace.events if isinstance(event, e.StateUpdated)]
+    assert [(event.agent, event.cause, sorted(event.update)) for event in events] == [
         ("", "user", ["question"]),
         ("reply", "writes", ["answer", "loud", "messages"]),
         ("forget", "writes", ["loud", "messages"]),
@@ -318,33 +323,33 @@ def test_each_session_is_a_thread_and_each_run_has_threads_of_its_own() -> None:
               context: {first: {excludes: [{$contains: Deux}]}}
         """
 
-    held("remembering", scenario)
-    held("remembering", scenario)
+    check_app("remembering", scenario)
+    check_app("remembering", scenario)
 
 
 # What a graph is given
 
 
 def test_the_message_is_the_one_text_that_a_graph_takes() -> None:
-    held(
+    check_app(
         "one_text",
         "app: {path: [.], output: answer}\nturns: [{user: Why, expect: {reply: Why in English}}]",
     )
 
 
 @pytest.mark.parametrize(
-    "wanted", ['{question: "${user}", language: German}', "langgraph_cases:in_german"]
+    "expected", ['{question: "${user}", language: German}', "langgraph_cases:in_german"]
 )
-def test_a_scenario_says_how_the_message_becomes_a_graphs_input(wanted: str) -> None:
-    held(
+def test_a_scenario_says_how_the_message_becomes_a_graphs_input(expected: str) -> None:
+    check_app(
         "two_texts",
-        f"app: {{path: [.], output: answer, input: {wanted}}}\n"
+        f"app: {{path: [.], output: answer, input: {expected}}}\n"
         "turns: [{user: Why, expect: {reply: Why in German}}]",
     )
 
 
 def test_a_message_that_is_a_mapping_is_a_graphs_input() -> None:
-    held(
+    check_app(
         "two_texts",
         """
         app: {path: [.], output: answer}
@@ -368,7 +373,7 @@ def test_a_graph_that_takes_several_texts_must_be_told_which() -> None:
 
 
 def test_a_reply_that_is_a_value_of_the_users_own_is_claimed_by_its_fields() -> None:
-    held(
+    check_app(
         "graded",
         """
         app: {path: [.], input: {text: "${user}"}, output: verdict}
@@ -378,19 +383,19 @@ def test_a_reply_that_is_a_value_of_the_users_own_is_claimed_by_its_fields() -> 
 
 
 def test_what_a_node_reports_under_its_agents_name_is_the_reply() -> None:
-    held("reporting", "turns: [{user: My pump drips, expect: {reply: The pump is fixed.}}]")
+    check_app("reporting", "turns: [{user: My pump drips, expect: {reply: The pump is fixed.}}]")
 
 
 # Handoffs, interrupts, failures
 
 
 def routes_of(ran: Ran) -> list[tuple[str, tuple[str, ...], bool]]:
-    chosen = [one for one in ran.trace.events if isinstance(one, e.RouteChosen)]
-    return [(one.agent, one.targets, one.parallel) for one in chosen]
+    chosen = [event for event in ran.trace.events if isinstance(event, e.RouteChosen)]
+    return [(item.agent, item.targets, item.parallel) for item in chosen]
 
 
 def test_a_command_that_sends_several_to_one_node_is_one_route_to_a_parallel_group() -> None:
-    ran = held(
+    ran = check_app(
         "spreading",
         """
         app: {path: [.], input: {text: "${user}"}, output: log}
@@ -407,7 +412,7 @@ def test_a_command_that_sends_several_to_one_node_is_one_route_to_a_parallel_gro
 
 
 def test_a_command_that_goes_to_another_node_of_the_conversation_is_a_route() -> None:
-    ran = held(
+    ran = check_app(
         "routed",
         """
         turns:
@@ -424,7 +429,7 @@ def test_a_command_that_goes_to_another_node_of_the_conversation_is_a_route() ->
 
 
 def test_a_command_to_the_graph_around_is_a_handoff_of_the_node_inside() -> None:
-    ran = held(
+    ran = check_app(
         "escalating",
         """
         turns:
@@ -439,11 +444,11 @@ def test_a_command_to_the_graph_around_is_a_handoff_of_the_node_inside() -> None
         """,
     )
 
-    assert [one.status for one in ran.turn().runs] == ["done", "done", "done"]
+    assert [item.status for item in ran.turn().runs] == ["done", "done", "done"]
 
 
 def test_a_graph_that_a_node_calls_twice_works_twice() -> None:
-    held(
+    check_app(
         "twice_inside",
         """
         turns:
@@ -458,7 +463,7 @@ def test_a_graph_that_a_node_calls_twice_works_twice() -> None:
 
 
 def test_calls_in_threads_that_a_node_starts_are_the_nodes() -> None:
-    held(
+    check_app(
         "threaded",
         """
         turns:
@@ -470,7 +475,7 @@ def test_calls_in_threads_that_a_node_starts_are_the_nodes() -> None:
 
 
 def test_an_answer_resumes_the_node_that_asked() -> None:
-    held(
+    check_app(
         "one_question",
         """
         app: {path: [.], input: {text: "${user}"}, output: log}
@@ -484,7 +489,7 @@ def test_an_answer_resumes_the_node_that_asked() -> None:
 
 
 def test_several_questions_are_answered_by_who_asked() -> None:
-    held(
+    check_app(
         "two_questions",
         """
         app: {path: [.], input: {text: "${user}"}, output: log}
@@ -511,9 +516,9 @@ def test_a_way_or_a_channel_that_there_is_not_is_refused_where_it_is_named(
     with pytest.raises(SourceError) as caught:
         run("two_texts", f"app: {{path: [.], {option}}}\nturns: [{{user: Why}}]")
 
-    where, _, what = str(caught.value).partition(": ")
+    where, _, subject = str(caught.value).partition(": ")
     column = len("app: {path: [.], ") + option.index(" ") + 2
-    assert (where.endswith(f":4:{column}"), what) == (True, says)
+    assert (where.endswith(f":4:{column}"), subject) == (True, says)
 
 
 def test_an_answer_to_no_question_is_refused() -> None:
@@ -547,7 +552,7 @@ def test_a_graph_that_keeps_nothing_is_not_restarted(name: str, why: str) -> Non
 
 
 def test_a_node_that_is_tried_again_is_one_activation() -> None:
-    ran = held(
+    ran = check_app(
         "retried",
         """
         app: {path: [.], input: {text: "${user}"}, output: log}
@@ -555,11 +560,11 @@ def test_a_node_that_is_tried_again_is_one_activation() -> None:
         """,
     )
 
-    assert [one.status for one in ran.turn().runs] == ["done"]
+    assert [item.status for item in ran.turn().runs] == ["done"]
 
 
 def test_a_tool_that_is_carried_out_again_has_an_end_for_each_attempt() -> None:
-    held(
+    check_app(
         "patient",
         """
         turns:
@@ -574,7 +579,7 @@ def test_a_tool_that_is_carried_out_again_has_an_end_for_each_attempt() -> None:
 
 
 def test_of_nodes_that_fail_together_the_first_is_told_and_nothing_holds_of_the_step() -> None:
-    ran = held(
+    ran = check_app(
         "both_fail",
         """
         app: {path: [.], input: {text: "${user}"}}
@@ -586,7 +591,7 @@ def test_of_nodes_that_fail_together_the_first_is_told_and_nothing_holds_of_the_
         """,
     )
 
-    assert {one.agent: one.status for one in ran.turn().runs}["one"] == "failed"
+    assert {item.agent: item.status for item in ran.turn().runs}["one"] == "failed"
 
 
 def test_what_the_framework_raises_keeps_its_name() -> None:
@@ -601,7 +606,7 @@ def test_what_the_framework_raises_keeps_its_name() -> None:
 
 
 def test_a_tool_is_stood_in_for_by_its_name_alone() -> None:
-    held(
+    check_app(
         "stubbed",
         """
         turns:
@@ -616,7 +621,7 @@ def test_a_tool_is_stood_in_for_by_its_name_alone() -> None:
 
 
 def test_a_tool_that_is_async_is_carried_out_and_seen() -> None:
-    held(
+    check_app(
         "async_tool",
         """
         turns:
@@ -629,12 +634,12 @@ def test_a_tool_that_is_async_is_carried_out_and_seen() -> None:
 
 
 def test_what_goes_into_a_store_and_out_of_it_is_told() -> None:
-    ran = held("storing", "turns: [{user: Ada, expect: {reply: Nice to meet you.}}]")
+    ran = check_app("storing", "turns: [{user: Ada, expect: {reply: Nice to meet you.}}]")
 
     assert [
-        (type(one).__name__, one.agent, one.channel)
-        for one in ran.trace.events
-        if isinstance(one, (e.StoreRead, e.StoreWritten))
+        (type(event).__name__, event.agent, event.channel)
+        for event in ran.trace.events
+        if isinstance(event, (e.StoreRead, e.StoreWritten))
     ] == [
         ("StoreRead", "remember", "users/ada/name"),
         ("StoreWritten", "remember", "users/ada/name"),
@@ -669,7 +674,7 @@ def without_rows(module: str) -> Any:
     def remove(monkeypatch: pytest.MonkeyPatch) -> None:
         from simkit.adapters.langgraph import work as langgraph_work
 
-        monkeypatch.setattr(langgraph_work, f"rows_for_{module}", lambda found: [])
+        monkeypatch.setattr(langgraph_work, f"rows_for_{module}", lambda result: [])
 
     return remove
 

@@ -12,7 +12,7 @@ if find_spec("langgraph") is None:
 from tests.adapters.running import run_app
 
 
-def held(name: str, scenario: str) -> None:
+def check_app(name: str, scenario: str) -> None:
     """Runs a scenario that must hold."""
     ran = run_app(f"langgraph_breakpoints:{name}", scenario)
     assert [finding.what for finding in ran.judgement.findings] == []
@@ -20,7 +20,7 @@ def held(name: str, scenario: str) -> None:
 
 @pytest.mark.parametrize("name", ["before", "after"])
 def test_a_graph_that_stops_is_an_interrupt_and_an_answer_lets_it_go_on(name: str) -> None:
-    held(
+    check_app(
         name,
         f"""
         app: {{path: [.], fresh: true, input: {{text: "${{user}}"}}, output: log}}
@@ -34,7 +34,7 @@ def test_a_graph_that_stops_is_an_interrupt_and_an_answer_lets_it_go_on(name: st
 
 
 def test_a_graph_stops_inside_another_too() -> None:
-    held(
+    check_app(
         "inside",
         """
         app: {path: [.], fresh: true, input: {text: "${user}"}, output: log}
@@ -48,7 +48,7 @@ def test_a_graph_stops_inside_another_too() -> None:
 
 
 def test_code_that_lets_a_graph_go_on_by_itself_waits_for_nobody() -> None:
-    held(
+    check_app(
         "goes_on",
         """
         app: {path: [.], fresh: true}

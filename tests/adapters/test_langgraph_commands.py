@@ -11,7 +11,7 @@ if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
 from simkit.trace import events as e
-from tests.adapters.running import held, run_app
+from tests.adapters.running import check_app, run_app
 
 ROUNDS = 15
 """More than the handoffs and, with two nodes a round, the runs that a turn may have."""
@@ -24,7 +24,7 @@ LINES = "".join(
 def test_a_loop_of_a_model_and_its_tools_hands_nothing_over_and_reaches_no_limit(
     name: str,
 ) -> None:
-    ran = held(
+    ran = check_app(
         f"langgraph_commands:{name}",
         f"turns:\n  - user: Define.\n    replies:\n      think:\n{LINES}          - Done.\n"
         "    expect: {handoffs: [], reply: Done.}\n",
@@ -58,15 +58,15 @@ SUPERVISED = """
 
 
 def test_control_goes_to_an_agent_with_a_conversation_of_its_own_by_a_handoff() -> None:
-    ran = held("langgraph_commands:supervised", SUPERVISED)
+    ran = check_app("langgraph_commands:supervised", SUPERVISED)
 
-    assert [(one.agent, one.targets) for one in ran.events(e.RouteChosen)] == [
+    assert [(event.agent, event.targets) for event in ran.events(e.RouteChosen)] == [
         ("reader", ("supervisor",)), ("supervisor", ("writer",)), ("writer", ("supervisor",)),
     ]  # fmt: skip
 
 
 def test_messages_that_are_passed_on_beside_the_conversation_are_a_handoff() -> None:
-    held(
+    check_app(
         "langgraph_commands:briefing",
         """
         turns:
@@ -84,4 +84,4 @@ def test_a_scenario_says_that_an_agent_only_routes() -> None:
         "[{from: supervisor, to: reader, payload: {next: reader}}]", "[]"
     )
 
-    held("langgraph_commands:supervised", "agents: {supervisor: {routes: true}}\n" + routed)
+    check_app("langgraph_commands:supervised", "agents: {supervisor: {routes: true}}\n" + routed)

@@ -16,7 +16,7 @@ from langgraph.store.base import GetOp
 from simkit.adapters.langgraph.stores import Stored
 from simkit.core.errors import SourceError
 from simkit.trace import events as e
-from tests.adapters.running import held, run_app
+from tests.adapters.running import check_app, run_app
 from tests.adapters.scribes import Desk
 from tests.building import Ran
 
@@ -55,14 +55,14 @@ app:
 
 
 def started(ran: Ran) -> dict[str, e.AgentStarted]:
-    return {one.agent: one for one in ran.trace.events if isinstance(one, e.AgentStarted)}
+    return {event.agent: event for event in ran.trace.events if isinstance(event, e.AgentStarted)}
 
 
 # Inputs and outputs
 
 
 def test_a_rule_says_where_a_nodes_input_and_output_are() -> None:
-    held(
+    check_app(
         STEPS,
         STEPS_APP
         + """\
@@ -97,7 +97,7 @@ def test_a_place_that_holds_nothing_is_no_output_and_never_the_models_words(
         "one_node:graph", f"{app}agents: {{reader: {{output: update.no}}}}\n{turn}", tmp_path
     )
 
-    (ended,) = [one for one in ran.trace.events if isinstance(one, e.AgentFinished)]
+    (ended,) = [event for event in ran.trace.events if isinstance(event, e.AgentFinished)]
     assert ended.output is None
 
 
@@ -113,11 +113,11 @@ def test_a_place_that_is_in_neither_is_refused(rule: str, root: str) -> None:
 
 
 def test_a_run_names_the_runs_whose_edges_lead_to_it() -> None:
-    ran = held(STEPS, f"{STEPS_APP}turns: [{{user: both}}]")
+    ran = check_app(STEPS, f"{STEPS_APP}turns: [{{user: both}}]")
 
-    found = started(ran)
-    by_id = {one.run: one.agent for one in found.values()}
-    assert {name: [by_id[run] for run in one.after] for name, one in found.items()} == {
+    starts = started(ran)
+    by_id = {value.run: value.agent for value in starts.values()}
+    assert {name: [by_id[run] for run in item.after] for name, item in starts.items()} == {
         "plan": [],
         "left": ["plan"],
         "right": ["plan"],
@@ -128,19 +128,19 @@ def test_a_run_names_the_runs_whose_edges_lead_to_it() -> None:
 
 
 def test_a_loop_leads_to_each_of_its_runs_once() -> None:
-    ran = held("langgraph_engine:build_loop", f"{STEPS_APP}turns: [{{user: round}}]")
+    ran = check_app("langgraph_engine:build_loop", f"{STEPS_APP}turns: [{{user: round}}]")
 
-    runs = [one for one in ran.trace.events if isinstance(one, e.AgentStarted)]
-    assert [(one.agent, one.after) for one in runs] == [
+    runs = [event for event in ran.trace.events if isinstance(event, e.AgentStarted)]
+    assert [(run.agent, run.after) for run in runs] == [
         ("turn", ()), ("back", ("r1",)), ("turn", ("r2",)), ("back", ("r3",)), ("turn", ("r4",)),
     ]  # fmt: skip
 
 
 def test_an_edge_that_was_not_gone_leads_nowhere() -> None:
-    ran = held(STEPS, f"{STEPS_APP}turns: [{{user: left}}]")
+    ran = check_app(STEPS, f"{STEPS_APP}turns: [{{user: left}}]")
 
     assert "right" not in started(ran)
-    assert [one for one in started(ran)["check"].after] == [started(ran)["left"].run]
+    assert [item for item in started(ran)["check"].after] == [started(ran)["left"].run]
 
 
 # Errors
@@ -151,7 +151,7 @@ def test_an_exception_of_the_code_has_the_name_that_the_file_gives_it() -> None:
         "output:", 'errors: {BadRequest: "langgraph_engine:Refused"}, output:'
     )
 
-    held(
+    check_app(
         STEPS,
         f"{named}turns: [{{user: '', expect: {{error: "
         "{type: BadRequest, message: there is nothing to plan}}}]",
@@ -163,8 +163,8 @@ def test_a_class_above_an_exceptions_own_names_it_too_and_no_other_does() -> Non
     other = STEPS_APP.replace("output:", 'errors: {Bad: "builtins:KeyError"}, output:')
     turn = "turns: [{user: '', expect: {error: %s}}]"
 
-    held(STEPS, above + turn % "Bad")
-    held(STEPS, other + turn % "FunctionFailed")
+    check_app(STEPS, above + turn % "Bad")
+    check_app(STEPS, other + turn % "FunctionFailed")
 
 
 # Stores
@@ -172,11 +172,11 @@ def test_a_class_above_an_exceptions_own_names_it_too_and_no_other_does() -> Non
 
 def values(ran: Ran, turn: int) -> dict[str, Any]:
     state = ran.view.turns[turn].state
-    return {"names": [one["name"] for one in state["names"]], "last": state["last"]}
+    return {"names": [name["name"] for name in state["names"]], "last": state["last"]}
 
 
 def test_what_a_node_keeps_in_the_store_is_a_channel_of_the_project_or_of_all() -> None:
-    ran = held(
+    ran = check_app(
         WORDS,
         WORDS_APP
         + """\
@@ -208,7 +208,7 @@ expect:
 
 
 def test_what_is_deleted_or_written_again_is_told_whole() -> None:
-    ran = held(
+    ran = check_app(
         WORDS,
         WORDS_APP
         + """\
@@ -226,7 +226,7 @@ turns:
 
 
 def test_the_first_project_has_what_is_given_once() -> None:
-    ran = held(
+    ran = check_app(
         WORDS,
         WORDS_APP
         + """\
@@ -239,7 +239,11 @@ turns:
     )
 
     # Putting it into the store is nobody's work, and nor is looking what is there.
-    used = [one.agent for one in ran.trace.events if isinstance(one, (e.StoreRead, e.StoreWritten))]
+    used = [
+        event.agent
+        for event in ran.trace.events
+        if isinstance(event, (e.StoreRead, e.StoreWritten))
+    ]
     assert used == ["remember"] * 9
     assert [values(ran, turn)["names"] for turn in range(3)] == [
         ["Zoe", "Ada"], ["Zoe", "Ada", "Bob"], ["Cleo"],
@@ -250,22 +254,24 @@ def test_what_the_store_holds_before_a_turn_is_told_though_nobody_gives_it() -> 
     app = WORDS_APP.replace("given: langgraph_engine:begin", "setup: langgraph_engine_kept:fill")
     ran = run_app("langgraph_engine_kept:graph", f"{app}turns: [{{user: Ada}}]")
 
-    first = next(one for one in ran.trace.events if isinstance(one, e.StateUpdated))
+    first = next(event for event in ran.trace.events if isinstance(event, e.StateUpdated))
     assert first.update == {"names": {"$set": [{"name": "Old"}]}}
     assert values(ran, 0)["names"] == ["Old", "Ada"]
-    assert [one.agent for one in ran.trace.events if isinstance(one, e.StoreRead)] == ["remember"]
+    assert [event.agent for event in ran.trace.events if isinstance(event, e.StoreRead)] == [
+        "remember"
+    ]
 
 
 def test_who_looks_what_a_store_holds_is_not_heard() -> None:
     desk = Desk()
     desk.turn("Look")
-    kept = Stored(desk.recorder)
+    stored = Stored(desk.recorder)
 
-    with kept.deaf():
-        kept.tell(GetOp(("names",), "Ada"), None)
-    kept.tell(GetOp(("names",), "Bob"), None)
+    with stored.deaf():
+        stored.tell(GetOp(("names",), "Ada"), None)
+    stored.tell(GetOp(("names",), "Bob"), None)
 
-    read = [one.channel for one in desk.trace.events if isinstance(one, e.StoreRead)]
+    read = [event.channel for event in desk.trace.events if isinstance(event, e.StoreRead)]
     assert read == ["names/Bob"]
 
 
@@ -278,7 +284,7 @@ def test_a_reference_of_a_graphs_call_stands_nowhere_else() -> None:
 
 
 def test_a_message_that_is_a_mapping_goes_through_the_input_that_the_file_says() -> None:
-    ran = held(
+    ran = check_app(
         STEPS,
         STEPS_APP.replace('"${user}"', '"${user}"') + "agents: {plan: {input: received.request}}\n"
         "turns: [{user: {json: {a: 1}}, expect: {error: FunctionFailed}}]",

@@ -20,7 +20,7 @@ from simkit.core.messages import Message, ToolCall
 A, B = ("agent", "a"), ("agent", "b")
 
 
-def said() -> list[Any]:
+def make_messages() -> list[Any]:
     return [
         HumanMessage("Hello"),
         AIMessage("", tool_calls=[{"name": "look", "args": {"at": ["a"]}, "id": "1"}], name="desk"),
@@ -31,7 +31,7 @@ def said() -> list[Any]:
 
 
 def test_messages_say_in_our_words_what_they_said() -> None:
-    assert Conversions().of(A, said()) == [
+    assert Conversions().of(A, make_messages()) == [
         Message("user", "Hello"),
         Message("assistant", "", agent="desk", calls=(ToolCall("1", "look", {"at": ["a"]}),)),
         Message("tool", "seen", call_id="1", tool="look"),
@@ -41,27 +41,27 @@ def test_messages_say_in_our_words_what_they_said() -> None:
 
 
 def test_of_a_list_that_grows_only_what_is_new_is_converted() -> None:
-    conversions, messages = Conversions(), said()
+    conversions, messages = Conversions(), make_messages()
     before = conversions.of(A, messages)
 
     after = conversions.of(A, [*messages, HumanMessage("More")])
 
-    assert [one is other for one, other in zip(before, after, strict=False)] == [True] * 5
+    assert [item is other for item, other in zip(before, after, strict=False)] == [True] * 5
     assert after[5:] == [Message("user", "More")]
 
 
 def test_what_two_lists_share_is_converted_once() -> None:
-    conversions, messages = Conversions(), said()
+    conversions, messages = Conversions(), make_messages()
     before = conversions.of(A, messages)
 
     after = conversions.of(B, [*messages, HumanMessage("More")])
 
-    assert [one is other for one, other in zip(before, after, strict=False)] == [True] * 5
+    assert [item is other for item, other in zip(before, after, strict=False)] == [True] * 5
     assert after[5:] == [Message("user", "More")]
 
 
 def test_lists_that_share_their_front_stay_apart_behind_it() -> None:
-    conversions, messages = Conversions(), said()
+    conversions, messages = Conversions(), make_messages()
     conversions.of(A, messages)
 
     other = conversions.of(B, [*messages[:2], HumanMessage("Else")])
@@ -71,13 +71,13 @@ def test_lists_that_share_their_front_stay_apart_behind_it() -> None:
 
 
 def test_instructions_that_are_made_anew_do_not_hide_the_rest() -> None:
-    conversions, messages = Conversions(), said()
+    conversions, messages = Conversions(), make_messages()
     before = conversions.of(A, [SystemMessage("Help"), *messages])
 
     after = conversions.of(A, [SystemMessage("Help on Monday"), *messages])
 
     assert after[0] == Message("system", "Help on Monday")
-    assert [one is other for one, other in zip(before[1:], after[1:], strict=True)] == [True] * 5
+    assert [item is other for item, other in zip(before[1:], after[1:], strict=True)] == [True] * 5
 
 
 def text(messages: list[Any]) -> None:
@@ -100,18 +100,18 @@ def part(messages: list[Any]) -> None:
     messages[3].content[0]["text"] = "and that"
 
 
-@pytest.mark.parametrize("whose", [A, B])
+@pytest.mark.parametrize("pair", [A, B])
 @pytest.mark.parametrize("change", [text, name, argument, calls, part])
 def test_a_message_that_is_changed_in_place_is_converted_again(
-    change: Callable[[list[Any]], None], whose: tuple[str, str]
+    change: Callable[[list[Any]], None], pair: tuple[str, str]
 ) -> None:
-    conversions, messages = Conversions(), said()
+    conversions, messages = Conversions(), make_messages()
     before = conversions.of(A, messages)
     change(messages)
 
-    after = conversions.of(whose, messages)
+    after = conversions.of(pair, messages)
 
-    assert after == [as_message(one) for one in messages]
+    assert after == [as_message(message) for message in messages]
     assert after != before
 
 
@@ -132,7 +132,7 @@ def test_a_message_that_checks_what_it_is_given_is_converted_again_too() -> None
 
 
 def test_a_call_that_was_changed_in_place_does_not_change_what_was_told_of_it() -> None:
-    conversions, messages = Conversions(), said()
+    conversions, messages = Conversions(), make_messages()
     before = conversions.of(A, messages)
     argument(messages)
 

@@ -17,17 +17,17 @@ APP = 'app: {path: [.], input: {text: "${user}"}, output: text}\n'
 
 
 def ran(name: str, *turns: str) -> Ran:
-    said = "".join(f"  - user: {turn}\n" for turn in turns)
-    return run_app(f"langgraph_routes:{name}", f"{APP}turns:\n{said}")
+    text = "".join(f"  - user: {turn}\n" for turn in turns)
+    return run_app(f"langgraph_routes:{name}", f"{APP}turns:\n{text}")
 
 
 def routes(ran: Ran) -> list[tuple[str, tuple[str, ...], tuple[str, ...], bool]]:
-    chosen = [one for one in ran.trace.events if isinstance(one, e.RouteChosen)]
-    return [(one.agent, one.targets, one.labels, one.parallel) for one in chosen]
+    chosen = [event for event in ran.trace.events if isinstance(event, e.RouteChosen)]
+    return [(item.agent, item.targets, item.labels, item.parallel) for item in chosen]
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "route"),
+    ("name", "reply", "route"),
     [
         ("labelled", "go left", ("first", ("left",), ("go left",), False)),
         ("labelled", "go right", ("first", ("right",), ("go right",), False)),
@@ -36,13 +36,13 @@ def routes(ran: Ran) -> list[tuple[str, tuple[str, ...], tuple[str, ...], bool]]
     ],
 )
 def test_a_conditional_edge_says_where_it_leads_once_its_node_is_over(
-    name: str, said: str, route: tuple[str, tuple[str, ...], tuple[str, ...], bool]
+    name: str, reply: str, route: tuple[str, tuple[str, ...], tuple[str, ...], bool]
 ) -> None:
-    found = ran(name, said)
+    outcome = ran(name, reply)
 
-    kinds = [type(one) for one in found.trace.events]
+    kinds = [type(event) for event in outcome.trace.events]
     before = kinds[: kinds.index(e.RouteChosen)]
-    assert routes(found) == [route]
+    assert routes(outcome) == [route]
     assert before[-1] is e.AgentFinished
 
 
@@ -59,22 +59,22 @@ def test_judges_know_the_edges_and_where_a_run_begins() -> None:
 
 
 def test_an_overwrite_is_a_declared_reset() -> None:
-    found = ran("resetting", "go", "reset")
+    outcome = ran("resetting", "go", "reset")
 
-    first, second = found.view.turns
+    first, second = outcome.view.turns
     update = second.runs[0].update
-    assert found.judgement.findings == ()
+    assert outcome.judgement.findings == ()
     assert (first.state["log"], first.state["count"]) == (["old"], 2)
     assert (update["log"], update["count"]) == ({"$set": ["new"]}, {"$set": 0})
     assert (second.state["log"], second.state["count"]) == (["new"], 0)
 
 
 def test_a_reducer_that_keeps_the_newer_value_replaces_and_has_one_from_the_start() -> None:
-    found = ran("resetting", "go", "reset")
+    outcome = ran("resetting", "go", "reset")
 
-    facts = found.view.pipeline.channels
+    facts = outcome.view.pipeline.channels
     assert facts["open"] == e.ChannelFacts("replace", "session", False)
     assert facts["names"] == e.ChannelFacts("langgraph_routes:newer_if_any", "session", [])
-    assert [turn.runs[0].received["open"] for turn in found.view.turns] == [False, True]
-    assert [turn.state["open"] for turn in found.view.turns] == [True, False]
-    assert [turn.state["names"] for turn in found.view.turns] == [["Ada"], ["Ada"]]
+    assert [turn.runs[0].received["open"] for turn in outcome.view.turns] == [False, True]
+    assert [turn.state["open"] for turn in outcome.view.turns] == [True, False]
+    assert [turn.state["names"] for turn in outcome.view.turns] == [["Ada"], ["Ada"]]

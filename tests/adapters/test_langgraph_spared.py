@@ -15,7 +15,7 @@ from tests.adapters.running import run_app
 from tests.building import Ran
 
 
-def held(name: str, scenario: str) -> Ran:
+def check_app(name: str, scenario: str) -> Ran:
     """Runs a scenario that must hold."""
     ran = run_app(f"langgraph_spared:{name}", scenario)
     assert [finding.what for finding in ran.judgement.findings] == []
@@ -24,16 +24,16 @@ def held(name: str, scenario: str) -> Ran:
 
 def writes(ran: Ran) -> list[tuple[str, Any, Any]]:
     """Returns who wrote what of the notes, and what they then are if that is told."""
-    told = [one for one in ran.trace.events if isinstance(one, e.StateUpdated)]
+    events = [event for event in ran.trace.events if isinstance(event, e.StateUpdated)]
     return [
-        (one.agent, one.update["notes"], (one.values or {}).get("notes"))
-        for one in told
-        if "notes" in one.update
+        (event.agent, event.update["notes"], (event.values or {}).get("notes"))
+        for event in events
+        if "notes" in event.update
     ]
 
 
 def test_of_parallel_nodes_only_those_that_asked_work_again() -> None:
-    ran = held(
+    ran = check_app(
         "one_asks",
         """
         app: {path: [.], fresh: true, input: {text: "${user}"}, output: notes}
@@ -60,7 +60,7 @@ def test_of_parallel_nodes_only_those_that_asked_work_again() -> None:
 
 
 def test_what_held_before_another_failed_is_told_when_the_step_is_tried_again() -> None:
-    ran = held(
+    ran = check_app(
         "try_again",
         """
         app: {path: [.], fresh: true}
@@ -76,7 +76,7 @@ def test_what_held_before_another_failed_is_told_when_the_step_is_tried_again() 
 
 
 def test_tasks_that_were_done_before_the_question_do_not_work_again() -> None:
-    held(
+    check_app(
         "essay",
         """
         app: {path: [.], fresh: true}
@@ -90,7 +90,7 @@ def test_tasks_that_were_done_before_the_question_do_not_work_again() -> None:
 
 
 def test_what_a_cache_holds_is_what_its_node_wrote() -> None:
-    held(
+    check_app(
         "cached",
         """
         app: {path: [.], fresh: true, input: {text: "${user}"}, output: notes}

@@ -15,21 +15,21 @@ if find_spec("langgraph") is None:
 from collections.abc import Mapping
 
 from simkit.core.messages import Message
-from tests.adapters.running import held, run_app
+from tests.adapters.running import check_app, run_app
 from tests.building import Ran
 
 APP = 'app: {path: [.], input: {text: "${user}"}, output: log}\n'
 TYPES = {"user": "human", "assistant": "ai"}
 
 
-def shown(value: Any) -> Any:
+def noted_value(value: Any) -> Any:
     """A value of a view as the application's own nodes note it: null is what holds nothing."""
     if isinstance(value, Message):
         return [TYPES.get(value.role, value.role), value.content]
     if isinstance(value, Mapping):
-        return {key: shown(inner) for key, inner in value.items() if inner is not None}
+        return {key: noted_value(inner) for key, inner in value.items() if inner is not None}
     is_list = not isinstance(value, (str, bytes)) and hasattr(value, "__iter__")
-    return [shown(one) for one in value] if is_list else value
+    return [noted_value(item) for item in value] if is_list else value
 
 
 def ran_noting(name: str, scenario: str) -> tuple[Ran, list[tuple[str, Any, Any]]]:
@@ -37,29 +37,33 @@ def ran_noting(name: str, scenario: str) -> tuple[Ran, list[tuple[str, Any, Any]
     notes = sys.modules.get("langgraph_states")
     if notes is not None:
         notes.seen.clear()
-    ran = held(f"langgraph_states:{name}", scenario)
+    ran = check_app(f"langgraph_states:{name}", scenario)
     return ran, sys.modules["langgraph_states"].seen
 
 
-def check(ran: Ran, seen: list[tuple[str, Any, Any]], *, are_plain: bool = True) -> None:
+def check(ran: Ran, observed: list[tuple[str, Any, Any]], *, are_plain: bool = True) -> None:
     """What each run received is what its node has noted; and what it wrote, if that is plain."""
     noted: dict[str, list[tuple[Any, Any]]] = {}
-    for name, given, returned in seen:
+    for name, given, returned in observed:
         noted.setdefault(name, []).append((given, returned))
-    found: dict[str, list[tuple[Any, Any]]] = {}
+    pairs_by_name: dict[str, list[tuple[Any, Any]]] = {}
     for turn in ran.view.turns:
         for run in turn.runs:
             if run.agent in noted and run.status == "done":
-                returned = shown(run.update), shown(run.output)
-                found.setdefault(run.agent, []).append((shown(run.received), returned))
-    wanted = {
+                returned = noted_value(run.update), noted_value(run.output)
+                pairs_by_name.setdefault(run.agent, []).append(
+                    (noted_value(run.received), returned)
+                )
+    by_name = {
         name: [(given, (returned, returned)) for given, returned in pairs]
         for name, pairs in noted.items()
     }
     if not are_plain:
-        found = {name: [(one, ((), ())) for one, _ in pairs] for name, pairs in found.items()}
-        wanted = {name: [(one, ((), ())) for one, _ in pairs] for name, pairs in wanted.items()}
-    assert found == wanted
+        pairs_by_name = {
+            name: [(item, ((), ())) for item, _ in pairs] for name, pairs in pairs_by_name.items()
+        }
+        by_name = {name: [(item, ((), ())) for item, _ in pairs] for name, pairs in by_name.items()}
+    assert pairs_by_name == by_name
 
 
 def check_end(ran: Ran, name: str) -> None:
@@ -67,12 +71,12 @@ def check_end(ran: Ran, name: str) -> None:
     graph = getattr(sys.modules["langgraph_states"], name)
     thread = list(graph.checkpointer.storage)[-1]
     values = graph.get_state({"configurable": {"thread_id": thread}}).values
-    held = {key: value for key, value in shown(ran.view.turns[-1].state).items() if value}
-    kept = {key: value for key, value in sys.modules["langgraph_states"].data(values).items()}
+    by_name = {key: value for key, value in noted_value(ran.view.turns[-1].state).items() if value}
+    results = {key: value for key, value in sys.modules["langgraph_states"].data(values).items()}
     lost = {"scratch"} if name == "fleeting" else set()  # No checkpoint keeps it.
-    assert held.keys() - lost == {key for key, value in kept.items() if value}
-    assert {key: held[key] for key in held.keys() - lost} == {
-        key: value for key, value in kept.items() if value
+    assert by_name.keys() - lost == {key for key, value in results.items() if value}
+    assert {key: by_name[key] for key in by_name.keys() - lost} == {
+        key: value for key, value in results.items() if value
     }
 
 
@@ -87,18 +91,18 @@ WITHOUT = ("without_memory", "sending_far", "sending_texts")
 @pytest.mark.parametrize("name", ALL)
 def test_what_nodes_received_and_wrote_is_what_they_noted(name: str) -> None:
     app = APP if name not in ("narrow", "reduced") else APP.replace(", output: log", "")
-    ran, seen = ran_noting(name, f"{app}turns: [{{user: one}}, {{user: two}}]")
+    ran, observed = ran_noting(name, f"{app}turns: [{{user: one}}, {{user: two}}]")
 
-    check(ran, seen, are_plain=name not in ("overwriting", "sending_texts"))
+    check(ran, observed, are_plain=name not in ("overwriting", "sending_texts"))
     if name not in WITHOUT:
         check_end(ran, name)
 
 
 @pytest.mark.parametrize("name", ["managed", "forgetting"])
 def test_the_same_goes_for_conversations(name: str) -> None:
-    ran, seen = ran_noting(name, "turns: [{user: one}, {user: two}]")
+    ran, observed = ran_noting(name, "turns: [{user: one}, {user: two}]")
 
-    check(ran, seen, are_plain=False)
+    check(ran, observed, are_plain=False)
     check_end(ran, name)
 
 
@@ -111,14 +115,14 @@ def test_the_same_goes_for_functions() -> None:
 
 
 def test_the_same_goes_for_a_graph_inside_that_asks() -> None:
-    ran, seen = ran_noting("interrupted", f"{APP}turns: [{{user: one}}, {{resume: fine}}]")
+    ran, observed = ran_noting("interrupted", f"{APP}turns: [{{user: one}}, {{resume: fine}}]")
 
-    check(ran, seen)
+    check(ran, observed)
     check_end(ran, "interrupted")
 
 
 def test_a_users_message_is_in_the_state_beside_managed_values() -> None:
-    held(
+    check_app(
         "langgraph_states:managed",
         """
         turns:
@@ -150,14 +154,16 @@ def test_a_claim_on_a_graph_inside_is_not_answered_from_another(name: str, claim
         ),
     )
 
-    assert [one.what.partition(" does")[2] for one in ran.judgement.findings] == [" not match"]
+    assert [finding.what.partition(" does")[2] for finding in ran.judgement.findings] == [
+        " not match"
+    ]
 
 
 @pytest.mark.slow
 def test_a_graph_inside_that_writes_back_what_it_was_given_is_found() -> None:
     ran = run_app("langgraph_states:doubling", f"{APP}turns: [{{user: one}}, {{user: two}}]")
 
-    assert {one.id for one in ran.judgement.findings} >= {"STA-09"}
+    assert {finding.id for finding in ran.judgement.findings} >= {"STA-09"}
 
 
 ARRAYS = """

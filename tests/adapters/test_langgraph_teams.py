@@ -9,7 +9,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from tests.adapters.running import held
+from tests.adapters.running import check_app
 
 BOSS = """\
       boss:
@@ -21,8 +21,8 @@ BOSS = """\
 def lines(agent: str) -> str:
     """Two reply lines, each for one of the tasks."""
     return f"      {agent}:\n" + "".join(
-        f"        - {{text: {what} found, when: {{messages: {{$has: [{{user: {what}}}]}}}}}}\n"
-        for what in ("flights", "hotels")
+        f"        - {{text: {text} found, when: {{messages: {{$has: [{{user: {text}}}]}}}}}}\n"
+        for text in ("flights", "hotels")
     )
 
 
@@ -36,16 +36,16 @@ def lines(agent: str) -> str:
     ],
 )
 def test_two_tasks_of_one_message_are_one_group(name: str, agents: str, helpers: list[str]) -> None:
-    said = "".join(map(lines, helpers))
+    text = "".join(map(lines, helpers))
     expect = f"    expect: {{reply: Both done., agents: {agents}}}\n"
-    held(
+    check_app(
         f"langgraph_teams:{name}",
-        f"turns:\n  - user: Plan my trip\n    replies:\n{BOSS}{said}{expect}",
+        f"turns:\n  - user: Plan my trip\n    replies:\n{BOSS}{text}{expect}",
     )
 
 
 def test_two_tasks_one_after_the_other_are_none() -> None:
-    held(
+    check_app(
         "langgraph_teams:prebuilt",
         """
         turns:

@@ -9,7 +9,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from tests.adapters.running import held, run_app
+from tests.adapters.running import check_app, run_app
 
 LOOKS = "[{calls: [look: {word: a}]}, Done.]"
 CASES = {
@@ -68,20 +68,20 @@ BREAKS = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_right_application_holds_and_every_claim_on_it_was_looked_at(name: str) -> None:
-    judgement = held(f"langgraph_templates:{name}", CASES[name]).judgement
+    judgement = check_app(f"langgraph_templates:{name}", CASES[name]).judgement
 
     assert judgement.passed_over == ()
-    assert [one.what for one in judgement.warnings] == []
+    assert [warning.what for warning in judgement.warnings] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_not_so_of_it_is_found(name: str) -> None:
-    said, wrong = BREAKS[name]
-    assert CASES[name].count(said) == 1
-    ran = run_app(f"langgraph_templates:{name}", CASES[name].replace(said, wrong))
+    reply, wrong = BREAKS[name]
+    assert CASES[name].count(reply) == 1
+    ran = run_app(f"langgraph_templates:{name}", CASES[name].replace(reply, wrong))
 
-    assert [one.id for one in ran.judgement.findings] == ["claim"]
+    assert [finding.id for finding in ran.judgement.findings] == ["claim"]
 
 
 def test_every_application_has_a_claim_that_is_wrong_of_it() -> None:

@@ -52,16 +52,16 @@ def run(name: str, scenario: str) -> Ran:
     return run_app(f"langgraph_shapes:{name}", scenario)
 
 
-def held(name: str, scenario: str) -> Ran:
+def check_app(name: str, scenario: str) -> Ran:
     """Runs a scenario that must hold."""
-    return running.held(f"langgraph_shapes:{name}", scenario)
+    return running.check_app(f"langgraph_shapes:{name}", scenario)
 
 
 # Nodes of usual names
 
 
 def test_nodes_that_are_named_as_prebuilt_agents_name_theirs_are_agents() -> None:
-    held(
+    check_app(
         "desk",
         """
         turns:
@@ -76,7 +76,7 @@ def test_nodes_that_are_named_as_prebuilt_agents_name_theirs_are_agents() -> Non
 
 
 def test_a_tool_that_goes_to_a_node_hands_over_for_whoever_called_it() -> None:
-    held(
+    check_app(
         "desk",
         """
         lints: {HND-12: the person reads the reason alone}
@@ -91,14 +91,14 @@ def test_a_tool_that_goes_to_a_node_hands_over_for_whoever_called_it() -> None:
 
 
 def test_a_graph_of_such_nodes_that_a_node_is_works_as_that_node() -> None:
-    held(
+    check_app(
         "held",
         "turns: [{user: Hi, replies: {researcher: Hello.}, expect: {agents: [researcher]}}]",
     )
 
 
 def test_nodes_that_go_to_one_node_together_choose_one_way_and_an_override_is_a_reset() -> None:
-    held(
+    check_app(
         "bag",
         """
         app: {path: [.], input: "langgraph_shapes:as_items", output: items}
@@ -115,7 +115,7 @@ def test_nodes_that_go_to_one_node_together_choose_one_way_and_an_override_is_a_
 
 
 def test_graphs_that_work_beside_each_other_each_go_their_own_way() -> None:
-    held(
+    check_app(
         "bags",
         """
         app: {path: [.], input: "langgraph_shapes:as_items", output: items}
@@ -133,7 +133,7 @@ def test_graphs_that_work_beside_each_other_each_go_their_own_way() -> None:
 
 
 def test_a_task_of_such_a_name_works_under_it() -> None:
-    held(
+    check_app(
         "chat",
         """
         app: {path: [.], input: "langgraph_shapes:as_messages"}
@@ -150,7 +150,7 @@ def test_a_task_of_such_a_name_works_under_it() -> None:
 
 
 def test_code_is_called_with_the_answer_to_what_its_graph_asked() -> None:
-    held(
+    check_app(
         "approved",
         """
         turns:
@@ -202,7 +202,7 @@ def test_a_graph_that_no_server_serves_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_models_in_the_state_are_seen_by_their_fields() -> None:
-    held(
+    check_app(
         "plan",
         """
         app: {path: [.], input: {topic: "${user}"}}
@@ -216,7 +216,7 @@ def test_models_in_the_state_are_seen_by_their_fields() -> None:
 
 
 def test_the_one_value_of_a_state_is_the_reply() -> None:
-    held("titled", "turns: [{user: lakes, expect: {reply: LAKES}}]")
+    check_app("titled", "turns: [{user: lakes, expect: {reply: LAKES}}]")
 
 
 # What filters take
@@ -233,8 +233,8 @@ AGAIN = """
 BOTH = '{user: I am Bob, by: BY}, {assistant: "Hello, Bob.", by: BY}'
 
 
-def again(who: str, by: str, cuts: str = BOTH) -> str:
-    return AGAIN.replace("CUTS", cuts).replace("WHO", who).replace("BY", by)
+def again(agent: str, by: str, cuts: str = BOTH) -> str:
+    return AGAIN.replace("CUTS", cuts).replace("WHO", agent).replace("BY", by)
 
 
 FILTERS = [
@@ -247,11 +247,11 @@ FILTERS = [
 
 @pytest.mark.parametrize(("name", "scenario"), FILTERS)
 def test_what_a_filter_dropped_is_told_with_its_name(name: str, scenario: str) -> None:
-    held(name, scenario)
+    check_app(name, scenario)
 
 
 def test_a_filter_by_kind_leaves_the_users_messages() -> None:
-    held(
+    check_app(
         "filtered",
         """
         turns:
@@ -268,7 +268,7 @@ def test_a_filter_by_kind_leaves_the_users_messages() -> None:
 
 
 def test_a_filter_whose_result_is_not_sent_dropped_nothing() -> None:
-    held(
+    check_app(
         "never_sent",
         """
         turns:
@@ -304,7 +304,7 @@ FORGOTTEN = """
 
 
 def test_messages_that_a_node_removes_are_dropped_from_then_on() -> None:
-    held("forgetful", FORGOTTEN)
+    check_app("forgetful", FORGOTTEN)
 
 
 HOOKED = """
@@ -321,11 +321,11 @@ HOOKED = """
 
 
 def test_what_a_hook_before_the_model_leaves_out_is_told() -> None:
-    held("hooked", HOOKED)
+    check_app("hooked", HOOKED)
 
 
 def test_what_is_summarized_is_told_with_the_middleware() -> None:
-    held(
+    check_app(
         "summarizing",
         """
         turns:
@@ -345,7 +345,7 @@ def test_what_is_summarized_is_told_with_the_middleware() -> None:
 
 
 def test_tool_results_that_are_cleared_are_edited_by_the_middleware() -> None:
-    held(
+    check_app(
         "editing",
         """
         turns:
@@ -381,7 +381,7 @@ def _without_results(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _without_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters.Filters, "asks", lambda self, run, sent: None)
+    monkeypatch.setattr(filters.Filters, "asks", lambda self, run, sent_messages: None)
 
 
 @pytest.mark.slow

@@ -161,16 +161,16 @@ def test_a_run_is_the_same_alone_and_after_every_other(tmp_path: Path) -> None:
     # Whoever comes first is alone: what the others do comes after it.
     firsts = range(0, len(files), 1 if NIGHTLY else 2)
 
-    found = [_digests(files[place:] + files[:place]) for place in firsts]
+    digests = [_digests(files[place:] + files[:place]) for place in firsts]
 
-    assert found == [found[0]] * len(found)
+    assert digests == [digests[0]] * len(digests)
 
 
 def _digests(files: list[str]) -> dict[str, str]:
     command = [sys.executable, "-m", "tests.digests", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    found: dict[str, str] = json.loads(done.stdout)["digests"]
-    return found
+    texts_by_name: dict[str, str] = json.loads(done.stdout)["digests"]
+    return texts_by_name
 
 
 @pytest.fixture
@@ -187,31 +187,31 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_package_is_told_before_any_of_it_is_imported_and_is_one_module(package: str) -> None:
-    told: list[tuple[str, bool]] = []
+    pairs: list[tuple[str, bool]] = []
 
     def imported(name: str) -> None:
-        told.append((name, name in sys.modules))
+        pairs.append((name, name in sys.modules))
         importlib.import_module(f"{name}.core")
 
     with watching_imports([package], imported):
         core = importlib.import_module(f"{package}.core")
         whole = importlib.import_module(package)
 
-    assert told == [(package, False)]
+    assert pairs == [(package, False)]
     assert whole.core is core is sys.modules[f"{package}.core"]
     assert whole.__spec__ is not None
     assert whole.__spec__.origin == whole.__file__
 
 
 def test_nobody_is_told_once_the_watch_is_over(package: str) -> None:
-    told: list[str] = []
+    texts: list[str] = []
     finders = [*sys.meta_path]
 
-    with watching_imports([package], told.append):
+    with watching_imports([package], texts.append):
         pass
     importlib.import_module(package)
 
-    assert told == []
+    assert texts == []
     assert sys.meta_path == finders
 
 
@@ -220,10 +220,10 @@ def test_a_users_package_of_a_frameworks_name_is_left_alone(
 ) -> None:
     (tmp_path / "own_frame.py").write_text("", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    told: list[str] = []
+    texts: list[str] = []
 
-    with watching_imports(["own_frame"], told.append):
+    with watching_imports(["own_frame"], texts.append):
         importlib.import_module("own_frame")
 
-    assert told == []
+    assert texts == []
     sys.modules.pop("own_frame")

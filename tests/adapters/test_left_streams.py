@@ -20,24 +20,28 @@ def ends(framework: str, way: str, replies: str) -> list[tuple[str, str]]:
     pytest.importorskip(FRAMEWORKS[framework], reason=f"{framework} is not installed")
     turn = f"  - {{user: Hello, replies: {{clerk: {replies}}}, expect: {{reply: Left.}}}}\n"
     ran = run_app(f"left_{framework}:{way}", f"app: {{path: [.]}}\nturns:\n{turn}{turn}")
-    return [(one.agent, one.status) for one in ran.trace.events if isinstance(one, e.AgentFinished)]
+    return [
+        (event.agent, event.status)
+        for event in ran.trace.events
+        if isinstance(event, e.AgentFinished)
+    ]
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_who_is_at_work_when_a_stream_is_left_is_cancelled(framework: str) -> None:
-    found = ends(framework, "left_at_work", "[{calls: [look_up: {word: a}]}]")
+    pairs = ends(framework, "left_at_work", "[{calls: [look_up: {word: a}]}]")
 
-    assert found == [("clerk", "cancelled")] * 2
+    assert pairs == [("clerk", "cancelled")] * 2
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_who_has_answered_when_a_stream_is_left_is_done(framework: str) -> None:
-    found = ends(framework, "left_behind_the_answer", "[It is known.]")
+    pairs = ends(framework, "left_behind_the_answer", "[It is known.]")
 
-    assert found == [("clerk", "done")] * 2
+    assert pairs == [("clerk", "done")] * 2
 
 
 def test_who_says_a_text_of_which_nobody_reads_the_end_is_cancelled() -> None:
-    found = ends("pydantic_ai", "left_in_its_words", "[It is known to all of us.]")
+    pairs = ends("pydantic_ai", "left_in_its_words", "[It is known to all of us.]")
 
-    assert found == [("clerk", "cancelled")] * 2
+    assert pairs == [("clerk", "cancelled")] * 2

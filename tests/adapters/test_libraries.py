@@ -36,19 +36,19 @@ class Simkit(Distribution):
 
 @pytest.fixture
 def entry() -> Iterator[EntryPoint]:
-    found = EntryPoint(ENTRY.name, ENTRY.value, ENTRY.group)
-    vars(found).update(dist=Simkit())
+    entry_point = EntryPoint(ENTRY.name, ENTRY.value, ENTRY.group)
+    vars(entry_point).update(dist=Simkit())
     libraries.unfit.cache_clear()
-    yield found
+    yield entry_point
     libraries.unfit.cache_clear()
 
 
 @pytest.fixture
 def version(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The version of LangGraph that is installed."""
-    found = ["1.2.0"]
-    monkeypatch.setattr(f"{libraries.__name__}.metadata.version", lambda name: found[0])
-    return found
+    texts = ["1.2.0"]
+    monkeypatch.setattr(f"{libraries.__name__}.metadata.version", lambda name: texts[0])
+    return texts
 
 
 class _Missing(MetaPathFinder):
@@ -79,7 +79,7 @@ def test_an_application_whose_framework_is_missing_names_the_extra(
 ) -> None:
     (tmp_path / "graphs_of_mine.py").write_text("import langgraph.graph\n\ngraph = 1\n")
     monkeypatch.setattr(sys, "meta_path", [_Missing("langgraph"), *sys.meta_path])
-    for name in [one for one in sys.modules if one.partition(".")[0] == "langgraph"]:
+    for name in [module for module in sys.modules if module.partition(".")[0] == "langgraph"]:
         monkeypatch.delitem(sys.modules, name)
 
     with pytest.raises(SourceError) as raised:

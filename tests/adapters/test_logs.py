@@ -28,8 +28,8 @@ def scenario(user: str, logs: str, reply: str = "Fine.") -> str:
 """
 
 
-def what(user: str, logs: str) -> list[str]:
-    return [one.what for one in run_app(DESK, scenario(user, logs)).judgement.findings]
+def find_problems(user: str, logs: str) -> list[str]:
+    return [finding.what for finding in run_app(DESK, scenario(user, logs)).judgement.findings]
 
 
 def test_records_of_every_level_are_claimed_whole_and_in_order() -> None:
@@ -43,7 +43,10 @@ def test_records_of_every_level_are_claimed_whole_and_in_order() -> None:
     )
 
     assert ran.judgement.findings == ()
-    assert [one.agent for one in ran.trace.events if isinstance(one, e.LogRecorded)] == ["", ""]
+    assert [event.agent for event in ran.trace.events if isinstance(event, e.LogRecorded)] == [
+        "",
+        "",
+    ]
 
 
 def test_what_differs_is_shown_with_what_was_logged() -> None:
@@ -52,7 +55,7 @@ def test_what_differs_is_shown_with_what_was_logged() -> None:
     ).judgement.findings
 
     assert finding.what == "logs does not match"
-    assert [one.actual for one in finding.differences] == [
+    assert [difference.actual for difference in finding.differences] == [
         '"DEBUG"',
         '"answered with 5 characters"',
     ]
@@ -64,9 +67,9 @@ def test_what_differs_is_shown_with_what_was_logged() -> None:
 
 
 def test_a_record_that_is_missing_or_too_many_fails() -> None:
-    assert what("Hi", "[{level: DEBUG}]") == ["logs does not match"]
-    assert what("Hi", "{$has: [{level: WARNING}]}") == ["logs does not match"]
-    assert what("Hi", "{$not: {$has: [{message: {$contains: answered}}]}}") != []
+    assert find_problems("Hi", "[{level: DEBUG}]") == ["logs does not match"]
+    assert find_problems("Hi", "{$has: [{level: WARNING}]}") == ["logs does not match"]
+    assert find_problems("Hi", "{$not: {$has: [{message: {$contains: answered}}]}}") != []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_a_record_that_is_missing_or_too_many_fails() -> None:
     ],
 )
 def test_however_user_code_logs_it_is_seen(user: str, record: str) -> None:
-    assert what(user, f"{{$has: [{record}]}}") == []
+    assert find_problems(user, f"{{$has: [{record}]}}") == []
 
 
 def test_libraries_and_disabled_loggers_make_no_records() -> None:
@@ -104,7 +107,7 @@ def test_what_is_printed_is_the_same_and_code_that_asks_is_told_the_truth(
 def test_without_a_claim_nothing_is_taken_down_and_the_trace_is_as_before() -> None:
     ran = run_app(DESK, f"{RULES}turns: [{{user: Hi, replies: {{desk: Fine.}}}}]")
 
-    assert [one for one in ran.trace.events if isinstance(one, e.LogRecorded)] == []
+    assert [event for event in ran.trace.events if isinstance(event, e.LogRecorded)] == []
     assert "logs" not in ran.view.pipeline.observes
 
 
@@ -114,7 +117,7 @@ def test_a_declared_pipeline_has_no_log_and_a_claim_on_it_is_not_observable() ->
         "turns: [{user: Hi, replies: {a: B}, expect: {logs: []}}]",
     )
 
-    assert [one.what for one in ran.judgement.findings] == [
+    assert [finding.what for finding in ran.judgement.findings] == [
         "logs is not observable by driver 'native', which does not see log records"
     ]
 
@@ -133,10 +136,10 @@ def test_a_key_that_is_logged_is_in_no_stored_trace(tmp_path: Path) -> None:
     assert outcome.judgement.findings == ()
     ledger = Ledger(tmp_path)
     trace = outcome.redacted(current_redactor()).trace
-    kept = Path(ledger.keep("desk", trace.encoded()))
-    ledger.close([RunEntry("desk", "held", "", str(kept))], [])
-    assert b"desk.keys" in kept.read_bytes()
-    assert b"sk-proj-a1B2" not in kept.read_bytes()
+    path = Path(ledger.keep("desk", trace.encoded()))
+    ledger.close([RunEntry("desk", "held", "", str(path))], [])
+    assert b"desk.keys" in path.read_bytes()
+    assert b"sk-proj-a1B2" not in path.read_bytes()
 
 
 def test_records_belong_to_their_turn() -> None:
@@ -155,7 +158,7 @@ def test_python_reads_the_records_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> 
     with Simulation(DESK, agents={"desk": {"system": "Desk."}}, app={"logs": True}) as sim:
         turn = sim.say("Hi", replies={"desk": "Fine."})
 
-        assert [one["message"] for one in turn.logs] == ["asked Hi", "answered with 5 characters"]
+        assert [log["message"] for log in turn.logs] == ["asked Hi", "answered with 5 characters"]
         assert turn.reply
 
 
@@ -172,17 +175,17 @@ def test_python_is_told_how_records_are_seen(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_somebody_else_has_put_into_logging_goes_on_and_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen: list[str] = []
+    texts: list[str] = []
     before = logging.Logger.callHandlers
 
     def watch(logger: logging.Logger, record: logging.LogRecord) -> None:
-        seen.append(record.getMessage())
+        texts.append(record.getMessage())
         before(logger, record)
 
     monkeypatch.setattr(logging.Logger, "callHandlers", watch)
 
-    found = what("wrong", "{$has: [{level: ERROR, message: order 7}]}")
+    result = find_problems("wrong", "{$has: [{level: ERROR, message: order 7}]}")
 
-    assert found == []
-    assert seen == ["order 7"]
+    assert result == []
+    assert texts == ["order 7"]
     assert logging.Logger.callHandlers is watch

@@ -19,21 +19,21 @@ class Hearing:
     """Writes down what it hears."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.calls: list[Any] = []
 
     def agent_began(self, mark: Mark) -> None:
-        self.heard.append(f"{mark.agent} began")
+        self.calls.append(f"{mark.agent} began")
 
     def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
-        self.heard.append(f"{mark.agent} ended{': ' if problem else ''}{problem or ''}")
+        self.calls.append(f"{mark.agent} ended{': ' if problem else ''}{problem or ''}")
 
     def handed_over(
         self, source: str, to: str, payload: Any, type: str | None, query: str | None
     ) -> None:
-        self.heard.append((source, to, payload, type, query))
+        self.calls.append((source, to, payload, type, query))
 
     def state_changed(self, agent: str, update: dict[str, Any]) -> None:
-        self.heard.append((agent, update))
+        self.calls.append((agent, update))
 
 
 def at_work() -> str:
@@ -42,23 +42,23 @@ def at_work() -> str:
 
 
 @pytest.fixture
-def heard() -> Iterator[list[Any]]:
+def recorded_calls() -> Iterator[list[Any]]:
     hearing = Hearing()
     with heard_by(hearing):
-        yield hearing.heard
+        yield hearing.calls
 
 
-def test_a_block_is_an_agents_work_and_blocks_may_be_nested(heard: list[Any]) -> None:
-    seen = [at_work()]
+def test_a_block_is_an_agents_work_and_blocks_may_be_nested(recorded_calls: list[Any]) -> None:
+    texts = [at_work()]
     with simkit.agent("outer"):
-        seen.append(at_work())
+        texts.append(at_work())
         with simkit.agent("inner"):
-            seen.append(at_work())
-        seen.append(at_work())
-    seen.append(at_work())
+            texts.append(at_work())
+        texts.append(at_work())
+    texts.append(at_work())
 
-    assert seen == ["", "outer", "inner", "outer", ""]
-    assert heard == ["outer began", "inner began", "inner ended", "outer ended"]
+    assert texts == ["", "outer", "inner", "outer", ""]
+    assert recorded_calls == ["outer began", "inner began", "inner ended", "outer ended"]
 
 
 def test_nothing_is_heard_where_nobody_listens() -> None:
@@ -68,21 +68,21 @@ def test_nothing_is_heard_where_nobody_listens() -> None:
         assert at_work() == "a"
 
 
-def test_an_error_is_heard_and_goes_on(heard: list[Any]) -> None:
+def test_an_error_is_heard_and_goes_on(recorded_calls: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"^no$"), simkit.agent("a"):
         raise ValueError("no")
 
-    assert heard == ["a began", "a ended: no"]
+    assert recorded_calls == ["a began", "a ended: no"]
     assert at_work() == ""
 
 
-def test_handoffs_and_state_belong_to_the_agent_at_work(heard: list[Any]) -> None:
+def test_handoffs_and_state_belong_to_the_agent_at_work(recorded_calls: list[Any]) -> None:
     simkit.handoff("first", source="user")
     with simkit.agent("a"):
         simkit.handoff("b", {"n": 1}, type="t", query="q")
         simkit.state(x=1, y=2)
 
-    assert heard == [
+    assert recorded_calls == [
         ("user", "first", None, None, None),
         "a began",
         ("a", "b", {"n": 1}, "t", "q"),
@@ -141,10 +141,10 @@ class Desk:
     ids=["function", "coroutine", "generator", "async generator", "method"],
 )
 def test_a_decorated_function_is_an_agents_work(
-    heard: list[Any], call: Callable[[], Any], result: Any, agent: str
+    recorded_calls: list[Any], call: Callable[[], Any], result: Any, agent: str
 ) -> None:
     assert call() == result
-    assert heard == [f"{agent} began", f"{agent} ended"]
+    assert recorded_calls == [f"{agent} began", f"{agent} ended"]
     assert at_work() == ""
 
 
@@ -157,25 +157,25 @@ def test_a_decorated_function_stays_what_it_is() -> None:
     assert kinds == (True, True, True, "(text: 'str') -> 'str'", "Says it.")
 
 
-def test_between_two_items_nobody_is_at_work(heard: list[Any]) -> None:
+def test_between_two_items_nobody_is_at_work(recorded_calls: list[Any]) -> None:
     items = generator("hi")
-    seen = [next(items), at_work()]
+    observed = [next(items), at_work()]
     with simkit.agent("reader"):
-        seen += [next(items), at_work()]
+        observed += [next(items), at_work()]
     items.close()  # type: ignore[attr-defined]
 
-    assert seen == ["generator", "", "hi", "reader"]
-    assert heard == ["generator began", "reader began", "reader ended", "generator ended"]
+    assert observed == ["generator", "", "hi", "reader"]
+    assert recorded_calls == ["generator began", "reader began", "reader ended", "generator ended"]
 
 
-def test_a_stream_that_is_left_early_has_ended(heard: list[Any]) -> None:
+def test_a_stream_that_is_left_early_has_ended(recorded_calls: list[Any]) -> None:
     async def first() -> str:
         async for item in stream("hi"):
             return f"{item}, then {at_work()!r}"
         raise AssertionError
 
     assert asyncio.run(first()) == "stream, then ''"
-    assert heard == ["stream began", "stream ended"]
+    assert recorded_calls == ["stream began", "stream ended"]
 
 
 def test_a_generator_is_sent_values_and_returns_its_own() -> None:
@@ -199,24 +199,24 @@ def test_tasks_belong_to_the_agent_that_started_them() -> None:
 
     async def both() -> list[str]:
         async with simkit.agent("a"):
-            one = asyncio.create_task(work())
+            task = asyncio.create_task(work())
         async with simkit.agent("b"):
             other = asyncio.create_task(work())
-        return [await one, await other, at_work()]
+        return [await task, await other, at_work()]
 
     assert asyncio.run(both()) == ["a", "b", ""]
 
 
-def test_one_block_may_be_shared_by_tasks_that_run_at_once(heard: list[Any]) -> None:
+def test_one_block_may_be_shared_by_tasks_that_run_at_once(recorded_calls: list[Any]) -> None:
     shared = simkit.agent("shared")
     order = [asyncio.Event(), asyncio.Event()]
 
     async def first() -> str:
         async with shared:
             await order[0].wait()
-            found = at_work()
+            text = at_work()
         order[1].set()
-        return f"{found}, then {at_work()!r}"
+        return f"{text}, then {at_work()!r}"
 
     async def second() -> str:
         async with shared:
@@ -228,7 +228,7 @@ def test_one_block_may_be_shared_by_tasks_that_run_at_once(heard: list[Any]) -> 
         return list(await asyncio.gather(first(), second()))
 
     assert asyncio.run(both()) == ["shared, then ''", "shared"]
-    assert heard == ["shared began", "shared began", "shared ended", "shared ended"]
+    assert recorded_calls == ["shared began", "shared began", "shared ended", "shared ended"]
 
 
 def in_a_bare_thread(work: Callable[[], Any]) -> None:
@@ -237,26 +237,28 @@ def in_a_bare_thread(work: Callable[[], Any]) -> None:
     thread.join()
 
 
-def test_a_thread_without_a_context_is_heard_by_the_only_listener(heard: list[Any]) -> None:
+def test_a_thread_without_a_context_is_heard_by_the_only_listener(
+    recorded_calls: list[Any],
+) -> None:
     in_a_bare_thread(lambda: simkit.state(x=1))
 
-    assert heard == [("", {"x": 1})]
+    assert recorded_calls == [("", {"x": 1})]
 
 
 def test_a_thread_without_a_context_is_heard_by_none_of_several() -> None:
-    one, two = Hearing(), Hearing()
-    with heard_by(one), heard_by(two):
+    hearing, two = Hearing(), Hearing()
+    with heard_by(hearing), heard_by(two):
         in_a_bare_thread(lambda: simkit.state(x=1))
 
-    assert (one.heard, two.heard) == ([], [])
+    assert (hearing.calls, two.calls) == ([], [])
 
 
 def test_a_context_that_outlives_its_listener_is_heard_by_the_next() -> None:
-    one, two = Hearing(), Hearing()
-    with heard_by(one):
+    hearing, two = Hearing(), Hearing()
+    with heard_by(hearing):
         context = contextvars.copy_context()
     with heard_by(two):
         context.run(simkit.state, x=1)
     context.run(simkit.state, x=2)
 
-    assert (one.heard, two.heard) == ([], [("", {"x": 1})])
+    assert (hearing.calls, two.calls) == ([], [("", {"x": 1})])

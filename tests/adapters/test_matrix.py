@@ -25,7 +25,7 @@ CLIENTS = {
     "matrix_gemini": ("google.genai", "{model: gemini-3-flash, temperature: 0.5}"),
 }
 BY_HAND = ["by_requests", "by_urllib", "by_aiohttp"]
-SEEN = "[{system: You know the weather.}, {user: How is Zürich? ☀}"
+TEXT = "[{system: You know the weather.}, {user: How is Zürich? ☀}"
 CASES = {
     "text": """
         turns:
@@ -132,7 +132,7 @@ def scenario(module: str, case: str, settings: str) -> str:
     tools = f"{{weather: {module}:weather, clock: {module}:clock}}"
     app = f"app: {{path: [.], tools: {tools}}}"
     head = f"{app}\n{RULE}\n"
-    return head + dedent(filled.replace("SEEN", SEEN))
+    return head + dedent(filled.replace("SEEN", TEXT))
 
 
 # google-genai 3.4.0 has a subclass of aiohttp's session, which aiohttp discourages.

@@ -19,9 +19,9 @@ def misfits(ran: Ran) -> list[tuple[str, str]]:
     """The findings of RUN-01, each with its place below the head that tests share."""
     assert ran.judgement.exit_code == 1
     return [
-        (".".join(map(str, one.path)), one.what)
-        for one in ran.judgement.findings
-        if one.id == "RUN-01"
+        (".".join(map(str, finding.path)), finding.what)
+        for finding in ran.judgement.findings
+        if finding.id == "RUN-01"
     ]
 
 
@@ -47,8 +47,8 @@ turns:
             "not offered. Did you mean `ask_expert`? Offered: ask_expert.",
         )
     ]
-    (found,) = ran.judgement.findings
-    assert "turn 2 did not run" in found.context
+    (result,) = ran.judgement.findings
+    assert "turn 2 did not run" in result.context
 
 
 def test_an_agent_with_lines_and_claims_that_is_no_longer_reached_is_a_finding() -> None:
@@ -73,7 +73,7 @@ turns:
 
 @pytest.mark.skipif(find_spec("langgraph") is None, reason="langgraph is not installed")
 @pytest.mark.parametrize(
-    ("scenario", "place", "what"),
+    ("scenario", "place", "problem"),
     [
         (
             "agents: {checker: {node: modell}}\n"
@@ -93,9 +93,9 @@ turns:
     ids=["a rule", "an answer", "a result"],
 )  # fmt: skip
 def test_what_speaks_of_something_that_a_graph_no_longer_has_is_a_finding(
-    scenario: str, place: str, what: str
+    scenario: str, place: str, problem: str
 ) -> None:
-    ((at, said),) = misfits(run_app("langgraph_teams:prebuilt", scenario, fits=False))
+    ((at, reply),) = misfits(run_app("langgraph_teams:prebuilt", scenario, fits=False))
 
     assert at == place
-    assert said.startswith(what)
+    assert reply.startswith(problem)

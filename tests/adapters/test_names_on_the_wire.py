@@ -75,7 +75,7 @@ def test_handoff_tools_are_among_the_tools_and_their_agents_beside_them(tmp_path
 
     ran = run(tmp_path, ALL, claims, PASSES)
 
-    assert [one.what for one in ran.judgement.findings] == []
+    assert [finding.what for finding in ran.judgement.findings] == []
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_handoff_tools_are_among_the_tools_and_their_agents_beside_them(tmp_path
 def test_claims_that_leave_a_handoff_out_do_not_hold(claims: str, tmp_path: Path) -> None:
     ran = run(tmp_path, ALL, f"{{context: {{triage: {claims}}}}}", PASSES)
 
-    assert [one.id for one in ran.judgement.findings] == ["claim"]
+    assert [finding.id for finding in ran.judgement.findings] == ["claim"]
 
 
 def test_a_run_that_lost_a_handoff_tool_is_another_run(tmp_path: Path) -> None:
-    one, other = (run(tmp_path, tools, "{reply: Hi}", "{triage: Hi}") for tools in (ALL, ALL[:2]))
+    item, other = (run(tmp_path, tools, "{reply: Hi}", "{triage: Hi}") for tools in (ALL, ALL[:2]))
 
-    (call,) = trace_diff(one.view, other.view).calls
+    (call,) = trace_diff(item.view, other.view).calls
 
     assert [str(edit.at) for edit in call.edits] == ["tools[2]", "handoffs[1]"]

@@ -26,7 +26,7 @@ def test_a_name_is_proposed_from_the_first_sentence(system: str, name: str) -> N
     assert proposed_name(system) == name
 
 
-def asked(system: str, *tools: str) -> ParsedRequest:
+def make_request(system: str, *tools: str) -> ParsedRequest:
     messages = (Message("system", system),) if system else ()
     return ParsedRequest("openai-chat", "m", messages, tuple(Offer(tool) for tool in tools))
 
@@ -38,9 +38,9 @@ def rules(*calls: ParsedRequest) -> dict[str, Any]:
 
 def test_agents_are_told_apart_by_what_they_are() -> None:
     assert rules(
-        asked("You are the clerk. Known: a"),
-        asked("You are the boss."),
-        asked("You are the clerk. Known: b"),
+        make_request("You are the clerk. Known: a"),
+        make_request("You are the boss."),
+        make_request("You are the clerk. Known: b"),
     ) == {
         "clerk": {"system": {"$starts": "You are the clerk"}},
         "boss": {"system": {"$starts": "You are the boss"}},
@@ -48,34 +48,36 @@ def test_agents_are_told_apart_by_what_they_are() -> None:
 
 
 def test_one_role_that_begins_like_another_is_told_by_more_words() -> None:
-    assert rules(asked("You are the clerk."), asked("You are the clerk of the night.")) == {
+    assert rules(
+        make_request("You are the clerk."), make_request("You are the clerk of the night.")
+    ) == {
         "clerk": {"system": {"$starts": "You are the clerk."}},
         "clerk_2": {"system": {"$starts": "You are the clerk of the night."}},
     }
 
 
 def test_instructions_that_go_on_where_others_end_are_told_by_being_whole() -> None:
-    assert rules(asked("Go on"), asked("Go on and on")) == {
+    assert rules(make_request("Go on"), make_request("Go on and on")) == {
         "go_on": {"system": {"$eq": "Go on"}},
         "go_on_and_on": {"system": {"$starts": "Go on and on"}},
     }
 
 
 def test_agents_with_the_same_instructions_are_told_by_their_tools() -> None:
-    assert rules(asked("Help.", "search", "log"), asked("Help.", "book")) == {
+    assert rules(make_request("Help.", "search", "log"), make_request("Help.", "book")) == {
         "help": {"system": {"$starts": "Help."}, "tools": {"$has": ["log"]}},
         "help_2": {"system": {"$starts": "Help."}, "tools": {"$has": ["book"]}},
     }
 
 
 def test_a_call_without_tools_is_the_same_agents() -> None:
-    _, whose = voices_of([asked("Help.", "search"), asked("Help.")])
+    _, owner = voices_of([make_request("Help.", "search"), make_request("Help.")])
 
-    assert [voice.name for voice in whose] == ["help", "help"]
+    assert [voice.name for voice in owner] == ["help", "help"]
 
 
 def test_an_agent_without_instructions_has_a_rule_too() -> None:
-    assert rules(asked(""), asked("You are the boss.")) == {
+    assert rules(make_request(""), make_request("You are the boss.")) == {
         "assistant": {"system": ""},
         "boss": {"system": {"$starts": "You are the boss"}},
     }

@@ -32,10 +32,10 @@ UPSTREAM = APPS / "agents_upstream.scenario.yaml"
 
 
 def scenario(start: str) -> Prepared:
-    found = scenario_in(start, DESK, TEAM, UPSTREAM)
-    if Path(found.item.file) == UPSTREAM and missing("openai_agents"):
+    case = scenario_in(start, DESK, TEAM, UPSTREAM)
+    if Path(case.item.file) == UPSTREAM and missing("openai_agents"):
         pytest.skip(missing("openai_agents"))
-    return found
+    return case
 
 
 FAQ = """
@@ -152,7 +152,7 @@ def test_a_payload_that_the_handoffs_input_type_refuses_is_told_by_line_and_fiel
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "message"),
     [
         (
             "handoff: {to: Humam}",
@@ -167,11 +167,11 @@ def test_a_payload_that_the_handoffs_input_type_refuses_is_told_by_line_and_fiel
         ),
     ],
 )
-def test_a_line_that_is_misspelt_is_told_with_what_was_near(reply: str, told: str) -> None:
+def test_a_line_that_is_misspelt_is_told_with_what_was_near(reply: str, message: str) -> None:
     with pytest.raises(SourceError) as caught:
         run_app("agents_desk:triage", f"turns: [{{user: Hi, replies: {{Triage: [{{{reply}}}]}}}}]")
 
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_payload_that_is_refused_may_be_what_is_claimed() -> None:
@@ -252,7 +252,7 @@ def test_a_nested_run_names_the_run_inside_which_it_works() -> None:
     )
 
     starts = [event for event in ran.trace.events if isinstance(event, e.AgentStarted)]
-    assert [(one.agent, one.run, one.parent) for one in starts] == [
+    assert [(start.agent, start.run, start.parent) for start in starts] == [
         ("Translator", "r1", ""), ("Spanish", "r2", "r1"),
     ]  # fmt: skip
 
@@ -271,7 +271,7 @@ def test_what_an_agents_code_writes_before_it_runs_another_agent_is_its_own() ->
     )
 
     writes = [event for event in ran.trace.events if isinstance(event, e.StateUpdated)]
-    assert [(one.cause, one.agent, one.update) for one in writes[1:]] == [
+    assert [(write.cause, write.agent, write.update) for write in writes[1:]] == [
         ("writes", "Companions", {"seat": "12A"})
     ]
 

@@ -214,15 +214,15 @@ def provider(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Iterator[InMemo
 
 def tree(exporter: InMemorySpanExporter) -> list[tuple[str, str, Any]]:
     """Returns what was exported: each span, the one around it, and its attributes."""
-    found = exporter.get_finished_spans()
-    names = {one.context.span_id: one.name for one in found if one.context is not None}
+    result = exporter.get_finished_spans()
+    names = {item.context.span_id: item.name for item in result if item.context is not None}
     return [
         (
-            one.name,
-            names.get(one.parent.span_id, "?") if one.parent else "",
-            dict(one.attributes or {}),
+            item.name,
+            names.get(item.parent.span_id, "?") if item.parent else "",
+            dict(item.attributes or {}),
         )
-        for one in found
+        for item in result
     ]
 
 
@@ -387,39 +387,39 @@ def test_a_tool_whose_function_is_unknown_is_refused_though_spans_are_seen() -> 
 
 def otlp(monkeypatch: pytest.MonkeyPatch) -> tuple[type[Any], list[str]]:
     """Returns an exporter in the place of OTLP's, and the names of what it has sent."""
-    sent: list[str] = []
+    texts: list[str] = []
 
     class OTLPSpanExporter(InMemorySpanExporter):
         """Would send spans."""
 
         def export(self, spans: Any) -> Any:
-            sent.extend(span.name for span in spans)
+            texts.extend(span.name for span in spans)
             return SpanExportResult.SUCCESS
 
     module = ModuleType(f"{compat.OTLP}.http.trace_exporter")
     vars(module).update(OTLPSpanExporter=OTLPSpanExporter, SpanExportResult=SpanExportResult)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    return OTLPSpanExporter, sent
+    return OTLPSpanExporter, texts
 
 
 def test_nothing_is_exported_over_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    exporter, sent = otlp(monkeypatch)
-    with provider(monkeypatch) as kept:
+    exporter, sent_messages = otlp(monkeypatch)
+    with provider(monkeypatch) as server:
         own = trace.get_tracer_provider()
         assert isinstance(own, TracerProvider)
         own.add_span_processor(SimpleSpanProcessor(exporter()))
 
         assert passes("a span without an operation")
-        assert (sent, len(kept.get_finished_spans())) == ([], 3)
+        assert (sent_messages, len(server.get_finished_spans())) == ([], 3)
 
         own.get_tracer("after").start_span("after").end()
-        assert sent == ["after"]
+        assert sent_messages == ["after"]
 
 
 def test_what_waits_to_be_exported_is_not_sent_after_the_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    exporter, sent = otlp(monkeypatch)
+    exporter, sent_messages = otlp(monkeypatch)
     with provider(monkeypatch):
         own = trace.get_tracer_provider()
         assert isinstance(own, TracerProvider)
@@ -430,4 +430,4 @@ def test_what_waits_to_be_exported_is_not_sent_after_the_turn(
         own.force_flush()
         waiting.shutdown()
 
-        assert sent == []
+        assert sent_messages == []

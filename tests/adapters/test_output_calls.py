@@ -19,9 +19,9 @@ OFFERS = (Offer("look_up", WORD), Offer("final_number", NUMBER), Offer("final_wo
 TOOLS = {"final_number": "", "final_word": ""}
 
 
-def name_of(asked: ParsedRequest, value: object) -> str | None:
-    found = output_tool(asked, value, TOOLS)
-    return found.name if found is not None else None
+def name_of(parsed_request: ParsedRequest, value: object) -> str | None:
+    offer = output_tool(parsed_request, value, TOOLS)
+    return offer.name if offer is not None else None
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,10 @@ def test_a_payload_that_a_callback_is_given_is_owed_to_no_context(tmp_path: Path
     ran = handed_over(tmp_path, to)
 
     findings = (*ran.judgement.findings, *ran.judgement.warnings)
-    assert [(one.id, one.what) for one in findings] == []
-    assert [one.is_taken for one in ran.trace.events if isinstance(one, HandoffRequested)] == [True]
+    assert [(finding.id, finding.what) for finding in findings] == []
+    assert [
+        event.is_taken for event in ran.trace.events if isinstance(event, HandoffRequested)
+    ] == [True]
 
 
 @pytest.mark.parametrize("is_taken", [False, True])

@@ -18,6 +18,6 @@ class Client:
 
 
 def test_data_is_told_as_it_is_and_all_else_as_a_text() -> None:
-    found = [plain_or_text(one) for one in (None, "2A", Seat(2), Client())]
+    values = [plain_or_text(item) for item in (None, "2A", Seat(2), Client())]
 
-    assert found == [None, "2A", {"row": 2}, "a client"]
+    assert values == [None, "2A", {"row": 2}, "a client"]

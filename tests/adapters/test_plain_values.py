@@ -46,15 +46,15 @@ class Bag:
 
 
 def test_fields_that_are_data_are_read_and_others_left_out() -> None:
-    found = dict(fields_of(Passenger(), "context"))
+    fields = dict(fields_of(Passenger(), "context"))
 
-    assert found == {
+    assert fields == {
         "name": "Ann", "seat": {"row": 1}, "colours": ["red"], "born": "2000-01-02"
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("thing", "found"),
+    ("thing", "expected"),
     [
         (None, {}),
         ({"a": 1, 2: "b"}, {"a": 1, "2": "b"}),
@@ -62,8 +62,8 @@ def test_fields_that_are_data_are_read_and_others_left_out() -> None:
         (Bag(), {"items": ["shoe"]}),
     ],
 )
-def test_what_declares_no_fields_is_read_too(thing: Any, found: dict[str, Any]) -> None:
-    assert dict(fields_of(thing, "context")) == found
+def test_what_declares_no_fields_is_read_too(thing: Any, expected: dict[str, Any]) -> None:
+    assert dict(fields_of(thing, "context")) == expected
 
 
 def test_an_object_that_leads_back_to_itself_is_no_data() -> None:
@@ -103,8 +103,10 @@ def test_an_item_that_is_new_or_changed_in_place_is_told_with_its_list() -> None
     desk.history.append({"text": "e"})
     both, _ = snapshots.changes("s1", desk, "context")
 
-    told = [[one["text"] for one in held["history"]] for held in (first, grown, changed, both)]
-    assert list(map("".join, told)) == ["abc", "abcd", "aBcd", "ABcde"]
+    results = [
+        [item["text"] for item in value["history"]] for value in (first, grown, changed, both)
+    ]
+    assert list(map("".join, results)) == ["abc", "abcd", "aBcd", "ABcde"]
     assert snapshots.changes("s1", desk, "context") == ({}, False)
 
 
@@ -114,19 +116,19 @@ def test_of_a_list_that_grows_only_what_is_new_is_converted(
 ) -> None:
     converted: list[Any] = []
 
-    def heard(value: Any, depth: int = 0) -> Any:
+    def note_conversion(value: Any, depth: int = 0) -> Any:
         converted.append(value)
         return value
 
     snapshots, desk = Snapshots(), Desk([{"n": n} for n in range(size)])
     snapshots.changes("s1", desk, "context")
-    monkeypatch.setattr(plain_values, "plain", heard)
+    monkeypatch.setattr(plain_values, "plain", note_conversion)
     unchanged = snapshots.changes("s1", desk, "context")
     desk.history += [{"n": "new"}, {"n": "newer"}]
-    told, _ = snapshots.changes("s1", desk, "context")
+    report, _ = snapshots.changes("s1", desk, "context")
 
     assert unchanged == ({}, False)
-    assert told == {"history": desk.history}
+    assert report == {"history": desk.history}
     assert converted == [{"n": "new"}, {"n": "newer"}]
 
 
@@ -157,9 +159,9 @@ def test_equal_values_of_other_types_are_told(before: Any, after: Any) -> None:
     snapshots, desk = Snapshots(), Desk([{"deep": [before]}])
     snapshots.changes("s1", desk, "context")
     desk.history[0]["deep"][0] = after
-    told, _ = snapshots.changes("s1", desk, "context")
+    report, _ = snapshots.changes("s1", desk, "context")
 
-    assert repr(told) == repr({"history": [{"deep": [plain(after)]}]})
+    assert repr(report) == repr({"history": [{"deep": [plain(after)]}]})
 
 
 @pytest.mark.parametrize(
@@ -217,18 +219,18 @@ def test_a_list_with_what_is_no_data_is_left_out_until_it_is_data_again() -> Non
 
 
 class Struct(msgspec.Struct):
-    said: Any = None
+    reply: Any = None
 
 
-class Said(BaseModel):
-    said: Any = None
+class Reply(BaseModel):
+    reply: Any = None
     again: Any = None
 
 
 @dataclass
 class Note:
-    said: Any = None
-    _kept: Any = None
+    reply: Any = None
+    _note: Any = None
 
 
 _ATOMS = st.one_of(
@@ -244,7 +246,7 @@ def _made_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.lists(values, max_size=3), st.lists(values, max_size=2).map(tuple),
         st.dictionaries(st.text(max_size=2) | st.integers(0, 2), values, max_size=3),
         st.builds(Struct, values), st.builds(Note, values, values),
-        st.builds(lambda one, two: Said(said=one, again=two), values, values),
+        st.builds(lambda item, two: Reply(reply=item, again=two), values, values),
     )  # fmt: skip
 
 
@@ -266,8 +268,8 @@ def _changed(draw: Callable[[st.SearchStrategy[Any]], Any], value: Any) -> Any:
         key = draw(st.sampled_from(list(value)))
         value[key] = _changed(draw, value[key])
         return value
-    if isinstance(value, (Struct, Note, Said)):
-        name = draw(st.sampled_from(["_kept", "said"] if isinstance(value, Note) else ["said"]))
+    if isinstance(value, (Struct, Note, Reply)):
+        name = draw(st.sampled_from(["_note", "reply"] if isinstance(value, Note) else ["reply"]))
         setattr(value, name, _changed(draw, getattr(value, name)))
         return value
     return draw(_VALUES)
@@ -279,7 +281,7 @@ def test_what_is_told_is_what_whole_conversions_that_differ_would_tell(data: Any
     desk = Desk(data.draw(st.lists(_VALUES, max_size=4)))
     snapshots, before = Snapshots(), b""
     for _ in range(4):
-        told, _ = snapshots.changes("s1", desk, "context")
+        report, _ = snapshots.changes("s1", desk, "context")
         try:
             whole = plain(desk.history)
         except NotPlain:
@@ -288,5 +290,5 @@ def test_what_is_told_is_what_whole_conversions_that_differ_would_tell(data: Any
             encoded = msgspec.json.encode(whole, order="sorted")
             expected = {} if encoded == before else {"history": whole}
             before = encoded
-        assert repr(told) == repr(expected)
+        assert repr(report) == repr(expected)
         desk.history = _changed(data.draw, desk.history)

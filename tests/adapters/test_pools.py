@@ -14,8 +14,8 @@ from tests.transports.gates import Always, json_answer
 name = contextvars.ContextVar[str]("name", default="nobody")
 
 
-def told(pool: ThreadPoolExecutor, who: str) -> tuple[str, int]:
-    name.set(who)
+def submit_named(pool: ThreadPoolExecutor, agent: str) -> tuple[str, int]:
+    name.set(agent)
 
     def named(by: str, *, number: int) -> tuple[str, int]:
         return f"{name.get()}{by}", number
@@ -26,17 +26,17 @@ def told(pool: ThreadPoolExecutor, who: str) -> tuple[str, int]:
 def test_every_piece_of_work_carries_the_context_of_who_submits_it() -> None:
     gate = Always(json_answer("{}"))
     with ThreadPoolExecutor(1) as pool, carrying_contexts, passing_through(gate):
-        found = [told(pool, "ann"), told(pool, "ben")]
+        pairs = [submit_named(pool, "ann"), submit_named(pool, "ben")]
 
-    assert found == [("ann!", 3), ("ben!", 3)]
+    assert pairs == [("ann!", 3), ("ben!", 3)]
 
 
 def test_nothing_changes_where_no_scenario_runs() -> None:
     before = ThreadPoolExecutor.submit
     with ThreadPoolExecutor(1) as pool, carrying_contexts:
-        found = contextvars.Context().run(told, pool, "ann")
+        completed = contextvars.Context().run(submit_named, pool, "ann")
 
-    assert found == ("nobody!", 3)
+    assert completed == ("nobody!", 3)
     assert ThreadPoolExecutor.submit is before
 
 

@@ -54,7 +54,7 @@ for turn in turns():
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -65,15 +65,15 @@ def run(program: str, scenario: str, head: str = "", command: str = "") -> Outco
     Path("desk.pipeline.yaml").write_text(
         f"version: 1\npipeline: desk\nprogram: {command}\n{dedent(head)}"
     )
-    said = indent(dedent(scenario).strip("\n"), "  ")
+    reply = indent(dedent(scenario).strip("\n"), "  ")
     Path("desk.scenario.yaml").write_text(
-        f"version: 1\nscenario: s\npipeline: desk.pipeline.yaml\nturns:\n{said}\n"
+        f"version: 1\nscenario: s\npipeline: desk.pipeline.yaml\nturns:\n{reply}\n"
     )
     (item,) = items_in("desk.scenario.yaml")
     return simulate(Library().prepared(item))
 
 
-def found(outcome: Outcome) -> list[str]:
+def find_problems(outcome: Outcome) -> list[str]:
     return [finding.what for finding in outcome.judgement.findings]
 
 
@@ -89,7 +89,7 @@ def test_a_program_takes_turns_and_its_models_are_answered() -> None:
         """,
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 def test_what_a_program_tells_is_claimed() -> None:
@@ -124,11 +124,11 @@ def test_what_a_program_tells_is_claimed() -> None:
         "channels: {orders: {reducer: append, scope: turn}}\n",
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 @pytest.mark.parametrize(
-    ("claim", "what"),
+    ("claim", "problem"),
     [
         ("state: {orders: [{at: Oslo}]}", "state does not match"),
         ("runs: {clerk: {input: {task: sit}}}", "runs.clerk.input does not match"),
@@ -137,7 +137,7 @@ def test_what_a_program_tells_is_claimed() -> None:
         ("tool_calls: [{tool: find, args: {order: 8}}]", "tool_calls does not match"),
     ],
 )
-def test_a_claim_on_what_a_program_tells_can_fail(claim: str, what: str) -> None:
+def test_a_claim_on_what_a_program_tells_can_fail(claim: str, problem: str) -> None:
     outcome = run(
         """
         for turn in turns():
@@ -156,7 +156,7 @@ def test_a_claim_on_what_a_program_tells_can_fail(claim: str, what: str) -> None
         "channels: {orders: {reducer: append, scope: turn}}\n",
     )
 
-    assert [text.partition(" (")[0] for text in found(outcome)] == [what]
+    assert [text.partition(" (")[0] for text in find_problems(outcome)] == [problem]
 
 
 def test_a_refused_handoff_is_told_with_its_reason() -> None:
@@ -177,7 +177,7 @@ def test_a_refused_handoff_is_told_with_its_reason() -> None:
         """,
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 def test_a_failing_tool_fails_in_the_program() -> None:
@@ -191,7 +191,7 @@ def test_a_failing_tool_fails_in_the_program() -> None:
         """,
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 def test_a_result_that_the_program_does_not_ask_for_is_left_over() -> None:
@@ -223,7 +223,7 @@ def test_a_models_failure_reaches_the_program_and_is_the_turns() -> None:
         "- {user: hi, replies: {clerk: {error: rate_limit}}, expect: {error: rate_limit}}",
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 def test_a_program_that_ends_in_a_turn_is_told_with_what_it_printed() -> None:
@@ -236,8 +236,8 @@ def test_a_program_that_ends_in_a_turn_is_told_with_what_it_printed() -> None:
         "- {user: hi, replies: {clerk: hello}}",
     )
 
-    (what,) = [text for text in found(outcome) if "exit code" in text]
-    assert "desk.py` ended with exit code 3\n  | the shop is closed" in what
+    (subject,) = [text for text in find_problems(outcome) if "exit code" in text]
+    assert "desk.py` ended with exit code 3\n  | the shop is closed" in subject
 
 
 def test_a_program_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def test_a_program_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
         "import time; time.sleep(60)", "- {user: hi, expect: {error: {type: ProgramFailed}}}"
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 CLERK = 'tell("started", agent="clerk"); '
@@ -371,8 +371,10 @@ def mistaken(program: str, more_turns: str = "") -> tuple[list[str], str]:
         f"- {{user: hi, replies: {{clerk: {{calls: [{{find: {{}}}}]}}}}}}{more_turns}",
         "channels: {orders: {reducer: append, scope: turn}, count: {reducer: add}}\n",
     )
-    what = [one.partition("\n")[0] for one in found(outcome) if "ReportInvalid" in one]
-    return what, Path("told").read_text()
+    results = [
+        text.partition("\n")[0] for text in find_problems(outcome) if "ReportInvalid" in text
+    ]
+    return results, Path("told").read_text()
 
 
 SEND = """
@@ -388,7 +390,7 @@ def send(path, data):
 def test_a_mistake_in_a_report_is_answered_and_found_once(mistake: str, more_turns: str) -> None:
     code, says = MISTAKES[mistake]
 
-    what, told = mistaken(
+    subject, report = mistaken(
         f"""
         for turn in turns():
             try:
@@ -400,13 +402,13 @@ def test_a_mistake_in_a_report_is_answered_and_found_once(mistake: str, more_tur
         more_turns,
     )
 
-    assert told.startswith(f"400 simkit: {says}")
-    assert len(what) == 1
-    assert says in what[0]
+    assert report.startswith(f"400 simkit: {says}")
+    assert len(subject) == 1
+    assert says in subject[0]
 
 
 def test_a_report_before_the_first_turn_is_out_of_order() -> None:
-    what, told = mistaken(
+    subject, report = mistaken(
         """
         try:
             tell("started", agent="clerk")
@@ -416,12 +418,12 @@ def test_a_report_before_the_first_turn_is_out_of_order() -> None:
     )
 
     says = "POST /simkit/started: no turn has begun. A turn begins with POST /simkit/next."
-    assert told == f"simkit: {says}\n"
-    assert says in what[0]
+    assert report == f"simkit: {says}\n"
+    assert says in subject[0]
 
 
 def test_a_program_that_goes_on_after_a_mistake_is_stopped() -> None:
-    what, _ = mistaken(
+    subject, _ = mistaken(
         """
         open("told", "w").close()
         for turn in turns():
@@ -433,7 +435,7 @@ def test_a_program_that_goes_on_after_a_mistake_is_stopped() -> None:
         """
     )
 
-    assert len(what) == 1
+    assert len(subject) == 1
     assert Path("told").read_text() == ""
 
 
@@ -452,7 +454,7 @@ def test_what_a_program_says_that_its_tool_returned_is_written_down_whatever_is_
         """,
     )
 
-    assert found(outcome) == [
+    assert find_problems(outcome) == [
         "tool 'find' was called in turn 1 and did not ask for the result that the scenario has: "
         "what it returned is its own."
     ]
@@ -492,7 +494,7 @@ def test_every_key_of_a_report_is_in_the_trace() -> None:
         "channels: {orders: {reducer: append, scope: turn}}\n",
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 def test_a_handoff_that_a_model_asked_for_is_refused_and_not_asked_for_again() -> None:
@@ -510,7 +512,7 @@ def test_a_handoff_that_a_model_asked_for_is_refused_and_not_asked_for_again() -
         """,
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 @pytest.mark.parametrize(
@@ -530,7 +532,7 @@ def test_a_turn_ends_with_the_error_that_the_program_says(error: str, claim: str
         f"- {{user: hi, expect: {{error: {claim}}}}}",
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 def test_a_run_works_for_the_goal_that_the_program_says() -> None:
@@ -547,12 +549,12 @@ def test_a_run_works_for_the_goal_that_the_program_says() -> None:
                 tell("finished", agent="clerk")
         """
 
-    assert found(run(program, scenario.replace("GOAL", "send"))) == []
-    assert found(run(program, scenario.replace("GOAL", "sell"))) == [
+    assert find_problems(run(program, scenario.replace("GOAL", "send"))) == []
+    assert find_problems(run(program, scenario.replace("GOAL", "sell"))) == [
         "runs.clerk[1].goal does not match"
     ]
     assert "is not observable by driver 'program', which does not see for which goal" in "".join(
-        found(run(program.replace(", goal=goal)", ")"), scenario.replace("GOAL", "send")))
+        find_problems(run(program.replace(", goal=goal)", ")"), scenario.replace("GOAL", "send")))
     )
 
 
@@ -565,9 +567,9 @@ def test_a_report_that_nobody_reads_ends_the_turn_and_says_what_is_known() -> No
         "- {user: hi}",
     )
 
-    (what,) = found(outcome)
-    assert "POST /simkit/stated is nothing that a program can tell." in what
-    assert "Did you mean POST /simkit/started? Known: POST /simkit/started, POST" in what
+    (subject,) = find_problems(outcome)
+    assert "POST /simkit/stated is nothing that a program can tell." in subject
+    assert "Did you mean POST /simkit/started? Known: POST /simkit/started, POST" in subject
 
 
 def test_a_report_with_a_wrong_key_says_its_keys() -> None:
@@ -579,9 +581,9 @@ def test_a_report_with_a_wrong_key_says_its_keys() -> None:
         "- {user: hi}",
     )
 
-    (what,) = found(outcome)
-    assert "POST /simkit/state: " in what
-    assert what.rstrip().endswith("Its keys: update, agent.")
+    (subject,) = find_problems(outcome)
+    assert "POST /simkit/state: " in subject
+    assert subject.rstrip().endswith("Its keys: update, agent.")
 
 
 def test_a_command_that_is_not_there_is_told_at_its_place() -> None:
@@ -626,7 +628,7 @@ def test_a_restarted_program_goes_on_with_what_it_keeps() -> None:
         """,
     )
 
-    assert found(outcome) == []
+    assert find_problems(outcome) == []
 
 
 def test_a_session_is_told_what_its_state_begins_as() -> None:
@@ -645,7 +647,7 @@ def test_a_session_is_told_what_its_state_begins_as() -> None:
     )
     (item,) = items_in("desk.scenario.yaml")
 
-    assert found(simulate(Library().prepared(item))) == []
+    assert find_problems(simulate(Library().prepared(item))) == []
 
 
 def test_the_program_is_told_of_the_end_and_ends_by_itself() -> None:

@@ -48,7 +48,7 @@ def scenario(start: str) -> Prepared:
     return scenario_in(start, DESK, GRAPH)
 
 
-ASKED = """
+TEXT = """
     turns:
       - user: A window
         replies:
@@ -70,7 +70,7 @@ WAYS = ["ask", "ask_in_sync", "ask_streamed", "ask_streamed_in_sync", "ask_by_ev
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_agent_that_asks_another_is_seen_however_it_is_run(way: str) -> None:
-    ran = run_app(f"pydantic_ai_desk:{way}", ASKED)
+    ran = run_app(f"pydantic_ai_desk:{way}", TEXT)
 
     assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
 
@@ -100,9 +100,9 @@ def test_an_agent_keeps_its_conversation(way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["desk: two tools", "desk: three agents", "graph: steps run"])
 def test_ten_runs_have_one_digest(start: str) -> None:
-    one = scenario(start)
+    case = scenario(start)
 
-    assert len({simulate(one).trace.digest() for _ in range(10)}) == 1
+    assert len({simulate(case).trace.digest() for _ in range(10)}) == 1
 
 
 SESSIONS = """
@@ -121,7 +121,7 @@ SESSIONS = """
 
 
 def test_messages_that_are_kept_in_state_are_the_same_every_time() -> None:
-    written = """
+    text = """
         turns:
           - user: Hello
             replies: {writer: [{calls: [look_back: {}]}, Once., Twice., Thrice.]}
@@ -130,9 +130,9 @@ def test_messages_that_are_kept_in_state_are_the_same_every_time() -> None:
                 messages: {$len: 6, $has: {timestamp: "2026-01-05 09:00:00+00:00"}}
                 begun: {$regex: "^019b8d62-7a80-7"}
     """
-    one = prepared("pydantic_ai_desk:write", written)
+    case = prepared("pydantic_ai_desk:write", text)
 
-    first, second = simulate(one), simulate(one)
+    first, second = simulate(case), simulate(case)
 
     assert first.passed
     assert first.trace.encoded() == second.trace.encoded()
@@ -148,10 +148,10 @@ def test_sessions_keep_apart() -> None:
 @pytest.mark.slow
 def test_scenarios_that_run_at_once_see_their_own_agents_only() -> None:
     several = [*scenarios(DESK)[:3], *scenarios(GRAPH)] * 2
-    alone = [simulate(one).trace.digest() for one in several]
+    alone = [simulate(item).trace.digest() for item in several]
 
     with ThreadPoolExecutor(4) as pool:
-        at_once = [one.trace.digest() for one in pool.map(simulate, several)]
+        at_once = [item.trace.digest() for item in pool.map(simulate, several)]
 
     assert at_once == alone
 
@@ -215,22 +215,22 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
 @pytest.mark.parametrize("name", HOOKS)
 def test_each_hook_removed_turns_a_scenario_red(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, attribute, nothing, start = HOOKS[name]
-    one = scenario(start)
-    assert passes(one)
+    case = scenario(start)
+    assert passes(case)
 
     monkeypatch.setattr(owner, attribute, nothing)
 
-    assert not passes(one)
+    assert not passes(case)
 
 
 # The application's own
 
 
 def test_a_nested_run_names_the_run_inside_which_it_works() -> None:
-    ran = run_app("pydantic_ai_desk:ask", ASKED)
+    ran = run_app("pydantic_ai_desk:ask", TEXT)
 
     starts = [event for event in ran.trace.events if isinstance(event, e.AgentStarted)]
-    assert [(one.agent, one.run, one.parent) for one in starts] == [
+    assert [(start.agent, start.run, start.parent) for start in starts] == [
         ("triage", "r1", ""), ("seats", "r2", "r1"),
     ]  # fmt: skip
 
@@ -249,7 +249,7 @@ def test_what_an_agents_code_writes_before_it_runs_another_agent_is_its_own() ->
     )
 
     writes = [event for event in ran.trace.events if isinstance(event, e.StateUpdated)]
-    assert [(one.cause, one.agent, one.update) for one in writes[1:]] == [
+    assert [(write.cause, write.agent, write.update) for write in writes[1:]] == [
         ("writes", "companions", {"seat": "12A"})
     ]
 
@@ -297,12 +297,12 @@ def spans() -> Iterator[InMemorySpanExporter]:
 def test_the_applications_own_instrumentation_makes_no_difference(
     spans: InMemorySpanExporter,
 ) -> None:
-    one = scenario("desk: an agent asks")
-    with_spans = simulate(one)
+    case = scenario("desk: an agent asks")
+    with_spans = simulate(case)
     Agent.instrument_all(False)
 
     assert with_spans.passed
-    assert with_spans.trace.digest() == simulate(one).trace.digest()
+    assert with_spans.trace.digest() == simulate(case).trace.digest()
     agents = [
         (span.attributes or {})["gen_ai.agent.name"]
         for span in spans.get_finished_spans()
@@ -401,12 +401,12 @@ def test_what_cannot_be_served_is_refused(name: str) -> None:
 
 
 def test_a_missing_line_stops_nested_agents_too() -> None:
-    one = prepared(
+    case = prepared(
         "pydantic_ai_desk:side_by_side", "turns: [{user: Hi, replies: {translator: Hola}}]"
     )
 
-    found = [finding.what for finding in simulate(one).judgement.findings]
+    problems = [finding.what for finding in simulate(case).judgement.findings]
 
-    assert [what.partition(",")[0] for what in found] == [
+    assert [problem.partition(",")[0] for problem in problems] == [
         "agent 'translator (2)' made a model call in turn 1"
     ]

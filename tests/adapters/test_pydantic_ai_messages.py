@@ -82,8 +82,8 @@ def agent(name: str | None = None, text: str = "") -> Agent[Any, str]:
 def test_agents_of_one_name_are_told_apart_by_how_they_begin() -> None:
     names = Names()
 
-    told = [agent("a", "You cook. Well."), agent("a", "You cook. Badly."), agent("a", "You eat.")]
-    assert [names.of(one) for one in told] == ["a", "a", "a (2)"]
+    agents = [agent("a", "You cook. Well."), agent("a", "You cook. Badly."), agent("a", "You eat.")]
+    assert [names.of(item) for item in agents] == ["a", "a", "a (2)"]
 
 
 class Desk:
@@ -97,8 +97,8 @@ class Desk:
 
 
 def test_an_agent_without_a_name_has_that_under_which_it_is_held() -> None:
-    here, held = agent(), {"by_key": agent()}
+    folder, data = agent(), {"by_key": agent()}
 
-    assert [Names().of(here), Names().of(held["by_key"]), Desk().name(), Names().of(agent())] == [
+    assert [Names().of(folder), Names().of(data["by_key"]), Desk().name(), Names().of(agent())] == [
         "here", "by_key", "clerk", "agent",
     ]  # fmt: skip

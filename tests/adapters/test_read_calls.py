@@ -30,7 +30,7 @@ MODULES = ["read_calls", pytest.param("langgraph_read_calls", marks=pytest.mark.
 
 def scenario(lines: str, output: str = "") -> str:
     """A turn with reply lines, and the rules by which the plain client's calls are told apart."""
-    rules = ", ".join(f"{name}: {said}" for name, said in AGENTS.items())
+    rules = ", ".join(f"{name}: {reply}" for name, reply in AGENTS.items())
     lines = lines if lines.startswith("{") else f"{{{lines}}}"
     app = f"path: [.], output: {output}" if output else "path: [.]"
     return f"app: {{{app}}}\nagents: {{{rules}}}\nturns: [{{user: Tea, replies: {lines}}}]\n"
@@ -51,11 +51,13 @@ def test_a_call_that_code_reads_leaves_no_work_open(module: str, name: str) -> N
 @pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("words", ["", "Let me look. "])
 def test_a_call_that_code_forgets_is_told(module: str, words: str) -> None:
-    beside = f"text: {words}, " if words else ""
-    lines = f"finder: {{{beside}calls: [look_up: {{topic: tea}}]}}"
+    text = f"text: {words}, " if words else ""
+    lines = f"finder: {{{text}calls: [look_up: {{topic: tea}}]}}"
 
     ran = run_app(f"{module}:forgets_the_tool", scenario(lines))
 
-    told = [(one.id, one.severity) for one in (*ran.judgement.findings, *ran.judgement.warnings)]
+    pairs = [
+        (item.id, item.severity) for item in (*ran.judgement.findings, *ran.judgement.warnings)
+    ]
     is_known = module != "read_calls" and not words
-    assert told == [("FLW-07", "E" if is_known else "W")]
+    assert pairs == [("FLW-07", "E" if is_known else "W")]

@@ -20,11 +20,11 @@ class Read:
         self.readings, self.looked_at = Readings(), list[str]()
         self.reading = MessageHistory()
 
-    def go_on(self, *given: Message, words: object = (), whose: str = "desk") -> list[str]:
+    def go_on(self, *given: Message, words: object = (), owner: str = "desk") -> list[str]:
         """Reads a history; returns what of it was looked at."""
         self.looked_at = []
         self.reading = self.readings.of(
-            ("agent", whose), list(given), self._ours, words, chars_over_four
+            ("agent", owner), list(given), self._ours, words, chars_over_four
         )
         return self.looked_at
 
@@ -38,8 +38,8 @@ def test_of_a_history_that_grows_only_what_is_new_is_read() -> None:
     read.go_on(A, B)
 
     assert read.go_on(A, B, C) == ["three"]
-    assert read.reading.messages == [replace(one, agent="ours") for one in (A, B, C)]
-    assert read.reading.prints == [print_of(one) for one in (A, B, C)]
+    assert read.reading.messages == [replace(item, agent="ours") for item in (A, B, C)]
+    assert read.reading.prints == [print_of(item) for item in (A, B, C)]
     assert read.reading.tokens == [1, 1, 2]
 
 
@@ -48,7 +48,7 @@ def test_a_history_of_which_something_was_taken_is_read_from_there() -> None:
     read.go_on(A, B, C)
 
     assert read.go_on(A, C) == ["three"]
-    assert [one.content for one in read.reading.messages] == ["one", "three"]
+    assert [message.content for message in read.reading.messages] == ["one", "three"]
     assert read.reading.tokens == [1, 2]
 
 
@@ -56,16 +56,16 @@ def test_what_two_histories_share_is_read_once() -> None:
     read = Read()
     read.go_on(A, B)
 
-    assert read.go_on(A, B, C, whose="other") == ["three"]
-    assert read.reading.messages == [replace(one, agent="ours") for one in (A, B, C)]
-    assert read.reading.prints == [print_of(one) for one in (A, B, C)]
+    assert read.go_on(A, B, C, owner="other") == ["three"]
+    assert read.reading.messages == [replace(item, agent="ours") for item in (A, B, C)]
+    assert read.reading.prints == [print_of(item) for item in (A, B, C)]
     assert read.reading.tokens == [1, 1, 2]
 
 
 def test_a_history_goes_on_from_its_own_last_one_where_that_shares_more() -> None:
     read = Read()
     read.go_on(A, B)
-    read.go_on(A, C, whose="other")
+    read.go_on(A, C, owner="other")
 
     assert read.go_on(A, B, C) == ["three"]
 
@@ -74,17 +74,17 @@ def test_histories_that_share_their_front_stay_apart_behind_it() -> None:
     read = Read()
     read.go_on(A, B)
     first = read.reading
-    read.go_on(A, C, whose="other")
+    read.go_on(A, C, owner="other")
 
-    assert [one.content for one in first.messages] == ["one", "two"]
-    assert [one.content for one in read.reading.messages] == ["one", "three"]
+    assert [message.content for message in first.messages] == ["one", "two"]
+    assert [message.content for message in read.reading.messages] == ["one", "three"]
 
 
 def test_another_history_is_read_again_where_calls_go_by_other_names() -> None:
     read = Read()
     read.go_on(A, B, words="before")
 
-    assert read.go_on(A, B, words="after", whose="other") == ["one", "two"]
+    assert read.go_on(A, B, words="after", owner="other") == ["one", "two"]
 
 
 def test_a_history_is_read_again_where_calls_go_by_other_names() -> None:

@@ -66,9 +66,9 @@ def test_embeddings_are_refused_with_the_function_that_may_be_stood_in_for(tmp_p
 
 
 def test_of_a_method_no_name_is_said(tmp_path: Path) -> None:
-    told = error_of(run(tmp_path, "Index"))
+    error = error_of(run(tmp_path, "Index"))
 
-    assert f"{REFUSED}`app: {{tools: {{embed: module:function}}}}`" in told
+    assert f"{REFUSED}`app: {{tools: {{embed: module:function}}}}`" in error
 
 
 def test_what_is_advised_against_embeddings_holds(tmp_path: Path) -> None:

@@ -66,17 +66,17 @@ def ask(text):
 """
 
 
-def told(module: str, code: str, scenario: str, folder: Path) -> Ran:
+def run_module(module: str, code: str, scenario: str, folder: Path) -> Ran:
     (folder / f"{module}.py").write_text(dedent(code), encoding="utf-8")
     return run_app(f"{module}:ask", scenario, folder)
 
 
-def found(ran: Ran) -> list[str]:
+def find_problems(ran: Ran) -> list[str]:
     return [finding.what for finding in ran.judgement.findings]
 
 
 def test_two_agents_of_one_derived_name_have_the_names_of_their_rules(tmp_path: Path) -> None:
-    ran = told(
+    ran = run_module(
         "named_derived", DERIVED,
         """
         agents: {sorter: {system: {$starts: You sort}}, support: {system: {$starts: You answer}}}
@@ -92,12 +92,12 @@ def test_two_agents_of_one_derived_name_have_the_names_of_their_rules(tmp_path: 
         tmp_path,
     )  # fmt: skip
 
-    assert found(ran) == []
+    assert find_problems(ran) == []
     assert b'"agent":"agent"' not in ran.trace.encoded()
 
 
 def test_a_handoff_is_between_the_names_of_rules_from_its_request_on(tmp_path: Path) -> None:
-    ran = told(
+    ran = run_module(
         "named_team", TEAM,
         """
         agents:
@@ -115,13 +115,13 @@ def test_a_handoff_is_between_the_names_of_rules_from_its_request_on(tmp_path: P
         tmp_path,
     )  # fmt: skip
 
-    assert found(ran) == []
-    assert {one.agent for one in ran.trace.events} == {"", "triage", "billing"}
+    assert find_problems(ran) == []
+    assert {event.agent for event in ran.trace.events} == {"", "triage", "billing"}
     assert {*ran.view.pipeline.agents} == {"triage", "billing"}
 
 
 def test_a_later_call_of_a_run_that_fits_another_rule_is_a_run_of_its_own(tmp_path: Path) -> None:
-    ran = told(
+    ran = run_module(
         "named_nodes", NODES,
         """
         agents: {planner: {system: You plan.}, writer: {system: You write.}}
@@ -137,12 +137,12 @@ def test_a_later_call_of_a_run_that_fits_another_rule_is_a_run_of_its_own(tmp_pa
         tmp_path,
     )  # fmt: skip
 
-    assert found(ran) == []
+    assert find_problems(ran) == []
 
 
 def test_a_call_that_fits_two_rules_is_refused_though_a_framework_knows_it(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="fits the attribution rules of `one`, `other`"):
-        told(
+        run_module(
             "named_twice", DERIVED,
             """
             agents: {one: {system: {$starts: You sort}}, other: {system: {$contains: sort}}}
@@ -153,7 +153,7 @@ def test_a_call_that_fits_two_rules_is_refused_though_a_framework_knows_it(tmp_p
 
 
 def test_where_a_frameworks_name_has_a_rule_that_fits_it_stays(tmp_path: Path) -> None:
-    ran = told(
+    ran = run_module(
         "named_same", TEAM,
         """
         agents: {Assistant A: {system: {$starts: You}}, other: {system: {$contains: requests}}}
@@ -162,17 +162,17 @@ def test_where_a_frameworks_name_has_a_rule_that_fits_it_stays(tmp_path: Path) -
         tmp_path,
     )  # fmt: skip
 
-    assert found(ran) == []
+    assert find_problems(ran) == []
 
 
 def test_all_that_names_a_run_has_its_new_name() -> None:
     events: list[e.AnyEvent] = []
 
-    class Kept:
+    class EventList:
         def emit(self, event: e.AnyEvent) -> None:
             events.append(event)
 
-    sink = RenamingSink(Kept(), has_rules=True)
+    sink = RenamingSink(EventList(), has_rules=True)
     facts = e.PipelineFacts(
         name="p", agents={"old": e.AgentFacts(handoffs=("old",)), "new": e.AgentFacts(sees=("x",))},
         edges=(("old", "old"),), starts=("old",),
@@ -198,7 +198,7 @@ def test_all_that_names_a_run_has_its_new_name() -> None:
     sink.flush()
 
     assert before == 0
-    assert not any("old" in str(one).replace("transfer_to_old", "") for one in events)
+    assert not any("old" in str(item).replace("transfer_to_old", "") for item in events)
     started, added = events[:2]
     assert isinstance(started, e.RunStarted)
     assert isinstance(added, e.MessageAdded)

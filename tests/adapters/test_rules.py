@@ -118,4 +118,4 @@ def test_nodes_have_names_also_in_graphs_behind_a_module_that_only_imports_their
         run_app("behind:ask", rule + lines, tmp_path) for lines in (turns, "turns: [{user: stay}]")
     ]
 
-    assert [one.judgement.findings for one in ran] == [(), ()]
+    assert [item.judgement.findings for item in ran] == [(), ()]

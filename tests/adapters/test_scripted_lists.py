@@ -182,8 +182,8 @@ def test_what_is_meant_is_given(
 ) -> None:
     ran = run(tmp_path, framework, tool, results)
 
-    assert [one.what for one in ran.judgement.findings] == []
-    assert [one.result for one in ran.turn().tools] == [result]
+    assert [finding.what for finding in ran.judgement.findings] == []
+    assert [item.result for item in ran.turn().tools] == [result]
 
 
 # What a function says

@@ -52,12 +52,12 @@ class Program:
 
     def asks(self, *messages: str, prefix: str = "", **more: Any) -> HttpResponse:
         """Sends a chat completion; ``A: …`` is a system message, others are the user's."""
-        said = [
+        rows = [
             {"role": "system" if text[:2] in ("A:", "B:", "C:") else "user", "content": text}
             for text in messages
         ]
         headers = {name: more.pop(name) for name in list(more) if name.startswith("x_")}
-        body = {"model": "m", "messages": said, **more}
+        body = {"model": "m", "messages": rows, **more}
         response = self.send("POST", f"{prefix}/v1/chat/completions", body, **headers)
         assert isinstance(response, HttpResponse)
         return response
@@ -102,39 +102,39 @@ turns:
 def test_a_turn_begins_when_its_message_is_the_latest() -> None:
     program = Program(THREE)
 
-    heard = [
+    items = [
         program.hears("A:", "hi"),
         program.hears("A:", "hi", "go on"),
         program.hears("A:", "hi", "go on"),
         program.hears("A:", "bye"),
     ]
 
-    assert heard == ["hello", "one", "two", "goodbye"]
+    assert items == ["hello", "one", "two", "goodbye"]
     assert program.end() == [("hello", None), ("two", None), ("goodbye", None), None]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     ["The user says: go on", "hi\ngo on", "go on!", "  go on "],
     ids=["within words", "the whole talk", "beside a sign", "with spaces"],
 )
-def test_a_message_may_stand_within_another(said: str) -> None:
+def test_a_message_may_stand_within_another(reply: str) -> None:
     program = Program(THREE)
     program.hears("A:", "hi")
 
-    assert program.hears("A:", said) == "one"
+    assert program.hears("A:", reply) == "one"
     assert program.turn == 2
 
 
 @pytest.mark.parametrize(
-    "said", ["hi", "a question of the agent's own", "go only", "go on hi"],
+    "reply", ["hi", "a question of the agent's own", "go only", "go on hi"],
     ids=["the same", "another", "part of a word", "in the wrong order"],
 )  # fmt: skip
-def test_what_is_not_the_next_message_goes_on_with_the_turn(said: str) -> None:
+def test_what_is_not_the_next_message_goes_on_with_the_turn(reply: str) -> None:
     program = Program(THREE.replace("{a: hello}", "{a: [hello, again]}"))
     program.hears("A:", "hi")
 
-    assert program.hears("A:", said) == "again"
+    assert program.hears("A:", reply) == "again"
     assert program.turn == 1
 
 
@@ -154,9 +154,9 @@ def test_who_says_the_same_twice_is_at_the_second_once_the_first_is_answered() -
         """
     )
 
-    heard = [program.hears("A:", "yes") for _ in range(3)]
+    response = [program.hears("A:", "yes") for _ in range(3)]
 
-    assert heard == ["one", "two", "three"]
+    assert response == ["one", "two", "three"]
     assert program.end() == [("two", None), ("three", None), None]
 
 
@@ -178,22 +178,22 @@ def test_a_later_turn_is_not_begun_by_a_message_that_only_mentions_it() -> None:
 def test_a_program_may_begin_turns_itself() -> None:
     program = Program(THREE)
 
-    heard = [
+    values = [
         program.begins(), program.hears("A:", "bye"),
         program.begins(), program.hears("A:"), program.hears("A:"),
         program.begins(), program.hears("A:", "hi"), program.begins(),
     ]  # fmt: skip
 
-    def told(turn: int, user: str, **state: Any) -> Any:
+    def send_turn(turn: int, user: str, **state: Any) -> Any:
         return 200, {
             "turn": turn, "session": "s1", "project": "p1", "user": user, "resumes": False,
             "state": state,
         }  # fmt: skip
 
-    assert heard == [
-        told(1, "hi"), "hello",
-        told(2, "go on"), "one", "two",
-        told(3, "bye"), "goodbye",
+    assert values == [
+        send_turn(1, "hi"), "hello",
+        send_turn(2, "go on"), "one", "two",
+        send_turn(3, "bye"), "goodbye",
         (204, None),
     ]  # fmt: skip
 
@@ -208,15 +208,15 @@ def test_sessions_have_logs_of_their_own() -> None:
         """
     )
 
-    heard = [program.hears("A:", "hi"), program.hears("A:", "hi"), program.hears("A:", "hi", "bye")]
+    items = [program.hears("A:", "hi"), program.hears("A:", "hi"), program.hears("A:", "hi", "bye")]
 
-    assert heard == ["hello", "hello too", "goodbye"]
-    said = [
+    assert items == ["hello", "hello too", "goodbye"]
+    pairs = [
         (event.session, event.message.content)
         for event in program.trace.events
         if isinstance(event, e.MessageAdded)
     ]
-    assert said == [
+    assert pairs == [
         ("one", "hi"), ("one", "hello"), ("two", "hi"), ("two", "hello too"), ("one", "bye"),
         ("one", "goodbye"),
     ]  # fmt: skip
@@ -225,13 +225,13 @@ def test_sessions_have_logs_of_their_own() -> None:
 def test_an_agent_is_named_by_a_header_a_path_or_a_rule() -> None:
     program = Program("turns: [{user: hi, replies: {a: one, b: two, my agent: three}}]", PIPELINE)
 
-    heard = [
+    items = [
         program.hears("nobody's", "hi", x_simkit_agent="a"),
         program.hears("nobody's", "hi", prefix="/agents/b"),
         program.hears("nobody's", "hi", prefix="/agents/my%20agent"),
     ]
 
-    assert heard == ["one", "two", "three"]
+    assert items == ["one", "two", "three"]
 
 
 PIPELINE = """\
@@ -253,13 +253,13 @@ pipeline: p
 def test_a_declared_pipeline_s_agents_are_known_by_their_instructions() -> None:
     program = Program("turns: [{user: hi, replies: {a: one, b: two, my agent: three}}]", PIPELINE)
 
-    heard = [
+    items = [
         program.hears("A: say this to that.\nBe kind.", "hi"),
         program.hears("B: say something.", "hi"),
         program.hears("B: say nothing.", "hi"),
     ]
 
-    assert heard == ["one", "two", "three"]
+    assert items == ["one", "two", "three"]
 
 
 def test_control_passes_by_a_tool_that_the_rules_name() -> None:
@@ -272,8 +272,8 @@ def test_control_passes_by_a_tool_that_the_rules_name() -> None:
 
     (call,) = answer["choices"][0]["message"]["tool_calls"]
     assert call["function"] == {"name": "to_b", "arguments": "{}"}
-    made = [event for event in program.trace.events if isinstance(event, e.HandoffMade)]
-    assert [(event.from_agent, event.to_agent) for event in made] == [("a", "b")]
+    events = [event for event in program.trace.events if isinstance(event, e.HandoffMade)]
+    assert [(event.from_agent, event.to_agent) for event in events] == [("a", "b")]
 
 
 def test_a_failure_that_nothing_follows_is_the_turn_s_error() -> None:
@@ -315,19 +315,23 @@ def test_a_call_too_many_ends_the_run_as_a_replay_would() -> None:
         "it.\nAdd one under turns[0].replies.a, or expect the turn to stop earlier."
     )
 
-    heard = [program.hears("A:", said) for said in ("hi", "hi", "go on")]
+    response = [program.hears("A:", text) for text in ("hi", "hi", "go on")]
 
-    assert heard == ["hello", missing, missing]
+    assert response == ["hello", missing, missing]
     assert program.end() == [("hello", "ReplyMissing"), "ReplyMissing"]
 
 
 def test_a_call_of_nobody_s_breaks_the_run() -> None:
     program = Program(THREE)
 
-    heard = program.hears("C: who am I?", "hi")
+    response = program.hears("C: who am I?", "hi")
 
-    assert heard.startswith("refused: simkit: a model call belongs to no agent: POST http://127.0.")
-    assert heard.removeprefix("refused: simkit: ") == program.run.problem == str(program.run.broken)
+    assert response.startswith(
+        "refused: simkit: a model call belongs to no agent: POST http://127.0."
+    )
+    assert (
+        response.removeprefix("refused: simkit: ") == program.run.problem == str(program.run.broken)
+    )
 
 
 def test_a_body_that_its_protocol_does_not_know_breaks_the_run() -> None:
@@ -353,34 +357,34 @@ def test_a_refusal_is_told_as_the_provider_would(path: str, kind: str | None) ->
 
     response = program.send("POST", path, {})
 
-    said = json.loads(response.body)
+    data = json.loads(response.body)
     assert response.status == 400
-    assert said.get("type") == kind
-    assert said["error"]["message"] == f"simkit: {program.run.problem}"
+    assert data.get("type") == kind
+    assert data["error"]["message"] == f"simkit: {program.run.problem}"
     if "models" not in path:
         assert ("x-should-retry", "false") in response.headers
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "said"),
+    ("method", "path", "status", "reply"),
     [
         ("GET", "/v1/chat/completions", 405, "/v1/chat/completions takes POST, not GET"),
         ("GET", NEXT, 405, "/simkit/next takes POST, not GET"),
-        ("GET", "/v1/models?limit=3", 404, "GET /v1/models is no model call. Spoken here: "),
-        ("HEAD", "/v1/models", 404, "HEAD /v1/models is no model call. Spoken here: "),
-        ("POST", "/v1/embeddings", 404, "POST /v1/embeddings is no model call. Spoken here: "),
-        ("POST", "/", 404, "POST / is no model call. Spoken here: "),
+        ("GET", "/v1/models?limit=3", 404, "GET /v1/models is no model call. Entry here: "),
+        ("HEAD", "/v1/models", 404, "HEAD /v1/models is no model call. Entry here: "),
+        ("POST", "/v1/embeddings", 404, "POST /v1/embeddings is no model call. Entry here: "),
+        ("POST", "/", 404, "POST / is no model call. Entry here: "),
     ],
 )
 def test_what_is_no_model_call_is_refused_and_ends_nothing(
-    method: str, path: str, status: int, said: str
+    method: str, path: str, status: int, reply: str
 ) -> None:
     program = Program(THREE)
 
     response = program.send(method, path)
 
     assert response.status == status
-    assert json.loads(response.body)["error"]["message"].startswith(said)
+    assert json.loads(response.body)["error"]["message"].startswith(reply)
     assert program.run.unknown == {f"{method} {path.partition('?')[0]}": 1}
     assert program.hears("A:", "hi") == "hello"
 
@@ -473,10 +477,10 @@ turns:
 """
 
 
-def chat(program: Program, *said: str) -> str:
+def chat(program: Program, *reply: str) -> str:
     """Sends a conversation: the user's and the model's words by turns."""
     messages = [{"role": "system", "content": "A:"}]
-    for place, text in enumerate(said):
+    for place, text in enumerate(reply):
         messages.append({"role": "assistant" if place % 2 else "user", "content": text})
     response = program.send("POST", "/v1/chat/completions", {"model": "m", "messages": messages})
     answer = json.loads(response.body)
@@ -488,7 +492,7 @@ def chat(program: Program, *said: str) -> str:
 def test_two_sessions_with_the_same_words_are_told_apart_by_their_histories() -> None:
     program = Program(TWO)
 
-    heard = [
+    texts = [
         chat(program, "hi"),
         chat(program, "hi"),
         chat(program, "hi", "hello one", "go on"),
@@ -497,7 +501,7 @@ def test_two_sessions_with_the_same_words_are_told_apart_by_their_histories() ->
         chat(program, "hi", "hello two", "go on"),
     ]
 
-    assert heard == ["hello one", "hello two", "tale one", "end one", "tale two", "end two"]
+    assert texts == ["hello one", "hello two", "tale one", "end one", "tale two", "end two"]
     assert program.end()[-1] is None
 
 
@@ -564,10 +568,10 @@ pipeline: p
 
 def judged(program: Program) -> list[str]:
     program.end()
-    found = judge(
+    judgement = judge(
         program.prepared.scenario, program.prepared.document, program.trace, function_named
     ).judgement
-    return [f"{one.id}: {one.what}" for one in (*found.findings, *found.warnings)]
+    return [f"{item.id}: {item.what}" for item in (*judgement.findings, *judgement.warnings)]
 
 
 def test_a_tools_result_that_is_the_output_leaves_no_work_open_and_is_not_seen() -> None:

@@ -70,17 +70,17 @@ def test_the_surroundings_stay_until_the_last_scenario_has_left(tmp_path: Path) 
     first = surroundings(app(tmp_path, path=["."], env={NAME: "first"}), unfound)
     second = surroundings(app(tmp_path, path=["."], env={NAME: "second"}), unfound)
     folder = str(tmp_path.resolve())
-    seen = []
+    results = []
 
     first.__enter__()
     second.__enter__()
-    seen.append((os.environ.get(NAME), sys.path.count(folder)))
+    results.append((os.environ.get(NAME), sys.path.count(folder)))
     second.__exit__(None, None, None)
-    seen.append((os.environ.get(NAME), sys.path.count(folder)))
+    results.append((os.environ.get(NAME), sys.path.count(folder)))
     first.__exit__(None, None, None)
-    seen.append((os.environ.get(NAME), sys.path.count(folder)))
+    results.append((os.environ.get(NAME), sys.path.count(folder)))
 
-    assert seen == [("second", 1), ("first", 1), (None, 0)]
+    assert results == [("second", 1), ("first", 1), (None, 0)]
 
 
 def test_a_folder_that_was_on_the_path_stays_there(
@@ -105,13 +105,13 @@ def test_the_first_folder_is_looked_in_first(tmp_path: Path) -> None:
 
 def test_fresh_modules_are_imported_anew_for_every_scenario(tmp_path: Path) -> None:
     write(tmp_path, "run = []")
-    found = []
+    results = []
 
     for is_fresh in (True, True, False, False):
         with surroundings(app(tmp_path, path=["."], fresh=is_fresh), unfound):
-            found.append(found_as("their_app:run"))
+            results.append(found_as("their_app:run"))
 
-    assert [one is other for one, other in pairwise(found)] == [
+    assert [item is other for item, other in pairwise(results)] == [
         False, False, True,
     ]  # fmt: skip
 
@@ -119,32 +119,32 @@ def test_fresh_modules_are_imported_anew_for_every_scenario(tmp_path: Path) -> N
 def test_modules_of_one_name_in_two_folders_are_not_taken_for_each_other(tmp_path: Path) -> None:
     write(tmp_path / "one", "run = 'one'")
     write(tmp_path / "two", "run = 'two'")
-    found = []
+    results = []
 
     for folder in ("one", "two", "one"):
         with surroundings(app(tmp_path / folder, path=["."]), unfound):
-            found.append(found_as("their_app:run"))
+            results.append(found_as("their_app:run"))
 
-    assert found == ["one", "two", "one"]
+    assert results == ["one", "two", "one"]
 
 
 def test_a_setup_is_called_before_and_one_that_yields_goes_on_afterwards(tmp_path: Path) -> None:
-    told: list[str] = []
+    texts: list[str] = []
 
     def once() -> None:
-        told.append("once")
+        texts.append("once")
 
     def around() -> Iterator[None]:
-        told.append("before")
+        texts.append("before")
         yield
-        told.append("after")
+        texts.append("after")
 
     functions = {"x:once": once, "x:around": around}
     for name in functions:
         with surroundings(app(tmp_path, setup=name), functions.__getitem__):
-            told.append("inside")
+            texts.append("inside")
 
-    assert told == ["once", "inside", "before", "inside", "after"]
+    assert texts == ["once", "inside", "before", "inside", "after"]
 
 
 def test_everything_is_taken_away_where_the_setup_fails(tmp_path: Path) -> None:

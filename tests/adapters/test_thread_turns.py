@@ -43,8 +43,8 @@ def test_a_run_is_the_same_every_time_whichever_way_threads_are_used(way: str) -
 def asked_by(way: str) -> list[str]:
     """Returns what models were asked, in the order in which they were."""
     ran = run_app(f"threaded:{way}", SCENARIO)
-    said = [event.message for event in ran.events(MessageAdded)]
-    return [message.content for message in said if message.role == "user"][1:]
+    messages = [event.message for event in ran.events(MessageAdded)]
+    return [message.content for message in messages if message.role == "user"][1:]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_calls_that_wait_at_the_same_time_go_before_those_that_follow_from_them(
 def test_threads_that_sleep_go_on_in_the_order_of_virtual_time() -> None:
     ran = run_app("threaded:sleeping", SCENARIO)
 
-    said = [event for event in ran.events(MessageAdded) if event.message.role == "user"][1:]
-    assert [(event.at, event.message.content) for event in said] == [
+    events = [event for event in ran.events(MessageAdded) if event.message.role == "user"][1:]
+    assert [(event.at, event.message.content) for event in events] == [
         (60_000, "Hello dot"),
         (120_000, "Hello cy"),
         (180_000, "Hello ben"),
@@ -87,9 +87,9 @@ def test_a_pool_that_is_still_starting_workers_is_waited_for(
     start = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def slowly(thread: threading.Thread) -> None:
-        held = threading.Lock()
-        held.acquire()
-        held.acquire(timeout=0.05)
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire(timeout=0.05)
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "_bootstrap_inner", slowly)
@@ -118,5 +118,7 @@ def test_a_thread_that_works_for_long_is_told_and_no_longer_waited_for(
 def test_what_threads_reach_beyond_control_is_told_with_its_place() -> None:
     ran = run_app("threaded:started_in_threads", SCENARIO)
 
-    effects = [(one.effect, one.where.rpartition(".")[2]) for one in ran.events(UncontrolledEffect)]
+    effects = [
+        (event.effect, event.where.rpartition(".")[2]) for event in ran.events(UncontrolledEffect)
+    ]
     assert effects == [("process", "in_thread"), ("process", "in_pool")]

@@ -131,8 +131,8 @@ def forget() -> None:
 def digests(names: Sequence[str]) -> dict[str, str]:
     """Runs scenarios one after the other, in a process that has imported nothing of theirs."""
     forget()
-    found = {one.item.name: one for one in load("drawing.scenario.yaml")}
-    return {name: simulate(found[name]).trace.digest() for name in names}
+    by_name = {item.item.name: item for item in load("drawing.scenario.yaml")}
+    return {name: simulate(by_name[name]).trace.digest() for name in names}
 
 
 def in_process(names: Sequence[str], hash_seed: str) -> dict[str, str]:
@@ -142,8 +142,8 @@ def in_process(names: Sequence[str], hash_seed: str) -> dict[str, str]:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found: list[str] = json.loads(done.stdout)
-    return dict(zip(names, found, strict=True))
+    texts: list[str] = json.loads(done.stdout)
+    return dict(zip(names, texts, strict=True))
 
 
 @pytest.mark.parametrize("names", [NAMES, NAMES[::-1], (NAMES[1], NAMES[0], NAMES[2])])
@@ -158,32 +158,32 @@ def test_a_scenario_is_the_same_alone_and_after_every_other(
 
 @pytest.mark.slow
 def test_a_scenario_is_the_same_in_every_process(folder: Path) -> None:
-    here = digests(NAMES)
+    texts_by_name = digests(NAMES)
 
-    assert in_process(NAMES[::-1], "1") == here
-    assert in_process(NAMES[:1], "2") == {NAMES[0]: here[NAMES[0]]}
+    assert in_process(NAMES[::-1], "1") == texts_by_name
+    assert in_process(NAMES[:1], "2") == {NAMES[0]: texts_by_name[NAMES[0]]}
 
 
 def notes_of(folder: Path, name: str) -> list[list[str]]:
-    found = {one.item.name: one for one in load("drawing.scenario.yaml")}
-    turns: Any = view_of(simulate(found[name]).trace.events).turns
+    by_name = {item.item.name: item for item in load("drawing.scenario.yaml")}
+    turns: Any = view_of(simulate(by_name[name]).trace.events).turns
     return [turn.reply["value"]["notes"] for turn in turns]
 
 
 def test_what_a_turn_draws_is_new_and_its_times_go_on(folder: Path) -> None:
-    one, two, three = notes_of(folder, NAMES[0])
+    item, two, three = notes_of(folder, NAMES[0])
 
-    assert one[:2] == two[:2]
-    assert three[0] != one[0]
-    assert one[2] == "2026-01-05 09:00:00"
-    assert {one[6], two[6], three[6]} != {one[6]}
-    assert [len({a, b, c}) for a, b, c in zip(one[8:12], two[8:12], three[8:12], strict=True)] != [
+    assert item[:2] == two[:2]
+    assert three[0] != item[0]
+    assert item[2] == "2026-01-05 09:00:00"
+    assert {item[6], two[6], three[6]} != {item[6]}
+    assert [len({a, b, c}) for a, b, c in zip(item[8:12], two[8:12], three[8:12], strict=True)] != [
         1
     ]
-    assert one[13] == "2.5"
+    assert item[13] == "2.5"
 
 
 def test_a_module_that_is_imported_anew_is_imported_at_the_start(folder: Path) -> None:
-    (one,) = notes_of(folder, NAMES[2])
+    (item,) = notes_of(folder, NAMES[2])
 
-    assert one[2] == "2031-01-01 00:00:00"
+    assert item[2] == "2031-01-01 00:00:00"

@@ -55,7 +55,7 @@ def chat(text):
                      {"role": "tool", "tool_call_id": call.id, "content": result}]
     return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
 """
-ASKED = "{pay: {order: A-7, amount: '12'}}"
+TEXT = "{pay: {order: A-7, amount: '12'}}"
 
 
 def run(
@@ -67,7 +67,7 @@ app: {{path: [.], fresh: true, tools: {{pay: "{name}:pay"}}}}
 agents: {{desk: {{messages: {{$len: {{$gt: 0}}}}}}}}
 turns:
   - user: Hello
-    replies: {{desk: [{{calls: {ASKED}}}, Done]}}
+    replies: {{desk: [{{calls: {TEXT}}}, Done]}}
     tool_results: {results}
     expect: {expect}
 """
@@ -76,7 +76,7 @@ turns:
 
 def warned(ran: Ran) -> list[tuple[str, Any]]:
     hits = hits_of(ArgumentLost, ran.trace)
-    assert [one.id for one in ran.judgement.warnings] == [hit.id for hit in hits]
+    assert [warning.id for warning in ran.judgement.warnings] == [hit.id for hit in hits]
     return [(hit.id, hit.data["arguments"]) for hit in hits]
 
 
@@ -98,10 +98,10 @@ def test_a_tool_call_shows_what_came_and_what_was_asked(
     tmp_path: Path, how: str, args: dict[str, Any], lost: list[str], results: str
 ) -> None:
     ran = run(tmp_path, how, results)
-    (seen,) = ran.turn().tools
+    (observed,) = ran.turn().tools
 
-    assert seen.args == args
-    assert seen.request == {"order": "A-7", "amount": "12"}
+    assert observed.args == args
+    assert observed.request == {"order": "A-7", "amount": "12"}
     assert warned(ran) == ([("FLW-09", lost)] if lost else [])
 
 
@@ -110,7 +110,7 @@ def test_both_are_claimed(tmp_path: Path) -> None:
 
     ran = run(tmp_path, "return pay(args['order'])", expect=claim)
 
-    assert [one.what for one in ran.judgement.findings] == []
+    assert [finding.what for finding in ran.judgement.findings] == []
 
 
 # What arrives
@@ -132,7 +132,7 @@ class Place:
 
 
 @pytest.mark.parametrize(
-    ("asked", "came"),
+    ("request", "arrived"),
     [
         ({"n": "7"}, {"n": 7}),
         ({"n": 7}, {"n": 7.0}),
@@ -152,13 +152,13 @@ class Place:
     ],
 )
 def test_what_a_schema_makes_of_an_argument_is_no_loss(
-    asked: dict[str, Any], came: dict[str, Any]
+    request: dict[str, Any], arrived: dict[str, Any]
 ) -> None:
-    assert [*lost_in(asked, canonical(came))] == []
+    assert [*lost_in(request, canonical(arrived))] == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "came", "lost"),
+    ("request", "arrived", "lost"),
     [
         ({"n": 7}, {"n": 8}, ["n"]),
         ({"n": 7}, {}, ["n"]),
@@ -171,8 +171,10 @@ def test_what_a_schema_makes_of_an_argument_is_no_loss(
         ({"text": "\ud800"}, {"text": [1]}, ["text"]),
     ],
 )
-def test_another_value_is(asked: dict[str, Any], came: dict[str, Any], lost: list[str]) -> None:
-    assert [*lost_in(asked, canonical(came))] == lost
+def test_another_value_is(
+    request: dict[str, Any], arrived: dict[str, Any], lost: list[str]
+) -> None:
+    assert [*lost_in(request, canonical(arrived))] == lost
 
 
 VALUES = st.recursive(
@@ -184,17 +186,17 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(), VALUES), st.dictionaries(st.text(), VALUES))
 def test_arguments_that_arrive_among_others_are_never_lost(
-    asked: dict[str, Any], others: dict[str, Any]
+    request: dict[str, Any], others: dict[str, Any]
 ) -> None:
-    assert is_same(asked, canonical({**others, **asked})) or canonical(asked) != asked
+    assert is_same(request, canonical({**others, **request})) or canonical(request) != request
 
 
 def test_what_is_injected_is_no_argument_of_the_tool() -> None:
     schema: dict[str, Any] = {"properties": {"order": {}, "amount": {}}}
-    came = {"order": 1, "amount": 2, "state": object()}
+    data = {"order": 1, "amount": 2, "state": object()}
 
-    assert received(came, {"order": 1}, schema) == {"order": 1, "amount": 2}
-    assert received(came, {"order": 1}, None) == came
+    assert received(data, {"order": 1}, schema) == {"order": 1, "amount": 2}
+    assert received(data, {"order": 1}, None) == data
     assert received({"request": 1}, {"order": 1}, schema) == {"request": 1}
 
 
@@ -217,12 +219,12 @@ def test_results_that_no_call_had_are_found_with_their_place(tmp_path: Path) -> 
     ran = run(tmp_path, "return pay(**args)", "{pay: [[paid], {error: No}]}")
     other = run(tmp_path, "return args", "{pay: {error: No}}")
 
-    assert [(one.id, one.what) for one in ran.judgement.findings] == [(
+    assert [(finding.id, finding.what) for finding in ran.judgement.findings] == [(
         "RUN-01",
         "tool 'pay' has 1 unused result in turn 1: [1]. It was called 1 time, and each result "
         "answers one call; one result that is a list is `{returns: [...]}`.",
     )]  # fmt: skip
-    assert [(one.id, one.what) for one in other.judgement.findings] == [(
+    assert [(finding.id, finding.what) for finding in other.judgement.findings] == [(
         "RUN-01",
         "tool 'pay' was called in turn 1 and did not ask for the result that the scenario has: "
         "what it returned is its own.",

@@ -86,10 +86,15 @@ def test_a_tool_that_the_scenario_leaves_alone_runs_and_is_seen(
     folder: Path, tool: str, result: object
 ) -> None:
     ran = used(folder, f"{tool} sky")
-    (seen,) = ran.turn().tools
+    (observed,) = ran.turn().tools
 
     assert ran.turn().reply == {"found": result}
-    assert (seen.tool, seen.args, seen.result, seen.error) == (tool, {"at": "sky"}, result, None)
+    assert (observed.tool, observed.args, observed.result, observed.error) == (
+        tool,
+        {"at": "sky"},
+        result,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,10 +105,10 @@ def test_a_tool_that_the_scenario_answers_does_not_run(
     folder: Path, tool: str, result: object
 ) -> None:
     ran = used(folder, f"{tool} sky", f"{{{tool}: grey}}")
-    (seen,) = ran.turn().tools
+    (observed,) = ran.turn().tools
 
     assert ran.turn().reply == {"found": result}
-    assert (seen.tool, seen.args, seen.result) == (tool, {"at": "sky"}, "grey")
+    assert (observed.tool, observed.args, observed.result) == (tool, {"at": "sky"}, "grey")
 
 
 @pytest.mark.parametrize("tool", ["look", "wait"])
@@ -145,7 +150,7 @@ def test_what_a_stream_has_given_is_its_result_where_nobody_wants_more(tmp_path:
         tmp_path,
     )
 
-    assert [one.what for one in ran.judgement.findings] == []
+    assert [finding.what for finding in ran.judgement.findings] == []
 
 
 RECURSIVE = """
@@ -185,8 +190,8 @@ def test_a_call_that_a_framework_carries_out_is_one_call_also_of_a_named_functio
     def results(depth: int) -> list[tuple[object, object]]:
         turns = turn.replace("DEPTH", str(depth))
         ran = run_app("deep_app:run", f"{app}\nturns: [{turns}]", tmp_path)
-        assert [one.what for one in ran.judgement.findings] == []
-        return [(one.args, one.result) for one in ran.turn().tools]
+        assert [finding.what for finding in ran.judgement.findings] == []
+        return [(item.args, item.result) for item in ran.turn().tools]
 
     assert results(0) == [({"depth": 0}, "ground")]
     assert results(1) == [({"depth": 1}, "<ground>"), ({"depth": 0}, "ground")]

@@ -15,19 +15,19 @@ import pytest
 from simkit.adapters.toolbox import Toolbox
 from simkit.core.errors import CallUnattributed, FunctionMissing, RunHalted
 
-Heard = list[tuple[str, dict[str, Any]]]
+response = list[tuple[str, dict[str, Any]]]
 
 
 class Answers:
     """A stand-in that answers all alike, and remembers what was called."""
 
     def __init__(self, result: Any = "scripted") -> None:
-        self.result, self.heard = result, Heard()
+        self.result, self.tool_calls = result, response()
 
     def __call__(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
     ) -> Any:
-        self.heard.append((tool, dict(args)))
+        self.tool_calls.append((tool, dict(args)))
         return self.result
 
 
@@ -36,12 +36,14 @@ def through(tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, retu
     return real()
 
 
-def answered(function: Any, call: Callable[[], Any], result: Any = "scripted") -> tuple[Any, Heard]:
+def answered(
+    function: Any, call: Callable[[], Any], result: Any = "scripted"
+) -> tuple[Any, response]:
     """Returns what a call returns while the function is stood in for, and what was heard."""
     answers = Answers(result)
     toolbox = Toolbox({"look": function}, answers)
     with toolbox.standing_by(), toolbox.at_work():
-        return call(), answers.heard
+        return call(), answers.tool_calls
 
 
 def plain(city: str, days: int = 1, *, unit: str = "C") -> str:
@@ -97,14 +99,14 @@ class Desk:
 
 
 CLOSED = closure()
-HELD = {"by name": plain}
+DATA = {"by name": plain}
 
 
 @pytest.mark.parametrize(
     ("function", "call", "result", "args"),
     [
         (plain, lambda: plain("Bern"), "scripted", {"city": "Bern"}),
-        (plain, lambda: HELD["by name"]("Bern", 2), "scripted", {"city": "Bern", "days": 2}),
+        (plain, lambda: DATA["by name"]("Bern", 2), "scripted", {"city": "Bern", "days": 2}),
         (plain, lambda: plain(unit="F", city="B"), "scripted", {"city": "B", "unit": "F"}),
         (CLOSED, lambda: CLOSED("Bern"), "scripted", {"city": "Bern"}),
         (decorated, lambda: decorated("Bern"), "<scripted>", {"city": "Bern"}),
@@ -172,9 +174,9 @@ def test_what_the_scenario_does_not_answer_runs_as_it_is(
     toolbox = Toolbox({"look": function}, through)
 
     with toolbox.standing_by(), toolbox.at_work():
-        found = call()
+        results = call()
 
-    assert found == result
+    assert results == result
 
 
 def test_a_framework_sees_the_signature_and_the_documentation_all_the_while() -> None:
@@ -201,25 +203,25 @@ def test_arguments_that_do_not_fit_are_the_functions_own_error() -> None:
     ):
         plain(town="Bern")  # type: ignore[call-arg]
 
-    assert answers.heard == []
+    assert answers.tool_calls == []
 
 
 def test_any_further_arguments_are_named_too() -> None:
     def free(*places: str, **more: int) -> None:
         raise AssertionError
 
-    found = answered(free, lambda: free("a", "b", days=2))
+    pair = answered(free, lambda: free("a", "b", days=2))
 
-    assert found == ("scripted", [("look", {"places": ("a", "b"), "days": 2})])
+    assert pair == ("scripted", [("look", {"places": ("a", "b"), "days": 2})])
 
 
-@pytest.mark.parametrize("what", [len, None, object(), "plain"])
-def test_what_is_no_python_function_is_an_error_that_names_the_tool(what: Any) -> None:
+@pytest.mark.parametrize("problem", [len, None, object(), "plain"])
+def test_what_is_no_python_function_is_an_error_that_names_the_tool(problem: Any) -> None:
     with pytest.raises(FunctionMissing) as caught:
-        Toolbox({"look": what}, through)
+        Toolbox({"look": problem}, through)
 
     assert caught.value.what == (
-        f"tool `look` is a {type(what).__name__}, which simkit cannot replace. "
+        f"tool `look` is a {type(problem).__name__}, which simkit cannot replace. "
         "Name a Python function under `app.tools`."
     )
 
@@ -240,9 +242,9 @@ class Decorated:
 def test_a_function_that_a_decorator_made_a_tool_of_is_stood_in_for(name: str) -> None:
     tool = Decorated(name, functools.wraps(plain)(lambda *args, **kwargs: plain(*args, **kwargs)))
 
-    found = answered(tool, lambda: tool("Bern", unit="F"))
+    pair = answered(tool, lambda: tool("Bern", unit="F"))
 
-    assert found == ("scripted", [("look", {"city": "Bern", "unit": "F"})])
+    assert pair == ("scripted", [("look", {"city": "Bern", "unit": "F"})])
 
 
 def test_an_object_that_holds_a_name_where_tools_hold_a_function_is_none() -> None:
@@ -258,8 +260,8 @@ def test_nobody_is_answered_where_no_scenario_is_at_work() -> None:
 
 
 def test_each_scenario_answers_its_own_calls_also_of_one_function() -> None:
-    one, two, other = Answers("one"), Answers("two"), Toolbox({}, Answers("other"))
-    first, second = Toolbox({"look": plain}, one), Toolbox({"see": plain}, two)
+    answers, two, other = Answers("one"), Answers("two"), Toolbox({}, Answers("other"))
+    first, second = Toolbox({"look": plain}, answers), Toolbox({"see": plain}, two)
 
     with first.standing_by(), first.at_work():
         with second.standing_by(), second.at_work():
@@ -268,7 +270,10 @@ def test_each_scenario_answers_its_own_calls_also_of_one_function() -> None:
         with other.standing_by(), other.at_work():
             assert plain("Chur") == "real Chur 1 C"
 
-    assert (one.heard, two.heard) == ([("look", {"city": "Basel"})], [("see", {"city": "Bern"})])
+    assert (answers.tool_calls, two.tool_calls) == (
+        [("look", {"city": "Basel"})],
+        [("see", {"city": "Bern"})],
+    )
 
 
 def test_the_code_is_put_back_when_the_last_one_leaves() -> None:
@@ -285,35 +290,35 @@ def test_the_code_is_put_back_when_the_last_one_leaves() -> None:
 
 
 def in_a_bare_thread(work: Callable[[], Any]) -> Any:
-    found: list[Any] = []
+    values: list[Any] = []
 
     def run() -> None:
         try:
-            found.append(contextvars.Context().run(work))
+            values.append(contextvars.Context().run(work))
         except BaseException as problem:
-            found.append(problem)
+            values.append(problem)
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    return found[0]
+    return values[0]
 
 
 def test_a_thread_of_no_context_is_answered_by_the_only_scenario() -> None:
-    found, heard = answered(plain, lambda: in_a_bare_thread(lambda: plain("Bern")))
+    result, parsed = answered(plain, lambda: in_a_bare_thread(lambda: plain("Bern")))
 
-    assert (found, heard) == ("scripted", [("look", {"city": "Bern"})])
+    assert (result, parsed) == ("scripted", [("look", {"city": "Bern"})])
 
 
 def test_a_thread_of_no_context_is_an_error_where_several_scenarios_might_answer() -> None:
     first, second = Toolbox({"look": plain}, Answers()), Toolbox({"look": plain}, Answers())
 
     with first.standing_by(), first.at_work(), second.standing_by(), second.at_work():
-        found = in_a_bare_thread(lambda: plain("Bern"))
+        value = in_a_bare_thread(lambda: plain("Bern"))
 
-    assert isinstance(found, RunHalted)
-    assert isinstance(found.cause, CallUnattributed)
-    assert str(found.cause) == (
+    assert isinstance(value, RunHalted)
+    assert isinstance(value.cause, CallUnattributed)
+    assert str(value.cause) == (
         "plain was called in a thread that belongs to none of the 2 scenarios that run now.\n"
         "Start the thread inside the run, or give it the context: "
         "`contextvars.copy_context().run(...)`."

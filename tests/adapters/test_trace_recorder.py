@@ -27,8 +27,8 @@ def test_a_context_that_grows_is_told_as_what_is_new() -> None:
     for text in ("one", "two", "three"):
         desk.turn(text)
         history.append(user(text))
-        said = desk.answers(desk.asks([system("Help."), *history]), f"{text}!")
-        history.append(assistant(said.content))
+        answers = desk.answers(desk.asks([system("Help."), *history]), f"{text}!")
+        history.append(assistant(answers.content))
         desk.ends()
 
     assert desk.contexts()[-1] == [
@@ -109,8 +109,8 @@ def test_what_is_said_twice_is_two_messages_and_found_again_in_order() -> None:
 def test_agents_know_each_others_words_again() -> None:
     desk = Desk()
     desk.turn("hello")
-    said = desk.answers(desk.asks([system("A."), user("hello")]), "I am a.")
-    desk.asks([system("B."), user("hello"), assistant(said.content)], agent="b")
+    answers = desk.answers(desk.asks([system("A."), user("hello")]), "I am a.")
+    desk.asks([system("B."), user("hello"), assistant(answers.content)], agent="b")
 
     assert desk.contexts()[-1] == ["system/b: B.", "user: hello", "assistant/a: I am a."]
     assert len(desk.log()) == 2
@@ -137,8 +137,8 @@ def test_a_tools_result_that_comes_back_with_the_context_answers_the_call() -> N
     desk.answers(desk.asks([user("look")]), "", LOOK)
     desk.asks([user("look"), assistant("", LOOK), tool('{"sky": "grey"}', "toolu_9")])
 
-    (found,) = desk.view.turns[-1].tools
-    assert found.fields() == {
+    (result,) = desk.view.turns[-1].tools
+    assert result.fields() == {
         "agent": "a", "tool": "look", "args": {"at": "sky"}, "asked": {"at": "sky"},
         "result": {"sky": "grey"}, "error": None, "call_id": "call1",
         "called_at": 0, "returned_at": 0,
@@ -152,9 +152,9 @@ def test_a_result_that_was_seen_is_not_told_again_from_the_context() -> None:
     desk = Desk()
     desk.turn("look")
     desk.answers(desk.asks([user("look")]), "", LOOK)
-    (asked,) = desk.recorder.pending("look")
-    desk.recorder.tool_called(asked)
-    desk.recorder.tool_answered(asked, ["grey"])
+    (request,) = desk.recorder.pending("look")
+    desk.recorder.tool_called(request)
+    desk.recorder.tool_answered(request, ["grey"])
     desk.asks([user("look"), assistant("", LOOK), tool('["grey"]', "toolu_9")])
 
     assert [event.result for event in events_of(desk.trace, e.ToolReturned)] == [["grey"]]
@@ -222,15 +222,15 @@ def test_a_tool_that_is_told_the_agent_offers_those_that_its_schema_names(
 
 
 def test_a_tools_text_that_is_json_is_its_value_and_other_text_stays() -> None:
-    found = []
+    results = []
     for text in ('{"a": 1}', "[1]", "12", '{"a": ', "plain", '"quoted"'):
         desk = Desk()
         desk.turn("look")
         desk.answers(desk.asks([user("look")]), "", LOOK)
         desk.asks([user("look"), assistant("", LOOK), tool(text, "toolu_9")])
-        found += [event.result for event in events_of(desk.trace, e.ToolReturned)]
+        results += [event.result for event in events_of(desk.trace, e.ToolReturned)]
 
-    assert found == [{"a": 1}, [1], "12", '{"a": ', "plain", "quoted"]
+    assert results == [{"a": 1}, [1], "12", '{"a": ', "plain", "quoted"]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_what_repeats_has_a_limit(limit: str, work: Callable[[Desk], object]) ->
         work(desk)
 
     assert (caught.value.limit, caught.value.allowed) == (limit, 3)
-    assert [(one.limit, one.allowed) for one in events_of(desk.trace, e.LimitReached)] == [
+    assert [(event.limit, event.allowed) for event in events_of(desk.trace, e.LimitReached)] == [
         (limit, 3)
     ]
 
@@ -295,11 +295,11 @@ def test_every_context_is_read_back_as_it_was_sent(contexts: list[list[Message]]
     for context in contexts:
         desk.asks(context)
 
-    found = [
+    results = [
         [(m.role, m.content, len(m.calls)) for m in call.context.messages]
         for call in desk.view.calls.values()
     ]
-    assert found == [[(m.role, m.content, len(m.calls)) for m in one] for one in contexts]
+    assert results == [[(m.role, m.content, len(m.calls)) for m in item] for item in contexts]
 
 
 @given(CONTEXTS)
@@ -312,15 +312,15 @@ def test_a_message_is_in_the_log_once_for_each_time_it_was_ever_said_at_once(
         desk.asks(context)
     numbers = [[m.number for m in call.context.messages] for call in desk.view.calls.values()]
 
-    said = [number for number, _ in desk.log()]
-    assert said == list(range(1, len(said) + 1))
-    assert all(number in said for context in numbers for number in context)
+    results = [number for number, _ in desk.log()]
+    assert results == list(range(1, len(results) + 1))
+    assert all(number in results for context in numbers for number in context)
 
 
 # Growth
 
 
-def told(turns: int) -> tuple[int, int]:
+def measure_trace(turns: int) -> tuple[int, int]:
     """Returns the bytes of a trace, and how many messages its contexts name one by one."""
     desk = Desk(model_calls_per_run=9)
     history = []
@@ -343,7 +343,7 @@ def told(turns: int) -> tuple[int, int]:
 
 
 def test_a_trace_grows_with_what_is_said_and_not_with_what_is_sent() -> None:
-    half, whole = told(250), told(500)
+    half, whole = measure_trace(250), measure_trace(500)
 
     assert (half[1], whole[1]) == (8 * 250 - 4, 8 * 500 - 4)
     assert whole[0] < 2.05 * half[0]
@@ -357,8 +357,8 @@ def test_a_tool_that_is_told_to_whom_control_passes_asks_for_a_handoff_to_that_a
 
     desk.answers(call, "", ToolCall("x", "transfer_to_agent", {"agent_name": "b", "why": "age"}))
 
-    (asked,) = events_of(desk.trace, e.HandoffRequested)
-    assert (asked.to_agent, asked.payload) == ("b", {"why": "age"})
+    (request,) = events_of(desk.trace, e.HandoffRequested)
+    assert (request.to_agent, request.payload) == ("b", {"why": "age"})
     assert desk.recorder.handoff_tools.target_of("transfer_to_agent") == ""
 
 
@@ -366,9 +366,9 @@ def test_a_tool_whose_message_tells_a_failure_has_failed() -> None:
     desk = Desk()
     desk.turn("one")
     desk.answers(desk.asks([user("one")]), "", LOOK)
-    told = tool("no sky", "toolu_9")
+    message = tool("no sky", "toolu_9")
 
-    desk.asks([user("one"), msgspec.structs.replace(told, data={"is_error": True})])
+    desk.asks([user("one"), msgspec.structs.replace(message, data={"is_error": True})])
 
     (failed,) = events_of(desk.trace, e.ToolFailed)
     assert (failed.tool, failed.error) == ("look", "no sky")

@@ -68,8 +68,8 @@ def run_until_first(text):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as result:
+        yield result
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) ->
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROVIDER", server.url)
     monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
-    server.asked.clear()
+    server.requests.clear()
     server.answer = echo
     return tmp_path
 
@@ -112,10 +112,10 @@ def test_a_stream_is_recorded_in_the_pieces_and_at_the_times_at_which_it_came(
 
     recorded(file)
 
-    (found,) = load("cassettes/desk.yaml").interactions
-    assert found.response.chunks == WORDS
-    assert len(found.response.waits_ms) == 4
-    assert all(wait >= 40 for wait in found.response.waits_ms[1:])
+    (result,) = load("cassettes/desk.yaml").interactions
+    assert result.response.chunks == WORDS
+    assert len(result.response.waits_ms) == 4
+    assert all(wait >= 40 for wait in result.response.waits_ms[1:])
     assert simulate(prepared(file)).judgement.findings == ()
 
 
@@ -140,8 +140,8 @@ def test_a_client_that_leaves_after_the_last_event_has_read_all_of_it(
 
     outcome = recorded(file)
 
-    (found,) = load("cassettes/desk.yaml").interactions
-    assert (found.response.body, found.response.ends) == (b"".join(WORDS), "")
+    (result,) = load("cassettes/desk.yaml").interactions
+    assert (result.response.body, result.response.ends) == (b"".join(WORDS), "")
     assert kinds(outcome) == kinds(simulate(prepared(file)))
 
 
@@ -153,14 +153,14 @@ def test_a_stream_that_the_code_left_is_recorded_as_far_as_it_was_read(
 
     outcome = recorded(file)
 
-    (found,) = load("cassettes/desk.yaml").interactions
-    assert (found.response.chunks, found.response.ends) == (WORDS[:1], "cut")
+    (result,) = load("cassettes/desk.yaml").interactions
+    assert (result.response.chunks, result.response.ends) == (WORDS[:1], "cut")
     assert kinds(outcome) == kinds(simulate(prepared(file)))
 
 
 def kinds(outcome: Outcome) -> list[str]:
     """Returns the names of a run's events."""
-    return [type(one).__name__ for one in outcome.trace.events]
+    return [type(item).__name__ for item in outcome.trace.events]
 
 
 def test_what_is_compressed_is_recorded_as_it_is_read(folder: Path, server: Provider) -> None:
@@ -181,9 +181,9 @@ def run_httpx(text):
 
     recorded(file)
 
-    (found,) = load("cassettes/desk.yaml").interactions
-    assert json.loads(found.response.body)["choices"][0]["message"]["content"] == "clerk: hello"
-    assert found.response.headers == (("content-type", "application/json"),)
+    (result,) = load("cassettes/desk.yaml").interactions
+    assert json.loads(result.response.body)["choices"][0]["message"]["content"] == "clerk: hello"
+    assert result.response.headers == (("content-type", "application/json"),)
     assert simulate(prepared(file)).judgement.findings == ()
 
 
@@ -220,15 +220,18 @@ def run_marked(text):
     file = write(folder, scenario("run_marked", reply), APP + app)
 
     recorded(file)
-    server.asked.clear()
+    server.requests.clear()
 
-    found = load("cassettes/desk.yaml").interactions
-    assert [(one.request.method, one.agent, one.protocol) for one in found] == [
+    interactions = load("cassettes/desk.yaml").interactions
+    assert [
+        (interaction.request.method, interaction.agent, interaction.protocol)
+        for interaction in interactions
+    ] == [
         ("GET", "clerk", ""),
         ("POST", "clerk", "openai-chat"),
     ]
     assert simulate(prepared(file)).judgement.findings == ()
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_a_request_that_was_not_recorded_says_so(folder: Path) -> None:
@@ -332,8 +335,8 @@ def test_failures_are_recorded_and_fail_again(folder: Path, server: Provider) ->
 
     outcome = recorded(file)
 
-    found = load("cassettes/desk.yaml").interactions
-    assert [one.response.status for one in found] == [429, 200]
+    interactions = load("cassettes/desk.yaml").interactions
+    assert [interaction.response.status for interaction in interactions] == [429, 200]
     assert outcome.trace.digest() == simulate(prepared(file)).trace.digest()
     assert [kind for kind in kinds(outcome) if kind in ("ModelFailed", "ModelRetried")] == [
         "ModelFailed", "ModelRetried",
@@ -353,7 +356,7 @@ def test_a_connection_that_is_lost_is_told_but_there_is_nothing_to_record(
     assert "recorded: 1 interaction in " in done.note
     assert "; 1 request had no answer, or only the beginning of one:\n  POST " in done.note
     assert len(load("cassettes/desk.yaml").interactions) == 1
-    assert [one.error for one in outcome.trace.events if isinstance(one, ModelFailed)] == [
+    assert [item.error for item in outcome.trace.events if isinstance(item, ModelFailed)] == [
         "connection"
     ]
 
@@ -366,8 +369,10 @@ def test_reply_lines_go_on_answering_while_the_rest_is_recorded(
 
     recorded(file)
 
-    assert [one.agent for one in load("cassettes/desk.yaml").interactions] == ["boss"]
-    assert len(server.asked) == 1
+    assert [interaction.agent for interaction in load("cassettes/desk.yaml").interactions] == [
+        "boss"
+    ]
+    assert len(server.requests) == 1
     assert simulate(prepared(file)).judgement.findings == ()
 
 
@@ -392,9 +397,10 @@ def run_at_once(text):
 
     record(prepared(file), Recording("all", NOW, keeps_failed=True))
 
-    found = load("cassettes/desk.yaml").interactions
-    assert sorted(json.loads(one.request.body)["messages"][1]["content"] for one in found) == [
-        f"hello{n}" for n in range(8)
-    ]
-    assert all(one.response.status == 200 for one in found)
+    interactions = load("cassettes/desk.yaml").interactions
+    assert sorted(
+        json.loads(interaction.request.body)["messages"][1]["content"]
+        for interaction in interactions
+    ) == [f"hello{n}" for n in range(8)]
+    assert all(interaction.response.status == 200 for interaction in interactions)
     assert simulate(prepared(file)).trace.events[-1].unplayed == ()  # type: ignore[union-attr]

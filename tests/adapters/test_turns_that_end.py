@@ -31,17 +31,17 @@ def ran(way: str) -> Ran:
     return run_app(f"stubborn:{way}", SCENARIO)
 
 
-def effects(one: Ran) -> list[str]:
-    return [event.effect for event in one.events(UncontrolledEffect)]
+def effects(outcome: Ran) -> list[str]:
+    return [event.effect for event in outcome.events(UncontrolledEffect)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["left_in_loop", "tries_a_lock"])
 def test_a_thread_that_waits_in_an_unusual_way_holds_up_nobody(way: str) -> None:
-    one = ran(way)
+    outcome = ran(way)
 
-    assert one.view.turns[0].error is None
-    assert effects(one) == []
+    assert outcome.view.turns[0].error is None
+    assert effects(outcome) == []
 
 
 @pytest.mark.slow
@@ -49,33 +49,35 @@ def test_a_thread_that_waits_in_an_unusual_way_holds_up_nobody(way: str) -> None
 def test_a_thread_that_never_rests_is_reported(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_turns, "LIMIT_S", 0.1)
 
-    one = ran(way)
+    outcome = ran(way)
 
-    assert one.view.turns[0].error is None
-    assert set(effects(one)) <= {"a thread that did not come to rest within 0.1 s"}
+    assert outcome.view.turns[0].error is None
+    assert set(effects(outcome)) <= {"a thread that did not come to rest within 0.1 s"}
 
 
 @pytest.mark.slow
 def test_a_turn_ends_though_a_thread_goes_on_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_turns, "AFTER_REPLY", 20)
 
-    one = ran("asks_for_ever")
+    outcome = ran("asks_for_ever")
 
-    assert "threads that go on and on after the turn's reply" in effects(one)
+    assert "threads that go on and on after the turn's reply" in effects(outcome)
     # What is asked when the run is over is no part of it, nor of the next one.
-    assert one.trace.events[-1] is one.events(RunFinished)[-1]
+    assert outcome.trace.events[-1] is outcome.events(RunFinished)[-1]
     assert effects(ran("raw")) == []
 
 
 @pytest.mark.slow
 def test_threads_that_are_started_below_threading_have_their_turns() -> None:
-    one = ran("raw")
+    outcome = ran("raw")
 
-    said = [event.message for event in one.events(MessageAdded) if event.message.role == "user"]
-    assert [message.content for message in said][1:] == [
+    messages = [
+        event.message for event in outcome.events(MessageAdded) if event.message.role == "user"
+    ]
+    assert [message.content for message in messages][1:] == [
         *("Hello ann", "Hello ben", "Hello cy", "Hello dot", "Hello: 4"),
     ]
-    assert effects(one) == []
+    assert effects(outcome) == []
 
 
 @pytest.mark.slow
@@ -83,8 +85,8 @@ def test_a_thread_that_outlives_its_scenario_asks_nobody_in_the_next() -> None:
     first, second = ran("leaves_a_thread"), ran("leaves_a_thread")
 
     assert [first.turn().reply, second.turn().reply] == ["One.", "One."]
-    (said,) = sys.modules["stubborn"].gone_on
-    assert "a task or thread of a scenario that is over" in said
+    (reply,) = sys.modules["stubborn"].gone_on
+    assert "a task or thread of a scenario that is over" in reply
 
 
 @pytest.mark.slow
@@ -98,9 +100,9 @@ def turns() -> ThreadTurns:
     return ThreadTurns(lambda: 0, lambda at: None)
 
 
-def beside(other: ThreadTurns, work: Callable[[], object]) -> list[object]:
+def run_in_parallel(other: ThreadTurns, work: Callable[[], object]) -> list[object]:
     """Returns what comes of work while another scenario takes a turn in another thread."""
-    began, over, found = threading.Event(), threading.Event(), list[object]()
+    began, over, result = threading.Event(), threading.Event(), list[object]()
 
     def take() -> None:
         with owned_by(Owner()), pools.taking_turns(other):
@@ -111,11 +113,11 @@ def beside(other: ThreadTurns, work: Callable[[], object]) -> list[object]:
     thread.start()
     began.wait()
     try:
-        found.append(work())
+        result.append(work())
     finally:
         over.set()
         thread.join()
-    return found
+    return result
 
 
 def test_a_scenario_between_its_turns_has_no_part_in_anothers() -> None:
@@ -129,39 +131,39 @@ def test_a_scenario_between_its_turns_has_no_part_in_anothers() -> None:
         mine.is_over = True
         return started()
 
-    assert beside(other, started) == [None]
+    assert run_in_parallel(other, started) == [None]
     # As code without a scenario of its own, it is that of the only one there is.
-    assert beside(other, ended) == [other]
-    assert beside(other, pools._turns.current) == [other]
+    assert run_in_parallel(other, ended) == [other]
+    assert run_in_parallel(other, pools._turns.current) == [other]
 
 
 def test_a_thread_that_ended_is_not_taken_for_the_next_with_its_identifier() -> None:
-    one = turns()
+    item = turns()
     over = threading.Event()
-    with ThreadPoolExecutor(1) as pool, one.led():
+    with ThreadPoolExecutor(1) as pool, item.led():
         (worker,) = {pool.submit(threading.current_thread).result()}
-        gone = threading.Thread(target=bool)
-        gone.start()
-        gone.join()
+        thread = threading.Thread(target=bool)
+        thread.start()
+        thread.join()
         busy = pool.submit(lambda: [None for _ in iter(over.is_set, True)])
-        gone._ident = worker.ident  # type: ignore[attr-defined]
-        one.watch([gone])
+        thread._ident = worker.ident  # type: ignore[attr-defined]
+        item.watch([thread])
 
-        one.stop()
+        item.stop()
 
         over.set()
         busy.result()
-    assert one.left == []
+    assert item.left == []
 
 
 def test_what_is_called_in_the_midst_of_a_look_does_not_wait_for_itself() -> None:
     def advance_to(at: int) -> None:
         """Stands for a finalizer, which the collector may call anywhere."""
-        one.stop()
+        item.stop()
 
-    one = ThreadTurns(lambda: 0, advance_to)
+    item = ThreadTurns(lambda: 0, advance_to)
 
-    with one.led():
-        one.sleep(1)
+    with item.led():
+        item.sleep(1)
 
-    assert one.left == []
+    assert item.left == []

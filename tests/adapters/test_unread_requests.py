@@ -71,12 +71,12 @@ def answers(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         body = {"models": ["llama"]}
     elif "/api/chat" in request.url:
-        said = json.loads(request.body)["messages"][-1]["content"]
-        body = {"message": {"role": "assistant", "content": f"{said} yourself"}}  # type: ignore[dict-item]
+        content = json.loads(request.body)["messages"][-1]["content"]
+        body = {"message": {"role": "assistant", "content": f"{content} yourself"}}  # type: ignore[dict-item]
     else:
-        found = echo(request)
-        assert isinstance(found, HttpResponse)
-        return found
+        result = echo(request)
+        assert isinstance(result, HttpResponse)
+        return result
     head = (("content-type", "application/json"),)
     return HttpResponse(200, head, (json.dumps(body).encode(),))
 
@@ -84,10 +84,10 @@ def answers(request: HttpRequest) -> HttpResponse:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
     monkeypatch.chdir(tmp_path)
-    with provider() as found:
-        found.answer = answers
-        monkeypatch.setenv("PROVIDER", found.url)
-        yield found
+    with provider() as result:
+        result.answer = answers
+        monkeypatch.setenv("PROVIDER", result.url)
+        yield result
 
 
 def file_for(folder: Path, function: str, more: str, reply: str = "hello yourself") -> Path:
@@ -97,11 +97,11 @@ def file_for(folder: Path, function: str, more: str, reply: str = "hello yoursel
 
 def warned(outcome: Outcome) -> list[tuple[str, str]]:
     """What is warned of; nothing is worse."""
-    assert [one.what for one in outcome.judgement.findings] == []
-    return [(one.id, one.what) for one in outcome.judgement.warnings]
+    assert [finding.what for finding in outcome.judgement.findings] == []
+    return [(warning.id, warning.what) for warning in outcome.judgement.warnings]
 
 
-def told(server: Provider) -> list[tuple[str, str]]:
+def expected_warnings(server: Provider) -> list[tuple[str, str]]:
     host = server.url.removeprefix("http://")
     return [(
         "RUN-06",
@@ -116,8 +116,8 @@ def test_an_allowed_host_is_asked_in_words_that_nobody_reads(
 ) -> None:
     file = file_for(tmp_path, function, "allow_hosts: [127.0.0.1]")
 
-    assert warned(simulate(prepared(file))) == told(server)
-    assert len(server.asked) == 1
+    assert warned(simulate(prepared(file))) == expected_warnings(server)
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("function", ["run", "run_graph"])
@@ -129,16 +129,16 @@ def test_so_it_is_where_that_is_recorded_and_where_the_recording_answers(
     recorded = record(prepared(file), Recording("all", "2026-01-05T09:00:00Z")).outcome
     again = simulate(prepared(file))
 
-    assert warned(recorded) == told(server)
-    assert warned(again) == told(server)
-    assert len(server.asked) == 1
+    assert warned(recorded) == expected_warnings(server)
+    assert warned(again) == expected_warnings(server)
+    assert len(server.requests) == 1
 
 
 def test_what_asks_no_model_passes(tmp_path: Path, server: Provider) -> None:
     file = file_for(tmp_path, "read", "allow_hosts: [127.0.0.1]", "llama")
 
     assert warned(simulate(prepared(file))) == []
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_it_can_be_claimed_and_turned_off_by_the_address(tmp_path: Path, server: Provider) -> None:

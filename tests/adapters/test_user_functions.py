@@ -19,15 +19,15 @@ async def trim_later(messages: list[str]) -> list[str]:
 
 
 def test_a_function_goes_by_its_name_and_an_object_by_its_class() -> None:
-    assert [function_name(one) for one in (trim, functools.partial(trim))] == ["trim", "partial"]
+    assert [function_name(item) for item in (trim, functools.partial(trim))] == ["trim", "partial"]
 
 
 def test_what_is_returned_is_heard_when_it_is_there_and_passed_on() -> None:
-    told: list[Any] = []
+    values: list[Any] = []
 
-    at_once = observe_result(trim(["a", "b"]), told.append)
-    later = observe_result(trim_later(["a", "c"]), told.append)
-    before = list(told)
+    at_once = observe_result(trim(["a", "b"]), values.append)
+    later = observe_result(trim_later(["a", "c"]), values.append)
+    before = list(values)
 
     assert (before, at_once) == ([["b"]], ["b"])
-    assert (asyncio.run(later), told) == (["c"], [["b"], ["c"]])
+    assert (asyncio.run(later), values) == (["c"], [["b"], ["c"]])

@@ -59,8 +59,8 @@ translator = Agent(
 
 async def instructed(context: RunContextWrapper[Any], agent: Agent[Any]) -> str:
     """Lets another agent say what this one has to know."""
-    said = await Runner.run(spanish, "What is new?")
-    return f"You know this: {said.final_output}"
+    completed = await Runner.run(spanish, "What is new?")
+    return f"You know this: {completed.final_output}"
 
 
 informed = Agent(name="Informed", instructions=instructed)
@@ -83,8 +83,8 @@ clumsy = Agent(name="Clumsy", instructions="You break things.", tools=[broken])
 async def side_by_side(text: str) -> str:
     """Asks the same agent twice at once, and a third one afterwards."""
     first, second = await asyncio.gather(Runner.run(spanish, text), Runner.run(spanish, text))
-    said = f"{first.final_output} or {second.final_output}"
-    return str((await Runner.run(french, said)).final_output)
+    reply = f"{first.final_output} or {second.final_output}"
+    return str((await Runner.run(french, reply)).final_output)
 
 
 guard = Agent(name="Guard", instructions="You look for homework.", output_type=Verdict)
@@ -92,11 +92,11 @@ guard = Agent(name="Guard", instructions="You look for homework.", output_type=V
 
 @input_guardrail
 async def no_homework(
-    context: RunContextWrapper[Any], agent: Agent[Any], said: Any
+    context: RunContextWrapper[Any], agent: Agent[Any], reply: Any
 ) -> GuardrailFunctionOutput:
     """Stops homework."""
-    found = (await Runner.run(guard, said, context=context.context)).final_output
-    return GuardrailFunctionOutput(output_info=found, tripwire_triggered=found.is_homework)
+    output = (await Runner.run(guard, reply, context=context.context)).final_output
+    return GuardrailFunctionOutput(output_info=output, tripwire_triggered=output.is_homework)
 
 
 @output_guardrail
@@ -104,7 +104,7 @@ async def no_numbers(
     context: RunContextWrapper[Any], agent: Agent[Any], output: Any
 ) -> GuardrailFunctionOutput:
     """Stops replies with numbers."""
-    has_number = any(one.isdigit() for one in str(output))
+    has_number = any(item.isdigit() for item in str(output))
     return GuardrailFunctionOutput(output_info="a number", tripwire_triggered=has_number)
 
 
@@ -166,23 +166,23 @@ class Counting(RunHooks[Any]):
     """Hooks of the application's own."""
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
+        self.notes: list[str] = []
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:
         """Counts."""
-        self.seen.append(f"start {agent.name}")
+        self.notes.append(f"start {agent.name}")
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, items: Any) -> None:
         """Counts."""
-        self.seen.append("asked")
+        self.notes.append("asked")
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
         """Counts."""
-        self.seen.append(f"{tool.name}: {result}")
+        self.notes.append(f"{tool.name}: {result}")
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
         """Counts."""
-        self.seen.append(f"end {agent.name}")
+        self.notes.append(f"end {agent.name}")
 
 
 async def counted(text: str) -> list[str]:
@@ -193,7 +193,7 @@ async def counted(text: str) -> list[str]:
     )
     with trace("a workflow"):
         await Runner.run(spanish, text, hooks=hooks, run_config=config, max_turns=2)
-    return hooks.seen
+    return hooks.notes
 
 
 twin = Agent(name="Assistant", instructions="You are the second assistant.")

@@ -18,10 +18,10 @@ def _played(name: str) -> Callable[[str], Awaitable[None]]:
         lines = iter(text.splitlines())
 
         def answer(prompt: str) -> str:
-            found = next(lines, None)
-            if found is None:
+            line = next(lines, None)
+            if line is None:
                 raise EOFError
-            return found
+            return line
 
         with mock.patch("builtins.input", answer), suppress(EOFError):
             await main()

@@ -38,24 +38,24 @@ class Clinic:
 
     def __init__(self, client: AsyncAnthropic) -> None:
         self.client = client
-        self.said: list[Any] = []
+        self.messages: list[Any] = []
         self.record: list[dict[str, Any]] = []
 
     async def __call__(self, text: str) -> str:
-        self.said.append({"role": "user", "content": text})
+        self.messages.append({"role": "user", "content": text})
         answer = await self.intake()
         if "review" in answer:
             simkit.handoff("pharmacist", payload={"symptoms": self.record}, source="intake")
             simkit.handoff("nurse", payload={"symptoms": self.record}, source="intake")
             views = await asyncio.gather(self.review("pharmacist"), self.review("nurse"))
             answer = " ".join(views)
-        self.said.append({"role": "assistant", "content": answer})
+        self.messages.append({"role": "assistant", "content": answer})
         return answer
 
     @simkit.agent("intake")
     async def intake(self) -> str:
         """Asks the patient, and records what is said."""
-        messages = list(self.said)
+        messages = list(self.messages)
         while True:
             async with self.client.messages.stream(
                 model=MODEL, max_tokens=500, system="You take patients in.",
@@ -72,17 +72,17 @@ class Clinic:
                 results.append(
                     {"type": "tool_result", "tool_use_id": call.id, "content": str(result)}
                 )
-            simkit.state(symptoms=[one["recorded"] for one in self.record])
+            simkit.state(symptoms=[item["recorded"] for item in self.record])
             messages += [
                 {"role": "assistant", "content": [b.model_dump() for b in message.content]},
                 {"role": "user", "content": results},
             ]
 
-    async def review(self, who: str) -> str:
+    async def review(self, agent: str) -> str:
         """Lets a reviewer look at the record, and at nothing that was said."""
-        async with simkit.agent(who):
+        async with simkit.agent(agent):
             message = await self.client.messages.create(
-                model=MODEL, max_tokens=500, system=f"You are the {who}.",
+                model=MODEL, max_tokens=500, system=f"You are the {agent}.",
                 messages=[{"role": "user", "content": f"Record: {self.record}"}],
             )  # fmt: skip
         return "".join(block.text for block in message.content if block.type == "text")

@@ -23,7 +23,7 @@ def note(text: str) -> str:
     raise ConnectionError("there is no paper here")
 
 
-def _asked(client: OpenAI, system: str, text: str) -> str:
+def _ask(client: OpenAI, system: str, text: str) -> str:
     messages: Any = [{"role": "system", "content": system}, {"role": "user", "content": text}]
     completion = client.chat.completions.create(model="gpt-5-mini", messages=messages)
     return completion.choices[0].message.content or ""
@@ -40,12 +40,12 @@ class Desk:
     def ask(self, text: str) -> str:
         """Answers the traveller."""
         with simkit.agent("listener"):
-            heard = _asked(self.client, "Listen.", " / ".join([*self.history, text]))
-        simkit.state(noted=note(heard))
+            response = _ask(self.client, "Listen.", " / ".join([*self.history, text]))
+        simkit.state(noted=note(response))
         with simkit.agent("answerer"):
-            said = _asked(self.client, "Answer.", heard)
-        self.history += [text, said]
-        return said
+            reply = _ask(self.client, "Answer.", response)
+        self.history += [text, reply]
+        return reply
 
 
 class OwnTransport(Desk):
@@ -60,15 +60,15 @@ class Asynchronous(Desk):
     async def ask(self, text: str) -> str:  # type: ignore[override]
         """Answers the traveller."""
         async with simkit.agent("listener"):
-            heard = await self._said("Listen.", " / ".join([*self.history, text]))
+            response = await self._ask("Listen.", " / ".join([*self.history, text]))
         await asyncio.sleep(0.01)
-        simkit.state(noted=note(heard))
+        simkit.state(noted=note(response))
         async with simkit.agent("answerer"):
-            said = await self._said("Answer.", heard)
-        self.history += [text, said]
-        return said
+            reply = await self._ask("Answer.", response)
+        self.history += [text, reply]
+        return reply
 
-    async def _said(self, system: str, text: str) -> str:
+    async def _ask(self, system: str, text: str) -> str:
         messages: Any = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         completion = await async_client.chat.completions.create(
             model="gpt-5-mini", messages=messages
@@ -83,18 +83,18 @@ class Pooled(Desk):
         """Answers the traveller."""
         with simkit.agent("listener"):
             words = " / ".join([*self.history, text])
-            heard = pool.submit(_asked, self.client, "Listen.", words).result()
-        simkit.state(noted=pool.submit(note, heard).result())
+            value = pool.submit(_ask, self.client, "Listen.", words).result()
+        simkit.state(noted=pool.submit(note, value).result())
         with simkit.agent("answerer"):
-            said = pool.submit(_asked, self.client, "Answer.", heard).result()
-        self.history += [text, said]
-        return said
+            reply = pool.submit(_ask, self.client, "Answer.", value).result()
+        self.history += [text, reply]
+        return reply
 
 
 def swallows(text: str) -> str:
     """Takes every exception for an outage."""
     try:
-        return _asked(built_before, "Answer.", text)
+        return _ask(built_before, "Answer.", text)
     except Exception:
         return "Sorry, try again later."
 
@@ -102,14 +102,14 @@ def swallows(text: str) -> str:
 def swallows_all(text: str) -> str:
     """Takes everything for an outage."""
     try:
-        return _asked(built_before, "Answer.", text)
+        return _ask(built_before, "Answer.", text)
     except BaseException:
         return "Sorry, try again later."
 
 
 def forgets(text: str) -> str:
     """Never looks at what became of it."""
-    concurrent.futures.wait([pool.submit(_asked, built_before, "Answer.", text)])
+    concurrent.futures.wait([pool.submit(_ask, built_before, "Answer.", text)])
     return "It is on its way."
 
 

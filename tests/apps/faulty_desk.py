@@ -52,7 +52,7 @@ async def anthropic_async(text: str) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
 
 
-def _asked(text: str, model: str = MODEL) -> str:
+def _ask(text: str, model: str = MODEL) -> str:
     client = openai.OpenAI(max_retries=0)
     completion = client.chat.completions.create(model=model, messages=_messages(text))
     return completion.choices[0].message.content or ""
@@ -61,7 +61,7 @@ def _asked(text: str, model: str = MODEL) -> str:
 def _persistently(text: str, attempts: int, wait_s: float) -> str:
     for attempt in range(attempts):
         try:
-            return _asked(text)
+            return _ask(text)
         except openai.OpenAIError:
             if attempt == attempts - 1:
                 return "The desk is closed."
@@ -95,33 +95,33 @@ async def careless_haste(text: str) -> str:
 def falls_back(text: str) -> str:
     """Asks another model where the first is refused."""
     try:
-        return _asked(text)
+        return _ask(text)
     except openai.APIStatusError:
-        return _asked(text, "gpt-5")
+        return _ask(text, "gpt-5")
 
 
 def gives_up(text: str) -> str:
     """Says so where the provider fails."""
     try:
-        return _asked(text)
+        return _ask(text)
     except openai.OpenAIError:
         return "The desk is closed."
 
 
 def _streamed(text: str, history: list[Any] | None = None) -> tuple[str, str | None]:
     """Returns what came of a stream, and its reason to finish."""
-    said, finish = "", None
+    reply, finish = "", None
     messages: Any = history or _messages(text)
     try:
         for chunk in openai.OpenAI(max_retries=0).chat.completions.create(
             model=MODEL, messages=messages, stream=True
         ):
             for choice in chunk.choices:
-                said += choice.delta.content or ""
+                reply += choice.delta.content or ""
                 finish = choice.finish_reason or finish
     except Exception:
-        return said, None
-    return said, finish
+        return reply, None
+    return reply, finish
 
 
 def careless_stream(text: str) -> str:
@@ -131,8 +131,8 @@ def careless_stream(text: str) -> str:
 
 def careful_stream(text: str) -> str:
     """Says where the reply is not whole."""
-    said, finish = _streamed(text)
-    return said if finish is not None else f"{said} … (the connection was lost)"
+    reply, finish = _streamed(text)
+    return reply if finish is not None else f"{reply} … (the connection was lost)"
 
 
 def careless_memory() -> Any:
@@ -141,18 +141,18 @@ def careless_memory() -> Any:
 
     def ask(text: str) -> str:
         history.append({"role": "user", "content": text})
-        said, finish = _streamed(text, history)
-        history.append({"role": "assistant", "content": said})
-        return said if finish is not None else "Please ask again."
+        reply, finish = _streamed(text, history)
+        history.append({"role": "assistant", "content": reply})
+        return reply if finish is not None else "Please ask again."
 
     return ask
 
 
 def goes_on(text: str) -> str:
     """Lets the model go on from where it broke off."""
-    said, finish = _streamed(text)
+    reply, finish = _streamed(text)
     if finish is None:
-        begun = [*_messages(text), {"role": "assistant", "content": said}]
-        rest, _ = _streamed(text, begun)
-        said = f"{said}{rest}"
-    return said
+        items = [*_messages(text), {"role": "assistant", "content": reply}]
+        rest, _ = _streamed(text, items)
+        reply = f"{reply}{rest}"
+    return reply

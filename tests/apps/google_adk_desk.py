@@ -53,7 +53,9 @@ def give_away(order_id: str) -> str:
 
 def no_emails(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
     """Takes out whatever tells an address."""
-    llm_request.contents = [one for one in llm_request.contents if "@" not in one.model_dump_json()]
+    llm_request.contents = [
+        content for content in llm_request.contents if "@" not in content.model_dump_json()
+    ]
 
 
 def count_refunds(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
@@ -120,8 +122,8 @@ class Greeter(BasePlugin):
         """Answers for the model."""
         parts = llm_request.contents[-1].parts or []
         if parts and parts[-1].text == "Hello":
-            said = types.Content(role="model", parts=[types.Part(text="Hello yourself")])
-            return LlmResponse(content=said)
+            content = types.Content(role="model", parts=[types.Part(text="Hello yourself")])
+            return LlmResponse(content=content)
         return None
 
 
@@ -170,7 +172,7 @@ def drawer() -> Iterator[None]:
     del os.environ["DRAWER"]
 
 
-def kept() -> dict[str, Any]:
+def session_options() -> dict[str, Any]:
     """Sessions are kept in a file."""
     return {"session_service": SqliteSessionService(os.environ["DRAWER"])}
 
@@ -188,12 +190,12 @@ class Asking:
     async def ask(self, text: str) -> list[Event]:
         """Begins a session, whose id the ADK draws, with the first message."""
         if not self.session:
-            made = await runner.session_service.create_session(
+            session = await runner.session_service.create_session(
                 app_name=runner.app_name, user_id="u", state={"tier": "gold"}
             )
-            self.session = made.id
-        said = types.Content(role="user", parts=[types.Part(text=text)])
-        events = runner.run_async(user_id="u", session_id=self.session, new_message=said)
+            self.session = session.id
+        content = types.Content(role="user", parts=[types.Part(text=text)])
+        events = runner.run_async(user_id="u", session_id=self.session, new_message=content)
         return [event async for event in events]
 
 
@@ -201,8 +203,8 @@ async def ask_quietly(text: str) -> str:
     """Reads an answer, and leaves."""
     own = InMemoryRunner(agent=lonely)
     session = await own.session_service.create_session(app_name=own.app_name, user_id="u")
-    said = types.Content(role="user", parts=[types.Part(text=text)])
-    async for event in own.run_async(user_id="u", session_id=session.id, new_message=said):
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    async for event in own.run_async(user_id="u", session_id=session.id, new_message=content):
         if event.is_final_response() and event.content and event.content.parts:
             return event.content.parts[0].text or ""
     return ""
@@ -212,8 +214,8 @@ def ask_in_sync(text: str) -> list[Event]:
     """Runs an agent from code that is not asynchronous."""
     own = InMemoryRunner(agent=lonely)
     session = asyncio.run(own.session_service.create_session(app_name=own.app_name, user_id="u"))
-    said = types.Content(role="user", parts=[types.Part(text=text)])
-    return list(own.run(user_id="u", session_id=session.id, new_message=said))
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return list(own.run(user_id="u", session_id=session.id, new_message=content))
 
 
 async def ask_in_a_hurry(text: str) -> str:

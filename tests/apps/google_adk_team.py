@@ -70,9 +70,11 @@ class Picker(BaseAgent):
         chosen = self.sub_agents[0 if word and "money" in word else 1]
         async for event in chosen.run_async(ctx):
             yield event
-        said = types.Content(role="model", parts=[types.Part(text=f"That was {chosen.name}.")])
+        content = types.Content(role="model", parts=[types.Part(text=f"That was {chosen.name}.")])
         yield Event(
-            author=self.name, content=said, actions=EventActions(state_delta={"last": chosen.name})
+            author=self.name,
+            content=content,
+            actions=EventActions(state_delta={"last": chosen.name}),
         )
 
 

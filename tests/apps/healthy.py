@@ -21,7 +21,7 @@ def look_up(topic: str = "") -> dict[str, Any]:
 
 
 def _say(system: str, *messages: Any, tools: Any = (), **more: Any) -> Any:
-    offered = {"tools": [{"type": "function", "function": one} for one in tools]} if tools else {}
+    offered = {"tools": [{"type": "function", "function": tool} for tool in tools]} if tools else {}
     completion = client.chat.completions.create(
         model="gpt-5-mini", messages=[{"role": "system", "content": system}, *messages],
         **offered, **more,
@@ -41,44 +41,44 @@ class Supervisor:
     """Asks an expert as a tool, in a conversation of the expert's own, and answers itself."""
 
     def __init__(self) -> None:
-        self.said: list[Any] = []
+        self.messages: list[Any] = []
 
     def ask(self, text: str) -> str:
         """Answers the user."""
-        self.said.append(_user(text))
+        self.messages.append(_user(text))
         while True:
-            message = _say("You supervise.", *self.said, tools=[ASK_EXPERT])
-            self.said.append(message.model_dump(exclude_none=True))
+            message = _say("You supervise.", *self.messages, tools=[ASK_EXPERT])
+            self.messages.append(message.model_dump(exclude_none=True))
             if not message.tool_calls:
                 return str(message.content)
             for call in message.tool_calls:
                 question = json.loads(call.function.arguments)["question"]
-                self.said.append(_result(call, self.expert(question)))
+                self.messages.append(_result(call, self.expert(question)))
 
     def expert(self, question: str) -> str:
         """Answers the supervisor, who alone is heard."""
-        asked = [_user(question)]
+        users = [_user(question)]
         while True:
-            message = _say("You are the expert.", *asked, tools=[LOOK])
-            asked.append(message.model_dump(exclude_none=True))
+            message = _say("You are the expert.", *users, tools=[LOOK])
+            users.append(message.model_dump(exclude_none=True))
             if not message.tool_calls:
                 return str(message.content)
             for call in message.tool_calls:
-                asked.append(_result(call, look_up(**json.loads(call.function.arguments))))
+                users.append(_result(call, look_up(**json.loads(call.function.arguments))))
 
 
 class Router:
     """Lets a router choose by structured output; every specialist sees the whole conversation."""
 
     def __init__(self) -> None:
-        self.said: list[Any] = []
+        self.messages: list[Any] = []
 
     def ask(self, text: str) -> str:
         """Answers the user."""
-        self.said.append(_user(text))
+        self.messages.append(_user(text))
         chosen = json.loads(_say("You route.", _user(text)).content)["to"]
-        answer = str(_say(f"You are {chosen}.", *self.said[-6:]).content)
-        self.said.append({"role": "assistant", "content": answer})
+        answer = str(_say(f"You are {chosen}.", *self.messages[-6:]).content)
+        self.messages.append({"role": "assistant", "content": answer})
         return answer
 
 
@@ -97,41 +97,41 @@ def chain(text: str) -> str:
 def together(text: str) -> str:
     """Two reviewers look at once, each on a thread; a third sums up what they say."""
     with ThreadPoolExecutor(2) as pool:
-        views = list(pool.map(lambda who: review(who, text), ("law", "money")))
+        views = list(pool.map(lambda agent: review(agent, text), ("law", "money")))
     with simkit.agent("chair"):
         return str(_say("You chair.", _user(text), _user("\n".join(views))).content)
 
 
-def review(who: str, text: str) -> str:
+def review(agent: str, text: str) -> str:
     """One reviewer's view."""
-    with simkit.agent(who):
-        return str(_say(f"You review {who}.", _user(text)).content)
+    with simkit.agent(agent):
+        return str(_say(f"You review {agent}.", _user(text)).content)
 
 
 class Handoffs:
     """Passes control by tools, as swarms do: one history, into which the handoffs are written."""
 
     def __init__(self) -> None:
-        self.said: list[Any] = []
+        self.messages: list[Any] = []
         self.active = "front"
 
     def ask(self, text: str) -> str:
         """Answers the user."""
-        self.said.append(_user(text))
+        self.messages.append(_user(text))
         other = {"front": "back", "back": "front"}
         while True:
             to = f"transfer_to_{other[self.active]}"
             tools = [LOOK, {"name": to, "parameters": {"type": "object"}}]
-            message = _say(f"You are {self.active}.", *self.said, tools=tools)
-            self.said.append(message.model_dump(exclude_none=True))
+            message = _say(f"You are {self.active}.", *self.messages, tools=tools)
+            self.messages.append(message.model_dump(exclude_none=True))
             if not message.tool_calls:
                 return str(message.content)
             for call in message.tool_calls:
                 if call.function.name == to:
                     self.active = other[self.active]
-                    self.said.append(_result(call, f"You are {self.active} now."))
+                    self.messages.append(_result(call, f"You are {self.active} now."))
                 else:
-                    self.said.append(_result(call, look_up()))
+                    self.messages.append(_result(call, look_up()))
 
 
 class Debate:
@@ -139,15 +139,15 @@ class Debate:
 
     def ask(self, text: str) -> str:
         """Lets them talk."""
-        said = [text]
+        texts = [text]
         for turn in range(4):
-            who = ("pro", "contra")[turn % 2]
-            heard = [
+            agent = ("pro", "contra")[turn % 2]
+            rows = [
                 {"role": "assistant" if (turn - place) % 2 else "user", "content": words}
-                for place, words in enumerate(said[1:])
+                for place, words in enumerate(texts[1:])
             ]
-            said.append(str(_say(f"You are {who}.", _user(text), *heard).content))
-        return said[-1]
+            texts.append(str(_say(f"You are {agent}.", _user(text), *rows).content))
+        return texts[-1]
 
 
 class Summarised:
@@ -155,16 +155,16 @@ class Summarised:
 
     def __init__(self) -> None:
         self.summary = ""
-        self.said: list[Any] = []
+        self.messages: list[Any] = []
 
     def ask(self, text: str) -> str:
         """Answers the user."""
-        self.said.append(_user(text))
+        self.messages.append(_user(text))
         system = f"You help. So far: {self.summary}" if self.summary else "You help."
-        answer = str(_say(system, *self.said).content)
-        self.said.append({"role": "assistant", "content": answer})
-        if len(self.said) > 4:
-            talk = "\n".join(one["content"] for one in self.said[:-2])
+        answer = str(_say(system, *self.messages).content)
+        self.messages.append({"role": "assistant", "content": answer})
+        if len(self.messages) > 4:
+            talk = "\n".join(item["content"] for item in self.messages[:-2])
             self.summary = str(_say("You summarise.", _user(talk)).content)
-            self.said = self.said[-2:]
+            self.messages = self.messages[-2:]
         return answer

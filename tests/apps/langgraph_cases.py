@@ -27,16 +27,16 @@ from openai import AsyncOpenAI, OpenAI
 client, async_client = OpenAI(), AsyncOpenAI()
 
 
-def _messages(said: list[Any]) -> list[dict[str, Any]]:
+def _messages(text: list[Any]) -> list[dict[str, Any]]:
     roles = {"human": "user", "ai": "assistant"}
-    return [{"role": roles[one.type], "content": one.content} for one in said]
+    return [{"role": roles[item.type], "content": item.content} for item in text]
 
 
-def say(system: str, said: list[Any]) -> str:
-    found = client.chat.completions.create(
-        model="m", messages=[{"role": "system", "content": system}, *_messages(said)]
+def say(system: str, text: list[Any]) -> str:
+    response = client.chat.completions.create(
+        model="m", messages=[{"role": "system", "content": system}, *_messages(text)]
     )
-    return found.choices[0].message.content or ""
+    return response.choices[0].message.content or ""
 
 
 def node(name: str) -> Any:
@@ -48,13 +48,13 @@ def node(name: str) -> Any:
 
 def async_node(name: str) -> Any:
     async def work(state: MessagesState) -> dict[str, Any]:
-        found = await async_client.chat.completions.create(
+        response = await async_client.chat.completions.create(
             model="m",
             messages=[
                 {"role": "system", "content": f"You are {name}."}, *_messages(state["messages"])
             ],
         )  # fmt: skip
-        return {"messages": [AIMessage(found.choices[0].message.content)]}
+        return {"messages": [AIMessage(response.choices[0].message.content)]}
 
     return work
 
@@ -70,7 +70,7 @@ def line(make: Any = node, schema: Any = MessagesState, **nodes: Any) -> StateGr
     return graph
 
 
-def beside(schema: Any, **nodes: Any) -> StateGraph:
+def parallel_graph(schema: Any, **nodes: Any) -> StateGraph:
     """A graph whose nodes run in parallel."""
     graph = StateGraph(schema)
     for name, function in nodes.items():
@@ -127,12 +127,12 @@ def wrapped_messages(text: str) -> str:
 
 async def wrapped_async(text: str) -> str:
     updates = [
-        one
-        async for one in asynchronous.astream(
+        item
+        async for item in asynchronous.astream(
             {"messages": [HumanMessage(text)]}, stream_mode="updates"
         )
     ]
-    assert [list(one) for one in updates] == [["first"], ["second"]]
+    assert [list(update) for update in updates] == [["first"], ["second"]]
     return str(updates[-1]["second"]["messages"][-1].content)
 
 
@@ -165,13 +165,13 @@ class Dogs(TypedDict, total=False):
 
 
 async def count_purrs(state: Cats) -> dict[str, Any]:
-    said = await async_node("count_purrs")({"messages": [HumanMessage(state["text"])]})
-    return {"purrs": [said["messages"][0].content]}
+    text = await async_node("count_purrs")({"messages": [HumanMessage(state["text"])]})
+    return {"purrs": [text["messages"][0].content]}
 
 
 async def count_barks(state: Dogs) -> dict[str, Any]:
-    said = await async_node("count_barks")({"messages": [HumanMessage(state["text"])]})
-    return {"barks": len(said["messages"][0].content)}
+    text = await async_node("count_barks")({"messages": [HumanMessage(state["text"])]})
+    return {"barks": len(text["messages"][0].content)}
 
 
 cats = line(schema=Cats, count_purrs=count_purrs).compile()
@@ -179,17 +179,17 @@ dogs = line(schema=Dogs, count_barks=count_barks).compile()
 
 
 async def side_by_side(text: str) -> str:
-    one, other = await asyncio.gather(
+    item, other = await asyncio.gather(
         cats.ainvoke({"text": "a cat", "purrs": ["Prr."]}), dogs.ainvoke({"text": "a dog"})
     )
-    return f"{one} {other}"
+    return f"{item} {other}"
 
 
 async def same_side_by_side(text: str) -> str:
-    one, other = await asyncio.gather(
+    item, other = await asyncio.gather(
         cats.ainvoke({"text": "a cat"}), cats.ainvoke({"text": "a lion", "purrs": ["Rrr."]})
     )
-    return f"{one['purrs']} {other['purrs']}"
+    return f"{item['purrs']} {other['purrs']}"
 
 
 # The Functional API
@@ -203,7 +203,7 @@ def note(topic: str) -> str:
 @entrypoint()
 def workflow(text: str) -> str:
     notes = [note(topic) for topic in text.split(" and ")]
-    return "; ".join(one.result() for one in notes)
+    return "; ".join(item.result() for item in notes)
 
 
 # State
@@ -229,11 +229,11 @@ def counting(name: str) -> Any:
     return work
 
 
-counters = beside(Counters, a=counting("a"), b=counting("b")).compile()
+counters = parallel_graph(Counters, a=counting("a"), b=counting("b")).compile()
 
 
 def trim(state: MessagesState) -> dict[str, Any]:
-    return {"messages": [RemoveMessage(one.id) for one in state["messages"][:-1]]}
+    return {"messages": [RemoveMessage(message.id) for message in state["messages"][:-1]]}
 
 
 trimming = line(first=node("first"), trim=trim).compile(checkpointer=InMemorySaver())
@@ -256,7 +256,7 @@ def in_german(text: str) -> dict[str, Any]:
     return {"question": text, "language": "German"}
 
 
-class One(TypedDict):
+class OneAnswer(TypedDict):
     question: str
     answer: str
 
@@ -265,7 +265,7 @@ class Given(TypedDict):
     question: str
 
 
-one_text = StateGraph(One, input_schema=Given)
+one_text = StateGraph(OneAnswer, input_schema=Given)
 one_text.add_node("answer", answer)
 one_text.add_edge(START, "answer")
 
@@ -310,14 +310,14 @@ helper = line(helper=node("helper")).compile()
 def calls_twice(state: MessagesState) -> dict[str, Any]:
     once = helper.invoke({"messages": state["messages"]})
     twice = helper.invoke({"messages": once["messages"]})
-    said = AIMessage(say("You end.", twice["messages"]))
-    return {"messages": [*twice["messages"][-2:], said]}
+    message = AIMessage(say("You end.", twice["messages"]))
+    return {"messages": [*twice["messages"][-2:], message]}
 
 
 def in_threads(state: MessagesState) -> dict[str, Any]:
     with ThreadPoolExecutor(1) as pool:
-        found = list(pool.map(lambda name: say(f"You are {name}.", state["messages"]), "ab"))
-    return {"messages": [AIMessage(" ".join(found))]}
+        result = list(pool.map(lambda name: say(f"You are {name}.", state["messages"]), "ab"))
+    return {"messages": [AIMessage(" ".join(result))]}
 
 
 twice_inside = line(caller=calls_twice).compile()
@@ -336,7 +336,7 @@ def asking(question: str) -> Any:
 one_question = line(schema=Counters, ask=asking("Name?"), a=counting("a")).compile(
     checkpointer=InMemorySaver()
 )
-two_questions = beside(Counters, ask_name=asking("Name?"), ask_age=asking("Age?")).compile(
+two_questions = parallel_graph(Counters, ask_name=asking("Name?"), ask_age=asking("Age?")).compile(
     checkpointer=InMemorySaver()
 )
 
@@ -364,8 +364,8 @@ retried = StateGraph(Counters)
 at_once = RetryPolicy(initial_interval=0.01, jitter=False)
 retried.add_node("flaky", Sometimes(), retry_policy=at_once)
 retried.add_edge(START, "flaky")
-both_fail = beside(Counters, one=failing, other=failing, fine=counting("fine")).compile()
-clashing = beside(
+both_fail = parallel_graph(Counters, one=failing, other=failing, fine=counting("fine")).compile()
+clashing = parallel_graph(
     Counters, one=lambda state: {"last": "1"}, other=lambda state: {"last": "2"}
 ).compile()
 
@@ -405,9 +405,9 @@ async def later(city: str) -> dict[str, str]:
     return {"city": city, "sky": "clear"}
 
 
-def fake_model(*said: AIMessage) -> Any:
+def fake_model(*aimessage: AIMessage) -> Any:
     return lambda state: {
-        "messages": [GenericFakeChatModel(messages=iter(said)).invoke(state["messages"])]
+        "messages": [GenericFakeChatModel(messages=iter(aimessage)).invoke(state["messages"])]
     }
 
 
@@ -441,8 +441,8 @@ outer = line(review=inner, end=node("end")).compile()
 
 def calls_a_graph(state: MessagesState) -> dict[str, Any]:
     own: Any = {"configurable": {"thread_id": "own"}}
-    found = remembering.invoke({"messages": state["messages"]}, own)
-    return {"messages": [found["messages"][-1]]}
+    result = remembering.invoke({"messages": state["messages"]}, own)
+    return {"messages": [result["messages"][-1]]}
 
 
 calling = line(caller=calls_a_graph).compile()
@@ -477,7 +477,7 @@ graded = line(schema=Graded, grade=grade).compile()
 
 
 def spread(state: Counters) -> Command[Any]:
-    return Command(goto=[Send("piece", {"text": one}) for one in ("left", "right")])
+    return Command(goto=[Send("piece", {"text": text}) for text in ("left", "right")])
 
 
 def piece(state: Counters) -> dict[str, Any]:
@@ -489,7 +489,7 @@ spreading.add_node("spread", spread, destinations=("piece",)).add_node("piece", 
 spreading.add_edge(START, "spread")
 
 
-class Asked(TypedDict):
+class Questioned(TypedDict):
     question: str
 
 
@@ -497,21 +497,21 @@ class Answered(TypedDict):
     answer: str
 
 
-class Desk(Asked, Answered):
+class Desk(Questioned, Answered):
     messages: Annotated[list[Any], add_messages]
     loud: Annotated[dict[str, str], merged]
 
 
 def reply(state: Desk) -> dict[str, Any]:
-    said = [HumanMessage(state["question"], id="asked"), AIMessage("Yes.", id="said")]
-    return {"messages": said, "loud": {"a": "b"}, "answer": "Yes."}
+    messages = [HumanMessage(state["question"], id="asked"), AIMessage("Yes.", id="said")]
+    return {"messages": messages, "loud": {"a": "b"}, "answer": "Yes."}
 
 
 def forget(state: Desk) -> dict[str, Any]:
     return {"messages": [RemoveMessage("asked")], "loud": {"c": "d"}}
 
 
-narrow = StateGraph(Desk, input_schema=Asked, output_schema=Answered)
+narrow = StateGraph(Desk, input_schema=Questioned, output_schema=Answered)
 narrow.add_node("reply", reply).add_node("forget", forget)
 narrow.add_edge(START, "reply").add_edge("reply", "forget")
 narrowed = narrow.compile(checkpointer=InMemorySaver())

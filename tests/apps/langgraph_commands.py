@@ -26,16 +26,16 @@ def look_up(word: str) -> str:
 
 
 def think(state: MessagesState) -> Command[Literal["act", "__end__"]]:
-    said = llm.bind_tools([look_up]).invoke(state["messages"])
-    return Command(goto="act" if said.tool_calls else END, update={"messages": [said]})
+    result = llm.bind_tools([look_up]).invoke(state["messages"])
+    return Command(goto="act" if result.tool_calls else END, update={"messages": [result]})
 
 
 def act(state: MessagesState) -> Command[Literal["think"]]:
-    asked = state["messages"][-1]
-    assert isinstance(asked, AIMessage)
+    message = state["messages"][-1]
+    assert isinstance(message, AIMessage)
     results = [
         ToolMessage(look_up.invoke(call["args"]), tool_call_id=call["id"], name="look_up")
-        for call in asked.tool_calls
+        for call in message.tool_calls
     ]
     return Command(goto="think", update={"messages": results})
 
@@ -45,9 +45,9 @@ loop.add_edge(START, "think")
 
 
 def think_and_send(state: MessagesState) -> Command[Any]:
-    said = llm.bind_tools([look_up]).invoke(state["messages"])
-    goto: Any = [Send("act", {"messages": [said]})] if said.tool_calls else END
-    return Command(goto=goto, update={"messages": [said]})
+    result = llm.bind_tools([look_up]).invoke(state["messages"])
+    goto: Any = [Send("act", {"messages": [result]})] if result.tool_calls else END
+    return Command(goto=goto, update={"messages": [result]})
 
 
 sending = StateGraph(MessagesState).add_node("think", think_and_send, destinations=("act",))
@@ -67,19 +67,19 @@ ROUTES = {"read": "reader", "write": "writer"}
 
 
 def supervisor(state: Supervised) -> Command[Any]:
-    said = llm.invoke([("system", "You choose."), *state["messages"]])
-    goto = ROUTES.get(str(said.content), END)
+    result = llm.invoke([("system", "You choose."), *state["messages"]])
+    goto = ROUTES.get(str(result.content), END)
     return Command(goto=goto, update={"next": goto})
 
 
 def call_reader(state: Supervised) -> Command[Literal["supervisor"]]:
-    said = reader.invoke({"messages": state["messages"]})["messages"][-1].content
-    return Command(goto="supervisor", update={"messages": [HumanMessage(said, name="reader")]})
+    content = reader.invoke({"messages": state["messages"]})["messages"][-1].content
+    return Command(goto="supervisor", update={"messages": [HumanMessage(content, name="reader")]})
 
 
 def writer(state: Supervised) -> Command[Literal["supervisor"]]:
-    said = llm.invoke([("system", "You write."), *state["messages"]])
-    message = HumanMessage(said.content, name="writer")
+    result = llm.invoke([("system", "You write."), *state["messages"]])
+    message = HumanMessage(result.content, name="writer")
     return Command(goto="supervisor", update={"messages": [message]})
 
 
@@ -96,13 +96,13 @@ class Briefed(TypedDict, total=False):
 
 
 def brief(state: Briefed) -> Command[Literal["briefed"]]:
-    said = llm.invoke([("system", "You brief."), *state["messages"]])
-    return Command(goto="briefed", update={"brief": [HumanMessage(said.content)]})
+    result = llm.invoke([("system", "You brief."), *state["messages"]])
+    return Command(goto="briefed", update={"brief": [HumanMessage(result.content)]})
 
 
 def briefed(state: Briefed) -> dict[str, Any]:
-    said = llm.invoke([("system", "You do as briefed."), *state["messages"], *state["brief"]])
-    return {"messages": [said]}
+    result = llm.invoke([("system", "You do as briefed."), *state["messages"], *state["brief"]])
+    return {"messages": [result]}
 
 
 briefing = StateGraph(Briefed).add_node("brief", brief).add_node("briefed", briefed)

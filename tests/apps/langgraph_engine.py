@@ -90,7 +90,7 @@ def remember(state: Words, runtime: Runtime[Where]) -> Any:
     """Knows all names of the project, and keeps the request as one; `-name` forgets one."""
     store, project = runtime.store, runtime.context["project"]
     assert store is not None
-    known = [one.value["name"] for one in store.search(names(project))]
+    known = [item.value["name"] for item in store.search(names(project))]
     request = state["request"]
     if request.startswith("-"):
         store.delete(names(project), request[1:])
@@ -109,5 +109,5 @@ def build_words() -> Any:
 
 
 def begin(graph: Any, state: dict[str, Any], project: str) -> None:
-    for one in state.pop("names", []):
-        graph.store.put(names(project), one["name"], one)
+    for item in state.pop("names", []):
+        graph.store.put(names(project), item["name"], item)

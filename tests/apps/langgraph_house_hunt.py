@@ -26,7 +26,7 @@ clerk = create_agent(
     model, tools=[yearly], name="clerk", system_prompt="You reckon costs, one flat at a time."
 )
 # Left to itself the package takes the names out of a set: in another order in each process.
-tools = [create_handoff_tool(agent_name=one) for one in ("scout", "clerk")]
+tools = [create_handoff_tool(agent_name=text) for text in ("scout", "clerk")]
 app = create_supervisor(
     [scout, clerk], model=model, tools=tools,
     prompt="You find people a home. Ask scout, then clerk.",

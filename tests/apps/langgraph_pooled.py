@@ -32,12 +32,12 @@ def add(item: str, price: float, runtime: ToolRuntime) -> Command[Any]:
         second.set()
     else:
         second.wait(0.2)
-    said = ToolMessage(f"added {item}", tool_call_id=runtime.tool_call_id or "")
-    return Command(update={"messages": [said], "total": price, "names": {item: "yes"}})
+    message = ToolMessage(f"added {item}", tool_call_id=runtime.tool_call_id or "")
+    return Command(update={"messages": [message], "total": price, "names": {item: "yes"}})
 
 
 def ask(state: Cart) -> dict[str, Any]:
-    found = client.chat.completions.create(
+    response = client.chat.completions.create(
         model="m",
         messages=[{"role": "user", "content": "Shop"}],
         tools=[{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}],
@@ -45,7 +45,7 @@ def ask(state: Cart) -> dict[str, Any]:
     calls = [
         {"name": "add", "args": args, "id": call.id}
         for call, args in zip(
-            found.choices[0].message.tool_calls or [],
+            response.choices[0].message.tool_calls or [],
             [{"item": "tea", "price": 5.0}, {"item": "milk", "price": 2.0}],
             strict=True,
         )
@@ -62,12 +62,12 @@ def say(system: str, dawdles: bool) -> Any:
     def work(text: str) -> str:
         if dawdles:
             second.wait(0.2)
-        found = client.chat.completions.create(
+        response = client.chat.completions.create(
             model="m",
             messages=[{"role": "system", "content": system}, {"role": "user", "content": text}],
         )
         second.set()
-        return found.choices[0].message.content or ""
+        return response.choices[0].message.content or ""
 
     return RunnableLambda(work)
 

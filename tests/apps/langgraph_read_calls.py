@@ -43,8 +43,8 @@ def answer(text: str) -> str:
 
 def _says(system: str, *tools: Any) -> Any:
     def node(state: State) -> dict[str, Any]:
-        asked = model.bind_tools(tools) if tools else model
-        return {"messages": [asked.invoke([SystemMessage(system), *state["messages"]])]}
+        request = model.bind_tools(tools) if tools else model
+        return {"messages": [request.invoke([SystemMessage(system), *state["messages"]])]}
 
     return node
 
@@ -55,8 +55,8 @@ def _last(state: State) -> Any:
 
 def _graph(first: str, node: Any, **others: Any) -> StateGraph[Any]:
     graph = StateGraph(State)
-    for name, one in {first: node, **others}.items():
-        graph.add_node(name, one)
+    for name, item in {first: node, **others}.items():
+        graph.add_node(name, item)
     graph.add_edge(START, first)
     return graph
 
@@ -72,8 +72,8 @@ def _ended_by_a_tool() -> Any:
 
 def _routed_by_a_tool() -> Any:
     def router(state: State) -> dict[str, Any]:
-        said = model.bind_tools([route]).invoke([SystemMessage("You route."), *state["messages"]])
-        return {"answer": said.tool_calls[0]["args"]["to"]}
+        result = model.bind_tools([route]).invoke([SystemMessage("You route."), *state["messages"]])
+        return {"answer": result.tool_calls[0]["args"]["to"]}
 
     def chosen(state: State) -> Literal["sales"]:
         return state["answer"]  # type: ignore[return-value]
@@ -85,12 +85,12 @@ def _routed_by_a_tool() -> Any:
 
 def _told_as_text() -> Any:
     def find(state: State) -> dict[str, Any]:
-        asked = [SystemMessage("You find."), *state["messages"]]
-        said = model.bind_tools([look_up]).invoke(asked)
-        if not said.tool_calls:
-            return {"messages": [said]}
-        found = [look_up.invoke(call["args"]) for call in said.tool_calls]
-        return {"messages": [HumanMessage(f"look_up says: {one}") for one in found]}
+        messages = [SystemMessage("You find."), *state["messages"]]
+        result = model.bind_tools([look_up]).invoke(messages)
+        if not result.tool_calls:
+            return {"messages": [result]}
+        results = [look_up.invoke(call["args"]) for call in result.tool_calls]
+        return {"messages": [HumanMessage(f"look_up says: {item}") for item in results]}
 
     def next_of(state: State) -> str:
         return "finder" if _last(state).type == "human" else END

@@ -71,8 +71,8 @@ def approve(state: State) -> Command[Any]:
     """Asks the user."""
     answer = interrupt({"question": "Publish?", "verdict": state["verdict"]})
     if answer == "yes":
-        said = {"role": "assistant", "content": f"Published: {state['verdict']}"}
-        return Command(goto=END, update={"messages": [said]})
+        data = {"role": "assistant", "content": f"Published: {state['verdict']}"}
+        return Command(goto=END, update={"messages": [data]})
     return Command(goto="planner", update={"verdict": ""})
 
 

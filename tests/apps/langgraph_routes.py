@@ -63,7 +63,7 @@ def _resets(state: State) -> dict[str, Any]:
     return {"log": ["old"], "count": 2, "open": True, "names": ["Ada"]}
 
 
-_one = StateGraph(State)
-_one.add_node("only", _resets)
-_one.add_edge(START, "only")
-resetting = _one.compile(checkpointer=InMemorySaver())
+_item = StateGraph(State)
+_item.add_node("only", _resets)
+_item.add_edge(START, "only")
+resetting = _item.compile(checkpointer=InMemorySaver())

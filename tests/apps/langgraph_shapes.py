@@ -46,8 +46,8 @@ def search(query: str) -> str:
 @tool
 def escalate(reason: str, call: Annotated[str, InjectedToolCallId]) -> Command[Any]:
     """Call a person."""
-    told = ToolMessage("They are called.", tool_call_id=call)
-    return Command(goto="person", update={"reason": reason, "messages": [told]})
+    message = ToolMessage("They are called.", tool_call_id=call)
+    return Command(goto="person", update={"reason": reason, "messages": [message]})
 
 
 class Desk(MessagesState):
@@ -56,14 +56,14 @@ class Desk(MessagesState):
     reason: str
 
 
-def taken(before: list[str], given: Any) -> list[str]:
+def merge_lists(before: list[str], given: Any) -> list[str]:
     return list(given["value"]) if isinstance(given, dict) else [*before, *given]
 
 
 class Bag(TypedDict):
     """What is carried; a write may say that it takes the place of what was there."""
 
-    items: Annotated[list[str], taken]
+    items: Annotated[list[str], merge_lists]
 
 
 def call_model(state: MessagesState) -> Any:
@@ -90,7 +90,7 @@ def inner(state: MessagesState) -> Any:
     return {"messages": [model.invoke(state["messages"])]}
 
 
-held = (
+pattern = (
     StateGraph(MessagesState)
     .add_node(
         "researcher",
@@ -107,15 +107,15 @@ held = (
 
 
 @task(name="call_model")
-def asked(messages: list[Any]) -> Any:
+def ask(messages: list[Any]) -> Any:
     return model.invoke(messages)
 
 
 @entrypoint(checkpointer=InMemorySaver())
 def chat(messages: list[Any], *, previous: list[Any] | None) -> Any:
-    said = add_messages(previous or [], messages)
-    answer = asked(said).result()
-    return entrypoint.final(value=answer, save=add_messages(said, [answer]))
+    reply = add_messages(previous or [], messages)
+    answer = ask(reply).result()
+    return entrypoint.final(value=answer, save=add_messages(reply, [answer]))
 
 
 def as_messages(text: str) -> list[dict[str, str]]:
@@ -127,7 +127,7 @@ def as_items(text: str) -> dict[str, list[str]]:
 
 
 def twice(state: Bag) -> Any:
-    return [Send("pack", {"items": [one]}) for one in state["items"]]
+    return [Send("pack", {"items": [item]}) for item in state["items"]]
 
 
 def pack(state: Bag) -> Command[Any]:
@@ -165,8 +165,8 @@ small = (
 
 
 async def each(state: Bag) -> Any:
-    made = await asyncio.gather(*(small.ainvoke({"items": [one]}) for one in state["items"]))
-    return {"items": [item for one in made for item in one["items"]]}
+    results = await asyncio.gather(*(small.ainvoke({"items": [item]}) for item in state["items"]))
+    return {"items": [item for result in results for item in result["items"]]}
 
 
 bags = StateGraph(Bag).add_node(each).add_edge(START, "each").compile()
@@ -188,8 +188,8 @@ def approved(text: str) -> str:
     state = careful.invoke(
         Command(resume=text) if is_waiting else {"messages": [("user", text)]}, config
     )
-    asked = state.get("__interrupt__")
-    return str(asked[0].value if asked else state["messages"][-1].content)
+    value = state.get("__interrupt__")
+    return str(value[0].value if value else state["messages"][-1].content)
 
 
 # Values of the user's own types
@@ -235,8 +235,8 @@ def talk(state: MessagesState) -> Any:
 
 
 def forget(state: MessagesState) -> Any:
-    said = state["messages"]
-    return {"messages": [RemoveMessage(id=str(one.id)) for one in said[:-2]]}
+    messages = state["messages"]
+    return {"messages": [RemoveMessage(id=str(message.id)) for message in messages[:-2]]}
 
 
 def trimming(state: MessagesState) -> Any:

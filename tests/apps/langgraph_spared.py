@@ -30,11 +30,11 @@ def last(state: Notes) -> dict[str, Any]:
     return {"notes": ["last"]}
 
 
-def found(state: Notes) -> dict[str, Any]:
+def locate(state: Notes) -> dict[str, Any]:
     return {"region": "north"}
 
 
-def beside(*nodes: Any, **cached: Any) -> StateGraph:
+def parallel_graph(*nodes: Any, **cached: Any) -> StateGraph:
     graph = StateGraph(Notes)
     for node in nodes:
         graph.add_node(node.__name__, node).add_edge(START, node.__name__)
@@ -43,8 +43,8 @@ def beside(*nodes: Any, **cached: Any) -> StateGraph:
     return graph
 
 
-one_asks = beside(quick, asking, last).compile(checkpointer=InMemorySaver())
-cached = beside(quick, found=found).compile(cache=InMemoryCache())
+one_asks = parallel_graph(quick, asking, last).compile(checkpointer=InMemorySaver())
+cached = parallel_graph(quick, found=locate).compile(cache=InMemoryCache())
 
 failures: list[str] = []
 
@@ -56,7 +56,7 @@ def failing(state: Notes) -> dict[str, Any]:
     return {"notes": ["failing"]}
 
 
-one_fails = beside(quick, failing).compile(checkpointer=InMemorySaver())
+one_fails = parallel_graph(quick, failing).compile(checkpointer=InMemorySaver())
 
 
 def try_again(text: str) -> Any:
@@ -80,5 +80,5 @@ def approve(text: str) -> str:
 
 @entrypoint(checkpointer=InMemorySaver())
 def essay(text: str) -> str:
-    notes = [one.result() for one in (note(text), note("cats"))]
+    notes = [item.result() for item in (note(text), note("cats"))]
     return approve(" and ".join(notes)).result()

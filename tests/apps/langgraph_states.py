@@ -17,7 +17,7 @@ from langgraph.managed import IsLastStep, RemainingSteps
 from langgraph.types import Command, Overwrite, Send, interrupt
 from pydantic import BaseModel
 
-seen: list[tuple[str, Any, Any]] = []
+pairs: list[tuple[str, Any, Any]] = []
 """Who worked, what it was given, and what it returned."""
 
 
@@ -28,10 +28,10 @@ def data(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return {name: data(getattr(value, name)) for name in type(value).model_fields}
     if is_dataclass(value):
-        return {one.name: data(getattr(value, one.name)) for one in fields(value)}
+        return {item.name: data(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {key: data(inner) for key, inner in value.items()}
-    return [data(one) for one in value] if isinstance(value, (list, tuple, set)) else value
+    return [data(item) for item in value] if isinstance(value, (list, tuple, set)) else value
 
 
 def noted(function: Callable[..., Any], name: str = "") -> Any:
@@ -43,7 +43,7 @@ def noted(function: Callable[..., Any], name: str = "") -> Any:
     def node(state: Any) -> Any:
         given = data(state)
         result = function(state)
-        seen.append((name or function.__name__, given, data(result)))
+        pairs.append((name or function.__name__, given, data(result)))
         return result
 
     node.__name__ = name or function.__name__
@@ -165,21 +165,21 @@ def works(state: Item) -> dict[str, Any]:
 
 
 def spread(state: Desk) -> list[Send]:
-    return [Send("works", {"item": one}) for one in state["found"]]
+    return [Send("works", {"item": item}) for item in state["found"]]
 
 
 def digs_for(state: Item) -> dict[str, Any]:
     return {"log": ["digs " + state["item"]]}
 
 
-sent = StateGraph(Desk)
-sent.add_node("plans", noted(plans))
-sent.add_node("works", noted(works))
-sent.add_node("closes", noted(closes))
-sent.add_edge(START, "plans")
-sent.add_conditional_edges("plans", spread, ["works"])
-sent.add_edge("works", "closes")
-sending = sent.compile(checkpointer=InMemorySaver())
+sent_messages = StateGraph(Desk)
+sent_messages.add_node("plans", noted(plans))
+sent_messages.add_node("works", noted(works))
+sent_messages.add_node("closes", noted(closes))
+sent_messages.add_edge(START, "plans")
+sent_messages.add_conditional_edges("plans", spread, ["works"])
+sent_messages.add_edge("works", "closes")
+sending = sent_messages.compile(checkpointer=InMemorySaver())
 
 digger = StateGraph(Item, output_schema=Item)
 digger.add_node("digs_for", noted(digs_for))
@@ -404,7 +404,7 @@ def beside_graph(is_careful: bool) -> Any:
     return graph.compile(checkpointer=InMemorySaver())
 
 
-beside = beside_graph(True)
+extras = beside_graph(True)
 doubling = beside_graph(False)
 """Its inner graphs write back what they were given."""
 
@@ -428,5 +428,5 @@ def wrapped(text: str) -> str:
     return f"{first['log']} {second['log']}"
 
 
-def said(text: str) -> dict[str, Any]:
+def first_message(text: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}

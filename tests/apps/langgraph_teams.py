@@ -15,20 +15,20 @@ model = ChatOpenAI(model="gpt-5-mini")
 worker = create_agent(model, tools=[], system_prompt="You do one task.", name="worker")
 
 
-def _asked(description: str) -> dict[str, Any]:
+def _question(description: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": description}]}
 
 
 @tool
 def task(description: str) -> str:
     """Has a worker do a task."""
-    return str(worker.invoke(_asked(description))["messages"][-1].content)
+    return str(worker.invoke(_question(description))["messages"][-1].content)
 
 
 @tool("task")
 async def task_async(description: str) -> str:
     """Has a worker do a task."""
-    return str((await worker.ainvoke(_asked(description)))["messages"][-1].content)
+    return str((await worker.ainvoke(_question(description)))["messages"][-1].content)
 
 
 prebuilt = create_agent(model, tools=[task], system_prompt="You are the boss.", name="boss")
@@ -38,8 +38,8 @@ asynchronous = create_agent(
 
 
 def _boss(state: MessagesState) -> dict[str, Any]:
-    said = [("system", "You are the boss."), *state["messages"]]
-    return {"messages": [model.bind_tools([task]).invoke(said)]}
+    items = [("system", "You are the boss."), *state["messages"]]
+    return {"messages": [model.bind_tools([task]).invoke(items)]}
 
 
 def _by_hand() -> Any:
@@ -62,8 +62,8 @@ class Job(TypedDict):
 
 def _says(system: str) -> Any:
     def node(job: Job) -> dict[str, Any]:
-        asked = [("system", system), ("user", job["description"]), *job["said"]]
-        return {"said": [model.invoke(asked)]}
+        items = [("system", system), ("user", job["description"]), *job["said"]]
+        return {"said": [model.invoke(items)]}
 
     return node
 

@@ -27,8 +27,8 @@ class Noting(MessagesState):
 @tool
 def save(note: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
     """Saves a note."""
-    said = ToolMessage("saved", tool_call_id=tool_call_id)
-    return Command(update={"notes": [note], "messages": [said]})
+    message = ToolMessage("saved", tool_call_id=tool_call_id)
+    return Command(update={"notes": [note], "messages": [message]})
 
 
 @tool

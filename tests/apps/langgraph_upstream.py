@@ -18,8 +18,8 @@ Script = Callable[[str], Any]
 
 def blocks_of(package: str) -> list[str]:
     """Returns the blocks of Python in a package's description."""
-    held: Any = metadata(package)
-    text = str(held.get_payload() or held["Description"])
+    value: Any = metadata(package)
+    text = str(value.get_payload() or value["Description"])
     return re.findall(r"```python[^\n]*\n(.*?)```", text, flags=re.DOTALL)
 
 
@@ -31,8 +31,8 @@ def _played(package: str, *places: int) -> Script:
         names: dict[str, Any] = {"__name__": "quick_start"}
         for place in places:
             exec(compile(blocks[place], f"{package}_{place}.py", "exec"), names)
-        found = (names.get(name) for name in ("turn_2", "result", "response"))
-        return next((one for one in found if one is not None), None)
+        values = (names.get(name) for name in ("turn_2", "result", "response"))
+        return next((value for value in values if value is not None), None)
 
     return play
 

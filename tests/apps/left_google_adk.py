@@ -24,8 +24,8 @@ def events(text: str) -> Any:
     """Yields what happens in a new session."""
     runner = InMemoryRunner(agent=clerk, app_name="left")
     runner.auto_create_session = True
-    said = types.UserContent(text)
-    return runner.run_async(user_id="u", session_id="s", new_message=said)
+    content = types.UserContent(text)
+    return runner.run_async(user_id="u", session_id="s", new_message=content)
 
 
 async def left_at_work(text: str) -> str:

@@ -16,8 +16,8 @@ REPORT = {
     "required": ["city", "degrees"],
 }
 TOOLS = [
-    {"name": name, "description": what, "input_schema": CITY}
-    for name, what in (("weather", "Tells the weather."), ("clock", "Tells the time."))
+    {"name": name, "description": text, "input_schema": CITY}
+    for name, text in (("weather", "Tells the weather."), ("clock", "Tells the time."))
 ]
 
 
@@ -56,7 +56,7 @@ def _answered(body: dict[str, Any], message: Any) -> Any:
         return "".join(block.text for block in message.content if block.type == "text")
     if calls[0].name == "report":
         return calls[0].input
-    said = [block.model_dump(exclude_none=True) for block in message.content]
+    blocks = [block.model_dump(exclude_none=True) for block in message.content]
     results = [
         {
             "type": "tool_result",
@@ -65,7 +65,7 @@ def _answered(body: dict[str, Any], message: Any) -> Any:
         }
         for call in calls
     ]
-    body["messages"].append({"role": "assistant", "content": said})
+    body["messages"].append({"role": "assistant", "content": blocks})
     body["messages"].append({"role": "user", "content": results})
     return None
 

@@ -57,15 +57,15 @@ def _answered(body: dict[str, Any], completion: dict[str, Any]) -> Any:
     for call in calls:
         function = call["function"]
         result = FUNCTIONS[function["name"]](**json.loads(function["arguments"]))
-        said = {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)}
-        body["messages"].append(said)
+        data = {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)}
+        body["messages"].append(data)
     if calls:
         return None
     content = message["content"]
     return json.loads(content) if "response_format" in body else content
 
 
-def _asked(text: str, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+def _ask(text: str, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     body, reply = _body(text), None
     while reply is None:
         reply = _answered(body, ask(body))
@@ -78,10 +78,10 @@ def by_requests(text: str) -> Any:
     def ask(body: dict[str, Any]) -> dict[str, Any]:
         response = requests.post(URL, json=body, timeout=5)
         response.raise_for_status()
-        found: dict[str, Any] = response.json()
-        return found
+        data: dict[str, Any] = response.json()
+        return data
 
-    return _asked(text, ask)
+    return _ask(text, ask)
 
 
 def by_urllib(text: str) -> Any:
@@ -92,13 +92,13 @@ def by_urllib(text: str) -> Any:
         request = urllib.request.Request(URL, json.dumps(body).encode(), headers)
         try:
             with urllib.request.urlopen(request, timeout=5) as response:
-                found: dict[str, Any] = json.load(response)
+                data: dict[str, Any] = json.load(response)
         except urllib.error.HTTPError as problem:
             problem.close()
             raise
-        return found
+        return data
 
-    return _asked(text, ask)
+    return _ask(text, ask)
 
 
 async def by_aiohttp(text: str) -> Any:

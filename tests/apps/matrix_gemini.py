@@ -17,8 +17,8 @@ REPORT = {
     "required": ["city", "degrees"],
 }
 TOOLS = [
-    types.FunctionDeclaration(name=name, description=what, parameters_json_schema=CITY)
-    for name, what in (("weather", "Tells the weather."), ("clock", "Tells the time."))
+    types.FunctionDeclaration(name=name, description=text, parameters_json_schema=CITY)
+    for name, text in (("weather", "Tells the weather."), ("clock", "Tells the time."))
 ]
 
 
@@ -35,7 +35,7 @@ def clock(city: str) -> str:
 FUNCTIONS = {"weather": weather, "clock": clock}
 
 
-def _asked(text: str) -> dict[str, Any]:
+def _request(text: str) -> dict[str, Any]:
     config: dict[str, Any] = {
         "system_instruction": "You know the weather.",
         "temperature": 0.5,
@@ -54,12 +54,12 @@ def _asked(text: str) -> dict[str, Any]:
     }
 
 
-def _answered(asked: dict[str, Any], parts: list[Any]) -> Any:
+def _answered(request: dict[str, Any], parts: list[Any]) -> Any:
     """Returns the reply; None where tools were called and the model is to be asked again."""
     calls = [part.function_call for part in parts if part.function_call]
     if not calls:
         text = "".join(part.text or "" for part in parts)
-        return json.loads(text) if asked["config"].response_json_schema else text
+        return json.loads(text) if request["config"].response_json_schema else text
     results = [
         types.Part(
             function_response=types.FunctionResponse(
@@ -68,7 +68,7 @@ def _answered(asked: dict[str, Any], parts: list[Any]) -> Any:
         )
         for call in calls
     ]
-    asked["contents"] += [
+    request["contents"] += [
         types.Content(role="model", parts=parts), types.Content(role="user", parts=results),
     ]  # fmt: skip
     return None
@@ -80,34 +80,34 @@ def _parts(response: Any) -> list[Any]:
 
 def sync(text: str) -> Any:
     """Answers the user."""
-    asked, reply = _asked(text), None
+    data, reply = _request(text), None
     while reply is None:
-        reply = _answered(asked, _parts(client.models.generate_content(**asked)))
+        reply = _answered(data, _parts(client.models.generate_content(**data)))
     return reply
 
 
 def sync_streamed(text: str) -> Any:
     """Answers the user."""
-    asked, reply = _asked(text), None
+    data, reply = _request(text), None
     while reply is None:
-        chunks = client.models.generate_content_stream(**asked)
-        reply = _answered(asked, [part for chunk in chunks for part in _parts(chunk)])
+        chunks = client.models.generate_content_stream(**data)
+        reply = _answered(data, [part for chunk in chunks for part in _parts(chunk)])
     return reply
 
 
 async def asynchronous(text: str) -> Any:
     """Answers the user."""
-    asked, reply = _asked(text), None
+    data, reply = _request(text), None
     while reply is None:
-        reply = _answered(asked, _parts(await client.aio.models.generate_content(**asked)))
+        reply = _answered(data, _parts(await client.aio.models.generate_content(**data)))
     return reply
 
 
 async def async_streamed(text: str) -> Any:
     """Answers the user."""
-    asked, reply = _asked(text), None
+    data, reply = _request(text), None
     while reply is None:
-        chunks = await client.aio.models.generate_content_stream(**asked)
+        chunks = await client.aio.models.generate_content_stream(**data)
         parts = [part async for chunk in chunks for part in _parts(chunk)]
-        reply = _answered(asked, parts)
+        reply = _answered(data, parts)
     return reply

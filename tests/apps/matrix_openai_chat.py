@@ -18,8 +18,8 @@ REPORT = {
     "additionalProperties": False,
 }
 TOOLS = [
-    {"type": "function", "function": {"name": name, "description": what, "parameters": CITY}}
-    for name, what in (("weather", "Tells the weather."), ("clock", "Tells the time."))
+    {"type": "function", "function": {"name": name, "description": text, "parameters": CITY}}
+    for name, text in (("weather", "Tells the weather."), ("clock", "Tells the time."))
 ]
 
 
@@ -53,8 +53,8 @@ def _answered(body: dict[str, Any], message: Any) -> Any:
     body["messages"].append(message.model_dump(exclude_none=True, exclude={"parsed"}))
     for call in message.tool_calls or ():
         result = FUNCTIONS[call.function.name](**json.loads(call.function.arguments))
-        said = {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)}
-        body["messages"].append(said)
+        data = {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)}
+        body["messages"].append(data)
     if message.tool_calls:
         return None
     return json.loads(message.content) if "response_format" in body else message.content

@@ -17,8 +17,8 @@ REPORT = {
     "additionalProperties": False,
 }
 TOOLS = [
-    {"type": "function", "name": name, "description": what, "parameters": CITY, "strict": False}
-    for name, what in (("weather", "Tells the weather."), ("clock", "Tells the time."))
+    {"type": "function", "name": name, "description": text, "parameters": CITY, "strict": False}
+    for name, text in (("weather", "Tells the weather."), ("clock", "Tells the time."))
 ]
 
 
@@ -116,7 +116,7 @@ class Chained:
         return response.output_text
 
 
-def kept(text: str) -> str:
+def continue_conversation(text: str) -> str:
     """Sends only what is new, and names the conversation that the provider keeps."""
     response = client.responses.create(model="gpt-5-mini", input=text, conversation="conv_1")
     return str(response.output_text)

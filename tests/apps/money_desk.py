@@ -27,13 +27,13 @@ class Desk:
             completion = client.chat.completions.create(
                 model="m", messages=messages, tools=[{"type": "function", "function": OFFER}]
             )
-            said = completion.choices[0].message
-            if not said.tool_calls:
-                self.history.append({"role": "assistant", "content": said.content})
-                return said.content or ""
-            call: Any = said.tool_calls[0]
+            message = completion.choices[0].message
+            if not message.tool_calls:
+                self.history.append({"role": "assistant", "content": message.content})
+                return message.content or ""
+            call: Any = message.tool_calls[0]
             result = json.dumps(find_order(**json.loads(call.function.arguments)))
             messages += [
-                said.model_dump(exclude_none=True),
+                message.model_dump(exclude_none=True),
                 {"role": "tool", "tool_call_id": call.id, "content": result},
             ]

@@ -19,7 +19,7 @@ TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
     for name in ("look_up", "pass_on")
 ]
-SENT = [{"role": "system", "content": "Decide."}, {"role": "user", "content": "Yes or no?"}]
+ROWS = [{"role": "system", "content": "Decide."}, {"role": "user", "content": "Yes or no?"}]
 
 
 @contextmanager
@@ -64,23 +64,23 @@ async def ask_async(messages: list[dict[str, Any]]) -> str:
 def research(question: str) -> str:
     """An agent that another one calls as its tool."""
     with invoking("researcher"):
-        said = [{"role": "system", "content": "You research."}]
-        return str(ask([*said, {"role": "user", "content": question}]).content)
+        rows = [{"role": "system", "content": "You research."}]
+        return str(ask([*rows, {"role": "user", "content": question}]).content)
 
 
 def desk(text: str) -> str:
     """An agent that works with a tool, which asks another agent, and then passes control."""
-    said: list[dict[str, Any]] = [{"role": "system", "content": "Help."}]
-    said.append({"role": "user", "content": text})
+    rows: list[dict[str, Any]] = [{"role": "system", "content": "Help."}]
+    rows.append({"role": "user", "content": text})
     with invoking("boss"), invoking("boss"):  # A wrapper of the framework's has a span as well.
-        message = ask(said, tools=TOOLS)
+        message = ask(rows, tools=TOOLS)
         (call,) = message.tool_calls
         with operation("execute_tool", "boss"):
-            found = research(call.function.arguments)
-            checked = ask([{"role": "user", "content": f"Is it right? {found}"}]).content
-        said += [message.model_dump(exclude_none=True)]
-        said += [{"role": "tool", "tool_call_id": call.id, "content": f"{found}: {checked}"}]
-        last = ask(said, tools=TOOLS)
+            result = research(call.function.arguments)
+            checked = ask([{"role": "user", "content": f"Is it right? {result}"}]).content
+        rows += [message.model_dump(exclude_none=True)]
+        rows += [{"role": "tool", "tool_call_id": call.id, "content": f"{result}: {checked}"}]
+        last = ask(rows, tools=TOOLS)
     if last.content:
         return str(last.content)
     with invoking("closer"):
@@ -92,7 +92,7 @@ async def panel(text: str) -> str:
 
     async def member(name: str) -> str:
         with invoking(name):
-            return await ask_async(SENT)
+            return await ask_async(ROWS)
 
     return ", ".join(await asyncio.gather(*(member(name) for name in ("a", "b", "c"))))
 
@@ -102,7 +102,7 @@ def crowd(text: str) -> str:
 
     def member(name: str) -> str:
         with invoking(name):
-            return str(ask(SENT).content)
+            return str(ask(ROWS).content)
 
     with ThreadPoolExecutor(1) as pool:
         waiting = {name: pool.submit(member, name) for name in ("c", "a", "b")}
@@ -111,13 +111,13 @@ def crowd(text: str) -> str:
 
 def by_calls(text: str) -> str:
     """Two agents that only the spans of their calls name, one of which uses a tool."""
-    said: list[dict[str, Any]] = [{"role": "user", "content": text}]
+    rows: list[dict[str, Any]] = [{"role": "user", "content": text}]
     with operation("chat", "clerk"):
-        message = ask(said, tools=TOOLS)
-    said += [message.model_dump(exclude_none=True)]
-    said += [{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "nothing"}]
+        message = ask(rows, tools=TOOLS)
+    rows += [message.model_dump(exclude_none=True)]
+    rows += [{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "nothing"}]
     with operation("chat", "clerk"):
-        answer = ask(said).content
+        answer = ask(rows).content
     with operation("chat", "editor"):
         return str(ask([{"role": "user", "content": answer}]).content)
 
@@ -125,18 +125,18 @@ def by_calls(text: str) -> str:
 def by_hand(text: str) -> str:
     """An agent named on a span that says no operation, called twice."""
     with TRACER.start_as_current_span("work", attributes={"gen_ai.agent.name": "worker"}):
-        return f"{ask(SENT).content}, {ask(SENT).content}"
+        return f"{ask(ROWS).content}, {ask(ROWS).content}"
 
 
 def failing(text: str) -> str:
     """An agent that fails, and one that takes its place."""
     try:
         with invoking("first"):
-            ask(SENT)
+            ask(ROWS)
             raise ValueError("no such thing")
     except ValueError:
         with invoking("second"):
-            return str(ask(SENT).content)
+            return str(ask(ROWS).content)
 
 
 async def impatient(text: str) -> str:
@@ -145,7 +145,7 @@ async def impatient(text: str) -> str:
 
     async def slow() -> None:
         with invoking("slow"):
-            await ask_async(SENT)
+            await ask_async(ROWS)
             has_asked.set()
             await asyncio.Event().wait()
 
@@ -154,27 +154,27 @@ async def impatient(text: str) -> str:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     with invoking("quick"):
-        return await ask_async(SENT)
+        return await ask_async(ROWS)
 
 
 def marked(text: str) -> str:
     """Code that names the agent itself, inside a span that names another."""
     with invoking("outer"), simkit.agent("inner"):
-        return str(ask(SENT).content)
+        return str(ask(ROWS).content)
 
 
 def nameless(text: str) -> str:
     """A span that names nobody."""
     with operation("invoke_agent"):
-        return str(ask(SENT).content)
+        return str(ask(ROWS).content)
 
 
 def stale(text: str) -> str:
     """A call in the context of a span that has ended."""
     with invoking("starter"):
-        here = context.get_current()
-    token = context.attach(here)
+        folder = context.get_current()
+    token = context.attach(folder)
     try:
-        return f"{ask(SENT).content}, {ask(SENT).content}"
+        return f"{ask(ROWS).content}, {ask(ROWS).content}"
     finally:
         context.detach(token)

@@ -270,10 +270,10 @@ translator = Agent(CHAT, name="translator", instructions="You translate.")
 
 async def side_by_side(text: str) -> str:
     """Three agents with one prompt at once."""
-    found = await asyncio.gather(
+    results = await asyncio.gather(
         translator.run(text), Agent(CLAUDE, name="translator").run(text), Agent(RESPONSES).run(text)
     )
-    return " / ".join(one.output for one in found)
+    return " / ".join(result.output for result in results)
 
 
 @dataclass
@@ -297,8 +297,8 @@ async def look_back(ctx: RunContext[Diary]) -> str:
 async def write(text: str) -> str:
     """Keeps what was said in the agent's own state, and shows it once more."""
     diary = Diary()
-    for said in (text, "Go on."):
-        result = await writer.run(said, deps=diary, message_history=diary.messages)
+    for reply in (text, "Go on."):
+        result = await writer.run(reply, deps=diary, message_history=diary.messages)
         diary.messages += result.new_messages()
     await writer.run("And now?", deps=diary)
     return result.output
@@ -322,15 +322,15 @@ DESKS: dict[str, Agent[None, str]] = {
 
 async def all_desks(text: str) -> str:
     """Asks agents that only a registry names, each in a task of its own."""
-    tasks = [asyncio.create_task(one.run(text)) for one in DESKS.values()]
-    return " / ".join(one.output for one in await asyncio.gather(*tasks))
+    tasks = [asyncio.create_task(value.run(text)) for value in DESKS.values()]
+    return " / ".join(result.output for result in await asyncio.gather(*tasks))
 
 
 async def patient(text: str) -> str:
     """Gives up on an agent that takes too long."""
-    begun = asyncio.Event()
-    task = asyncio.create_task(sleepy.run(text, deps=begun))
-    await begun.wait()
+    event = asyncio.Event()
+    task = asyncio.create_task(sleepy.run(text, deps=event))
+    await event.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return "too late"

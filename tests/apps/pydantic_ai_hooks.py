@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_ai import Agent, ModelMessage
 from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
 
-heard: list[str] = []
+texts: list[str] = []
 
 
 class Careful(AbstractCapability[Any]):
@@ -15,46 +15,46 @@ class Careful(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """The run."""
-        heard.append("wrap_run")
+        texts.append("wrap_run")
         return await handler()
 
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
         """A request, with all that is done to it."""
-        heard.append("wrap_model_request")
+        texts.append("wrap_model_request")
         return await handler(request_context)
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         """A request."""
-        heard.append("before_model_request")
+        texts.append("before_model_request")
         return request_context
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """An attempt at it."""
-        heard.append("prepare_model_request")
+        texts.append("prepare_model_request")
         return request_context
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         """What the model has answered."""
-        heard.append("after_model_request")
+        texts.append("after_model_request")
         return response
 
     async def wrap_tool_execute(
         self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any
     ) -> Any:
         """A tool, with all that is done to its call."""
-        heard.append("wrap_tool_execute")
+        texts.append("wrap_tool_execute")
         return await handler(args)
 
     async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
         """A tool's call."""
-        heard.append("before_tool_execute")
+        texts.append("before_tool_execute")
         return args
 
     async def after_tool_execute(
         self, ctx: Any, *, call: Any, tool_def: Any, args: Any, result: Any
     ) -> Any:
         """What a tool says."""
-        heard.append("after_tool_execute")
+        texts.append("after_tool_execute")
         return result.upper()
 
 
@@ -69,7 +69,7 @@ def greet(name: str) -> str:
 
 async def ask(text: str) -> str:
     """Answers one question."""
-    heard.clear()
+    texts.clear()
     return (await careful.run(text)).output
 
 
@@ -80,7 +80,7 @@ def keep_last(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 def shout(messages: list[ModelMessage]) -> list[ModelMessage]:
     """Changes what a user says."""
-    for part in (part for one in messages for part in one.parts):
+    for part in (part for message in messages for part in message.parts):
         if part.part_kind == "user-prompt":
             part.content = str(part.content).upper()
     return messages

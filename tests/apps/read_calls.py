@@ -19,10 +19,10 @@ def _tool(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
 
 
-def _say(system: str, said: list[Any], *tools: str) -> Any:
+def _say(system: str, reply: list[Any], *tools: str) -> Any:
     offered: Any = {"tools": [_tool(name) for name in tools]} if tools else {}
     completion = client.chat.completions.create(
-        model="gpt-5-mini", messages=[{"role": "system", "content": system}, *said], **offered
+        model="gpt-5-mini", messages=[{"role": "system", "content": system}, *reply], **offered
     )
     return completion.choices[0].message
 
@@ -39,34 +39,34 @@ def ends_on_a_tool(text: str) -> str:
 
 def routes_by_a_tool(text: str) -> str:
     """One model names by a call who answers; the call is dropped."""
-    said = [{"role": "user", "content": text}]
-    (call,) = _say("You route.", said, "route").tool_calls
-    return str(_say(f"You are {_args(call)['to']}.", said).content)
+    rows = [{"role": "user", "content": text}]
+    (call,) = _say("You route.", rows, "route").tool_calls
+    return str(_say(f"You are {_args(call)['to']}.", rows).content)
 
 
 def tells_results_as_text(text: str) -> str:
     """What a call finds out is told by the user, as models without tools are told it."""
-    said: list[Any] = [{"role": "user", "content": text}]
+    values: list[Any] = [{"role": "user", "content": text}]
     while True:
-        message = _say("You find.", said, "look_up")
+        message = _say("You find.", values, "look_up")
         if not message.tool_calls:
             return str(message.content)
         for call in message.tool_calls:
-            found = look_up(**_args(call))
-            said.append({"role": "user", "content": f"{call.function.name} says: {found}"})
+            result = look_up(**_args(call))
+            values.append({"role": "user", "content": f"{call.function.name} says: {result}"})
 
 
 def answers_by_the_last_tool(text: str) -> str:
     """Calls are answered until one of them is the answer."""
-    said: list[Any] = [{"role": "user", "content": text}]
+    values: list[Any] = [{"role": "user", "content": text}]
     while True:
-        message = _say("You answer.", said, "look_up", "answer")
-        said.append(message.model_dump(exclude_none=True))
+        message = _say("You answer.", values, "look_up", "answer")
+        values.append(message.model_dump(exclude_none=True))
         for call in message.tool_calls:
             if call.function.name == "answer":
                 return str(_args(call)["text"])
-            found = look_up(**_args(call))
-            said.append({"role": "tool", "tool_call_id": call.id, "content": found})
+            result = look_up(**_args(call))
+            values.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
 def forgets_the_tool(text: str) -> str:

@@ -31,8 +31,8 @@ class Watch:
     def __init__(self) -> None:
         self.began, self.notes = time.monotonic(), list[str]()
 
-    def note(self, what: str) -> None:
-        self.notes.append(f"{what} {time.monotonic() - self.began:.1f}")
+    def note(self, subject: str) -> None:
+        self.notes.append(f"{subject} {time.monotonic() - self.began:.1f}")
 
     def work(self, name: str, seconds: float) -> dict[str, Any]:
         self.note(f"{name} begins")
@@ -46,14 +46,14 @@ class Watch:
         self.note(f"{name} ends")
         return {"ended": [name]}
 
-    def told(self) -> str:
+    def report(self) -> str:
         return "; ".join(self.notes)
 
 
 async def gathered(text: str) -> str:
     watch = Watch()
     await asyncio.gather(*(watch.work_in_loop(*task) for task in TASKS))
-    return watch.told()
+    return watch.report()
 
 
 async def loop_and_threads(text: str) -> str:
@@ -61,7 +61,7 @@ async def loop_and_threads(text: str) -> str:
     *others, last = TASKS
     in_thread = (asyncio.to_thread(watch.work, *task) for task in others)
     await asyncio.gather(*in_thread, watch.work_in_loop(*last))
-    return watch.told()
+    return watch.report()
 
 
 def in_threads(text: str) -> str:
@@ -71,14 +71,14 @@ def in_threads(text: str) -> str:
         thread.start()
     for thread in threads:
         thread.join()
-    return watch.told()
+    return watch.report()
 
 
 def in_pool(text: str) -> str:
     watch = Watch()
     with ThreadPoolExecutor() as pool:
         [*pool.map(lambda task: watch.work(*task), TASKS)]
-    return watch.told()
+    return watch.report()
 
 
 def _of(work: Callable[..., Any], task: tuple[str, float]) -> Callable[..., Any]:
@@ -108,13 +108,13 @@ def _graph(work: Callable[..., Any], is_sent: bool) -> Any:
 def nodes(text: str) -> str:
     watch = Watch()
     _graph(lambda state: watch.work(*state["task"]), False).invoke({})
-    return watch.told()
+    return watch.report()
 
 
 def sends(text: str) -> str:
     watch = Watch()
     _graph(lambda state: watch.work(*state["task"]), True).invoke({})
-    return watch.told()
+    return watch.report()
 
 
 async def nodes_in_loop(text: str) -> str:
@@ -124,7 +124,7 @@ async def nodes_in_loop(text: str) -> str:
         return await watch.work_in_loop(*state["task"])
 
     await _graph(work, False).ainvoke({})
-    return watch.told()
+    return watch.report()
 
 
 async def sends_in_loop(text: str) -> str:
@@ -134,7 +134,7 @@ async def sends_in_loop(text: str) -> str:
         return await watch.work_in_loop(*state["task"])
 
     await _graph(work, True).ainvoke({})
-    return watch.told()
+    return watch.report()
 
 
 def tools(text: str) -> str:
@@ -154,7 +154,7 @@ def tools(text: str) -> str:
         for name, seconds in TASKS
     ]
     graph.compile().invoke({"messages": [AIMessage("", tool_calls=calls)]})
-    return watch.told()
+    return watch.report()
 
 
 def chains(text: str) -> str:
@@ -172,7 +172,7 @@ def chains(text: str) -> str:
     graph.add_edge(START, "node")
     graph.add_edge("node", END)
     graph.compile().invoke({})
-    return watch.told()
+    return watch.report()
 
 
 async def for_ever(text: str) -> str:
@@ -180,7 +180,7 @@ async def for_ever(text: str) -> str:
     background = asyncio.create_task(asyncio.sleep(float("inf")))
     await watch.work_in_loop("a", 1)
     background.cancel()
-    return watch.told()
+    return watch.report()
 
 
 WAYS = (

@@ -8,12 +8,12 @@ import queue
 import threading
 import time
 
-from tests.apps.threaded import asked
+from tests.apps.threaded import ask
 
 
 def _aside(text: str) -> None:
     """Asks in a thread, and waits for that."""
-    other = threading.Thread(target=asked, args=(text,))
+    other = threading.Thread(target=ask, args=(text,))
     other.start()
     other.join()
 
@@ -21,7 +21,7 @@ def _aside(text: str) -> None:
 async def left_in_loop(text: str) -> str:
     """A thread of the event loop still sleeps when the loop is closed, which waits for it."""
     asyncio.get_running_loop().run_in_executor(None, time.sleep, 3_600)
-    return await asyncio.to_thread(asked, text)
+    return await asyncio.to_thread(ask, text)
 
 
 def tries_a_lock(text: str) -> str:
@@ -36,7 +36,7 @@ def tries_a_lock(text: str) -> str:
     thread = threading.Thread(target=try_again, daemon=True)
     thread.start()
     _aside(text)
-    reply = asked(text)
+    reply = ask(text)
     lock.release()
     thread.join()
     return reply
@@ -49,12 +49,12 @@ def asks_for_ever(text: str) -> str:
         is_over = False
         while not is_over:
             try:
-                asked("again")
+                ask("again")
             except BaseException as problem:
                 is_over = "thread of a scenario that" in str(problem)
 
     threading.Thread(target=ask_again, daemon=True).start()
-    return asked(text)
+    return ask(text)
 
 
 def never_begins(text: str) -> str:
@@ -66,25 +66,25 @@ def never_begins(text: str) -> str:
 
     Stillborn(target=print).start()
     _aside(text)
-    return asked(text)
+    return ask(text)
 
 
 def changes_its_place(text: str) -> str:
     """A thread waits a little here and a little there, and is never twice at one place."""
-    one, other = threading.Lock(), threading.Lock()
+    lock, other = threading.Lock(), threading.Lock()
     over = []
-    one.acquire()
+    lock.acquire()
     other.acquire()
 
     def wait_about() -> None:
         while not over:
-            one.acquire(timeout=0.004)
+            lock.acquire(timeout=0.004)
             other.acquire(timeout=0.004)
 
     thread = threading.Thread(target=wait_about, daemon=True)
     thread.start()
     _aside(text)
-    reply = asked(text)
+    reply = ask(text)
     over.append(True)
     thread.join()
     return reply
@@ -92,19 +92,19 @@ def changes_its_place(text: str) -> str:
 
 def raw(text: str) -> str:
     """Threads that `threading` knows nothing of."""
-    found: list[str] = []
+    texts: list[str] = []
 
     def work(name: str, *, greeting: str) -> None:
         threading.current_thread()  # From now on it knows a stand-in, which never ends.
-        found.append(asked(f"{greeting} {name}"))
+        texts.append(ask(f"{greeting} {name}"))
 
     for name in ("ann", "ben", "cy", "dot"):
         _thread.start_new_thread(work, (name,), {"greeting": text})
     time.sleep(1)
-    return asked(f"{text}: {len(found)}")
+    return ask(f"{text}: {len(texts)}")
 
 
-held: dict[str, threading.Thread] = {}
+threads: dict[str, threading.Thread] = {}
 """Threads that outlive the scenario that has started them."""
 gone_on: list[str] = []
 """What became of what they asked."""
@@ -118,18 +118,18 @@ def leaves_a_thread(text: str) -> str:
     def ask_late() -> None:
         with _lock:
             try:
-                gone_on.append(asked("late"))
+                gone_on.append(ask("late"))
             except BaseException as problem:
                 gone_on.append(str(problem))
 
-    if "late" in held:
+    if "late" in threads:
         _lock.release()
-        held.pop("late").join()
+        threads.pop("late").join()
     else:
         _lock.acquire()
-        held["late"] = threading.Thread(target=ask_late, daemon=True)
-        held["late"].start()
-    return asked(text)
+        threads["late"] = threading.Thread(target=ask_late, daemon=True)
+        threads["late"].start()
+    return ask(text)
 
 
 def shares_a_worker(text: str) -> str:
@@ -137,12 +137,12 @@ def shares_a_worker(text: str) -> str:
 
     def serve() -> None:
         while True:
-            said, outbox = _inbox.get()
-            outbox.put(asked(said))
+            reply, outbox = _inbox.get()
+            outbox.put(ask(reply))
 
-    if "worker" not in held:
-        held["worker"] = threading.Thread(target=serve, daemon=True)
-        held["worker"].start()
+    if "worker" not in threads:
+        threads["worker"] = threading.Thread(target=serve, daemon=True)
+        threads["worker"].start()
     outbox: queue.Queue[str] = queue.Queue()
     _inbox.put((text, outbox))
     return outbox.get(timeout=60)

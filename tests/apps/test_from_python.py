@@ -56,14 +56,16 @@ def test_a_name_that_is_nearly_one_of_the_codes_own_is_misspelt_and_another_may_
 
         assert partial({"tool": "cancel_everything"}) not in run.tool_calls
         assert message(agent="concierge") not in run.context("flights", 0)
-        for asking, told in (
+        for asking, report in (
             (lambda: partial({"tool": "find_flihts"}) not in run.tool_calls, "`find_flights`?"),
             (lambda: "find_flihts" not in run.context("flights", 0).tools, "`find_flights`?"),
             (lambda: message(agent="flihts") not in run.context("flights", 0), "`flights`?"),
             (lambda: "flihts" not in run.agents, "`flights`?"),
             (lambda: partial({"to": "flihts"}) not in run.handoffs, "`flights`?"),
         ):
-            with pytest.raises(ValueError, match=f"^unknown (agent|tool) .*did you mean .*{told}"):
+            with pytest.raises(
+                ValueError, match=f"^unknown (agent|tool) .*did you mean .*{report}"
+            ):
                 asking()
 
 
@@ -71,9 +73,12 @@ def test_a_misspelt_agent_of_code_is_told_with_the_one_that_ran() -> None:
     with travelling() as desk:
         run = desk.say("To Lisbon", replies={"triage": "Where from?", "triag": "Hi."})
 
-        told = [one.what for one in run.findings]
+        problems = [finding.what for finding in run.findings]
 
-    assert any("'triag' never ran" in what and "did you mean `triage`?" in what for what in told)
+    assert any(
+        "'triag' never ran" in problem and "did you mean `triage`?" in problem
+        for problem in problems
+    )
 
 
 def test_who_has_no_reply_is_told_for_whom_one_may_be_meant() -> None:
@@ -87,7 +92,7 @@ def test_who_has_no_reply_is_told_for_whom_one_may_be_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asking", "told"),
+    ("asking", "expected"),
     [
         (lambda run: run.context("triage").section("history") == [], "say it: `agents="),
         (lambda run: message(section="history") not in run.context("triage"), "say it: `agents="),
@@ -98,14 +103,14 @@ def test_who_has_no_reply_is_told_for_whom_one_may_be_meant() -> None:
         (lambda run: run.logs, "log records are not seen"),
     ],
 )
-def test_what_the_code_does_not_show_is_not_empty(asking: Any, told: str) -> None:
+def test_what_the_code_does_not_show_is_not_empty(asking: Any, expected: str) -> None:
     with travelling() as desk:
         run = desk.say("Hello", replies={"triage": "Hi."})
 
         with pytest.raises((SourceError, ValueError)) as caught:
             asking(run)
 
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_it_remembers_the_turns_before_and_each_is_run_once() -> None:
@@ -122,13 +127,13 @@ def test_it_remembers_the_turns_before_and_each_is_run_once() -> None:
 
 def test_its_environment_and_modules_are_there_until_its_end() -> None:
     before, folder = os.environ.get("OPENAI_API_KEY"), str(Path(__file__).parent)
-    kept = folder in sys.path
+    holds = folder in sys.path
     with travelling(app={**APP, "env": {"SHOP": "test"}}) as desk:
         assert desk.say("Hello", replies={"triage": "Hi."}).reply == "Hi."
         assert (os.environ["OPENAI_API_KEY"], os.environ["SHOP"]) == ("simkit", "test")
 
     assert (os.environ.get("OPENAI_API_KEY"), os.environ.get("SHOP")) == (before, None)
-    assert (folder in sys.path) == kept
+    assert (folder in sys.path) == holds
 
 
 def test_a_mapping_may_name_the_code_and_what_belongs_to_it() -> None:
@@ -154,7 +159,7 @@ def test_what_is_wrong_with_it_is_told_at_its_line(options: dict[str, Any], text
 
     assert text in str(caught.value)
     assert caught.value.where.split(":")[0].endswith("test_from_python.py")
-    assert [one.library for one in patched() if one.way] == []  # Nothing is left replaced.
+    assert [item.library for item in patched() if item.way] == []  # Nothing is left replaced.
 
 
 PAIR = """\

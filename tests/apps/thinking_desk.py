@@ -18,7 +18,7 @@ def keeps(text: str) -> str:
 
 def drops(text: str) -> str:
     """Sends back all but the thinking, which the provider refuses."""
-    return _answer(text, lambda blocks: [one for one in blocks if one["type"] != "thinking"])
+    return _answer(text, lambda blocks: [block for block in blocks if block["type"] != "thinking"])
 
 
 def _answer(text: str, sent_back: Any) -> str:
@@ -29,9 +29,9 @@ def _answer(text: str, sent_back: Any) -> str:
             model="claude-sonnet-5", max_tokens=100, system=SYSTEM, tools=TOOLS, messages=messages
         )
         blocks = [block.model_dump(exclude_none=True) for block in reply.content]
-        calls = [one["id"] for one in blocks if one["type"] == "tool_use"]
+        calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
         if not calls:
-            return "".join(one["text"] for one in blocks if one["type"] == "text")
+            return "".join(block["text"] for block in blocks if block["type"] == "text")
         results = [{"type": "tool_result", "tool_use_id": c, "content": "sunny"} for c in calls]
         messages += [
             {"role": "assistant", "content": sent_back(blocks)},

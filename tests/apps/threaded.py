@@ -21,7 +21,7 @@ client = OpenAI(api_key="simkit", max_retries=0)
 pool_of_all = ThreadPoolExecutor(2)
 
 
-def asked(text: str) -> str:
+def ask(text: str) -> str:
     """Asks the model a question."""
     completion = client.chat.completions.create(
         model="gpt-5-mini",
@@ -35,7 +35,7 @@ def asked(text: str) -> str:
 
 def summed(answers: list[str]) -> str:
     """Asks for a summary of answers in the order in which they came."""
-    return asked("Sum up: " + ", ".join(answers))
+    return ask("Sum up: " + ", ".join(answers))
 
 
 def looked_up(name: str) -> str:
@@ -48,24 +48,24 @@ def looked_up(name: str) -> str:
 
 def executor(text: str) -> str:
     with ThreadPoolExecutor(len(NAMES)) as pool:
-        done = [pool.submit(asked, f"{text} {name}") for name in NAMES]
-        return summed([one.result() for one in as_completed(done)])
+        done = [pool.submit(ask, f"{text} {name}") for name in NAMES]
+        return summed([item.result() for item in as_completed(done)])
 
 
 def few_workers(text: str) -> str:
     with ThreadPoolExecutor(2) as pool:
-        done = [pool.submit(asked, f"{text} {name}") for name in NAMES]
-        return summed([one.result() for one in as_completed(done)])
+        done = [pool.submit(ask, f"{text} {name}") for name in NAMES]
+        return summed([item.result() for item in as_completed(done)])
 
 
 def mapped(text: str) -> str:
     with ThreadPoolExecutor(3) as pool:
-        return summed(list(pool.map(asked, [f"{text} {name}" for name in NAMES])))
+        return summed(list(pool.map(ask, [f"{text} {name}" for name in NAMES])))
 
 
 def shared_pool(text: str) -> str:
-    done = [pool_of_all.submit(asked, f"{text} {name}") for name in NAMES]
-    return summed([one.result() for one in as_completed(done)])
+    done = [pool_of_all.submit(ask, f"{text} {name}") for name in NAMES]
+    return summed([item.result() for item in as_completed(done)])
 
 
 def _in_threads(work: Callable[[str], Any], **options: Any) -> None:
@@ -77,118 +77,118 @@ def _in_threads(work: Callable[[str], Any], **options: Any) -> None:
 
 
 def threads(text: str) -> str:
-    found: list[str] = []
-    _in_threads(lambda name: found.append(asked(f"{text} {name}")))
-    return summed(found)
+    texts: list[str] = []
+    _in_threads(lambda name: texts.append(ask(f"{text} {name}")))
+    return summed(texts)
 
 
 def twice(text: str) -> str:
-    found: list[str] = []
+    texts: list[str] = []
 
     def work(name: str) -> None:
-        found.append(asked(f"{text} {name}"))
-        found.append(asked(f"{text} again {name}"))
+        texts.append(ask(f"{text} {name}"))
+        texts.append(ask(f"{text} again {name}"))
 
     _in_threads(work)
-    return summed(found)
+    return summed(texts)
 
 
 def marked(text: str) -> str:
-    found: list[str] = []
+    texts: list[str] = []
 
     def work(name: str) -> None:
         with simkit.agent(name):
             simkit.state(**{name: text})
-            found.append(asked(f"{text} {name}"))
+            texts.append(ask(f"{text} {name}"))
 
     _in_threads(work)
-    return summed(found)
+    return summed(texts)
 
 
 def tools(text: str) -> str:
-    found: list[str] = []
-    _in_threads(lambda name: found.append(looked_up(name)))
-    return summed(found)
+    texts: list[str] = []
+    _in_threads(lambda name: texts.append(looked_up(name)))
+    return summed(texts)
 
 
 def locked(text: str) -> str:
-    found: list[str] = []
+    texts: list[str] = []
     lock = threading.Lock()
 
     def work(name: str) -> None:
         with lock:
-            found.append(asked(f"{text} {name}"))
+            texts.append(ask(f"{text} {name}"))
 
     _in_threads(work)
-    return summed(found)
+    return summed(texts)
 
 
 def gathered(text: str) -> str:
     async def all_at_once() -> list[str]:
-        found: list[str] = []
+        texts: list[str] = []
 
-        async def one(name: str) -> None:
-            found.append(await asyncio.to_thread(asked, f"{text} {name}"))
+        async def ask_in_thread(name: str) -> None:
+            texts.append(await asyncio.to_thread(ask, f"{text} {name}"))
 
-        await asyncio.gather(*map(one, NAMES))
-        return found
+        await asyncio.gather(*map(ask_in_thread, NAMES))
+        return texts
 
     return summed(asyncio.run(all_at_once()))
 
 
 async def in_executor(text: str) -> str:
-    loop, found = asyncio.get_running_loop(), list[str]()
+    loop, result = asyncio.get_running_loop(), list[str]()
     with ThreadPoolExecutor(3) as pool:
-        waiting = [loop.run_in_executor(pool, asked, f"{text} {name}") for name in NAMES]
-        for one in asyncio.as_completed(waiting):
-            found.append(await one)
-    return await asyncio.to_thread(summed, found)
+        waiting = [loop.run_in_executor(pool, ask, f"{text} {name}") for name in NAMES]
+        for item in asyncio.as_completed(waiting):
+            result.append(await item)
+    return await asyncio.to_thread(summed, result)
 
 
 def thread_pool(text: str) -> str:
     with ThreadPool(3) as pool:
-        return summed(list(pool.imap_unordered(asked, [f"{text} {name}" for name in NAMES])))
+        return summed(list(pool.imap_unordered(ask, [f"{text} {name}" for name in NAMES])))
 
 
 def nested(text: str) -> str:
     def work(name: str) -> list[str]:
         with ThreadPoolExecutor(2) as inner:
-            done = [inner.submit(asked, f"{text} {name} {part}") for part in "xy"]
-            return [one.result() for one in as_completed(done)]
+            done = [inner.submit(ask, f"{text} {name} {part}") for part in "xy"]
+            return [item.result() for item in as_completed(done)]
 
     with ThreadPoolExecutor(2) as pool:
         done = [pool.submit(work, name) for name in NAMES[:2]]
-        return summed([part for one in as_completed(done) for part in one.result()])
+        return summed([part for item in as_completed(done) for part in item.result()])
 
 
 def queued(text: str) -> str:
     work: queue.Queue[str | None] = queue.Queue()
-    found: queue.SimpleQueue[str] = queue.SimpleQueue()
+    channel: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def consume() -> None:
         while (name := work.get()) is not None:
-            found.put(asked(f"{text} {name}"))
+            channel.put(ask(f"{text} {name}"))
 
     consumers = [threading.Thread(target=consume) for _ in range(2)]
-    for one in consumers:
-        one.start()
+    for consumer in consumers:
+        consumer.start()
     for name in (*NAMES, None, None):
         work.put(name)
-    answers = [found.get() for _ in NAMES]
-    for one in consumers:
-        one.join()
+    answers = [channel.get() for _ in NAMES]
+    for consumer in consumers:
+        consumer.join()
     return summed(answers)
 
 
 def sleeping(text: str) -> str:
-    found: list[str] = []
+    texts: list[str] = []
 
     def work(name: str) -> None:
         time.sleep(60 * (len(NAMES) - NAMES.index(name)))
-        found.append(asked(f"{text} {name}"))
+        texts.append(ask(f"{text} {name}"))
 
     _in_threads(work)
-    return summed(found)
+    return summed(texts)
 
 
 def napping(text: str) -> str:
@@ -196,14 +196,14 @@ def napping(text: str) -> str:
 
     def nap(name: str) -> str:
         time.sleep(60 * (4 - NAMES.index(name)))
-        return asked(f"Hello {name}")
+        return ask(f"Hello {name}")
 
     with ThreadPoolExecutor(4) as pool:
         return summed([*pool.map(nap, NAMES)])
 
 
 def left_behind(text: str) -> str:
-    found: list[str] = []
+    texts: list[str] = []
     never = threading.Event()
 
     def for_ever() -> None:
@@ -212,19 +212,19 @@ def left_behind(text: str) -> str:
 
     threading.Thread(target=never.wait, daemon=True).start()
     threading.Thread(target=for_ever, daemon=True).start()
-    threading.Thread(target=lambda: found.append(asked(f"{text} aside")), daemon=True).start()
-    return asked(f"{text} main")
+    threading.Thread(target=lambda: texts.append(ask(f"{text} aside")), daemon=True).start()
+    return ask(f"{text} main")
 
 
 def busy(text: str) -> str:
-    found: list[str] = []
+    texts: list[str] = []
 
     def work(name: str) -> None:
         sum(range(len(name) * 20_000))
-        found.append(asked(f"{text} {name}"))
+        texts.append(ask(f"{text} {name}"))
 
     _in_threads(work)
-    return summed(found)
+    return summed(texts)
 
 
 def long(text: str) -> str:
@@ -236,7 +236,7 @@ def long(text: str) -> str:
 
     thread = threading.Thread(target=for_long)
     thread.start()
-    other = threading.Thread(target=asked, args=(text,))
+    other = threading.Thread(target=ask, args=(text,))
     other.start()
     other.join()
     over.append(True)

@@ -65,10 +65,10 @@ class Desk:
         self.history.append({"role": "user", "content": text})
         name = "triage"
         while True:
-            said, passed_to = self._run(name)
+            reply, passed_to = self._run(name)
             if passed_to is None:
-                self.history.append({"role": "assistant", "content": said})
-                return said
+                self.history.append({"role": "assistant", "content": reply})
+                return reply
             name = passed_to
 
     def _run(self, name: str) -> tuple[str, str | None]:

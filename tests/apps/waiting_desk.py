@@ -23,7 +23,7 @@ class Work(TypedDict, total=False):
     ended: Annotated[list[str], operator.add]
 
 
-def _told(began: float, ended: list[str]) -> str:
+def _report(began: float, ended: list[str]) -> str:
     return f"{'; '.join(ended)}; all {time.monotonic() - began:.1f}"
 
 
@@ -37,7 +37,7 @@ async def _asked_in_loop(name: str, began: float) -> str:
     return f"{name} {time.monotonic() - began:.1f}"
 
 
-def _asked(name: str, began: float) -> str:
+def _timed(name: str, began: float) -> str:
     openai.OpenAI().chat.completions.create(**_body(name))
     return f"{name} {time.monotonic() - began:.1f}"
 
@@ -50,7 +50,7 @@ async def gathered(text: str) -> str:
         ended.append(await _asked_in_loop(name, began))
 
     await asyncio.gather(*map(work, NAMES))
-    return _told(began, ended)
+    return _report(began, ended)
 
 
 async def over_anthropic(text: str) -> str:
@@ -65,7 +65,7 @@ async def over_anthropic(text: str) -> str:
         ended.append(f"{name} {time.monotonic() - began:.1f}")
 
     await asyncio.gather(*map(work, NAMES))
-    return _told(began, ended)
+    return _report(began, ended)
 
 
 async def in_threads_of_a_loop(text: str) -> str:
@@ -73,32 +73,32 @@ async def in_threads_of_a_loop(text: str) -> str:
     began, ended = time.monotonic(), list[str]()
 
     async def work(name: str) -> None:
-        ended.append(await asyncio.to_thread(_asked, name, began))
+        ended.append(await asyncio.to_thread(_timed, name, began))
 
     await asyncio.gather(*map(work, NAMES))
-    return _told(began, ended)
+    return _report(began, ended)
 
 
 def threads(text: str) -> str:
     """Plain threads."""
     began, ended = time.monotonic(), list[str]()
     started = [
-        threading.Thread(target=lambda name=name: ended.append(_asked(name, began)))
+        threading.Thread(target=lambda name=name: ended.append(_timed(name, began)))
         for name in NAMES
     ]
     for thread in started:
         thread.start()
     for thread in started:
         thread.join()
-    return _told(began, ended)
+    return _report(began, ended)
 
 
 def pool(text: str) -> str:
     """A pool of threads."""
     began = time.monotonic()
     with ThreadPoolExecutor(3) as workers:
-        ended = list(workers.map(lambda name: _asked(name, began), NAMES))
-    return _told(began, sorted(ended, key=lambda one: one.rpartition(" ")[2]))
+        ended = list(workers.map(lambda name: _timed(name, began), NAMES))
+    return _report(began, sorted(ended, key=lambda item: item.rpartition(" ")[2]))
 
 
 def _graph(node: Callable[[str], Any]) -> Any:
@@ -113,9 +113,9 @@ def _graph(node: Callable[[str], Any]) -> Any:
 def parallel_nodes(text: str) -> str:
     """Nodes of a graph in one step."""
     began = time.monotonic()
-    graph = _graph(lambda name: lambda state: {"ended": [_asked(name, began)]})
+    graph = _graph(lambda name: lambda state: {"ended": [_timed(name, began)]})
     ended = graph.invoke({"ended": []})["ended"]
-    return _told(began, sorted(ended, key=lambda one: one.rpartition(" ")[2]))
+    return _report(began, sorted(ended, key=lambda item: item.rpartition(" ")[2]))
 
 
 async def parallel_nodes_in_loop(text: str) -> str:
@@ -129,7 +129,7 @@ async def parallel_nodes_in_loop(text: str) -> str:
         return work
 
     ended = (await _graph(node).ainvoke({"ended": []}))["ended"]
-    return _told(began, sorted(ended, key=lambda one: one.rpartition(" ")[2]))
+    return _report(began, sorted(ended, key=lambda item: item.rpartition(" ")[2]))
 
 
 WAYS = (

@@ -21,11 +21,11 @@ from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from tests.mutations import SCENARIOS, Edit, applied
 
 FEATURES: Final = SCENARIOS.parent / "features"
-_BY_KEYWORD: Final = {one.keyword.lower(): one for one in VOCABULARIES}
+_BY_KEYWORD: Final = {vocabulary.keyword.lower(): vocabulary for vocabulary in VOCABULARIES}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Outcome:
     """What came of one scenario of a feature."""
 
     scenario: str
@@ -34,7 +34,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StoryFile:
     """One scenario of a feature as a scenario file would hold it; told once, run often."""
 
     item: ScenarioCase
@@ -73,11 +73,11 @@ class _Listening(Library):
 @cache
 def _scenarios(file: Path) -> tuple[Any, ...]:
     """A feature's scenarios, one for each row of an outline."""
-    found = []
+    results = []
     for template in FeatureParser(str(file.parent), file.name).parse().scenarios.values():
         rows = [row for table in template.examples for row in table.as_contexts()]
-        found += [template.render(row) for row in rows or [{}]]
-    return tuple(found)
+        results += [template.render(row) for row in rows or [{}]]
+    return tuple(results)
 
 
 def _pipeline_of(scenario: Any) -> str:
@@ -102,24 +102,24 @@ def _given(file: Path) -> str:
     return file.read_text(encoding="utf-8").replace("And the cassette ", "Given the cassette ")
 
 
-def told(library: Library, name: str = "") -> Iterator[Told]:
+def run_stories(library: Library, name: str = "") -> Iterator[Outcome]:
     """Tells the scenarios of all features, or those of a name; raises SourceError."""
     for file in sorted(FEATURES.glob("*.feature")):
         for scenario in _scenarios(file):
             if name in ("", scenario.name):
-                yield _told(file, scenario, library)
+                yield _run_story(file, scenario, library)
 
 
-def written(folder: str) -> Iterator[Written]:
+def write_stories(folder: str) -> Iterator[StoryFile]:
     """Tells the scenarios of all features that are about a reference system, on its pipelines."""
     library = _Listening()
     for file in sorted(FEATURES.glob("*.feature")):
         for scenario in _scenarios(file):
             if not (SCENARIOS / folder / f"{_pipeline_of(scenario)}.pipeline.yaml").is_file():
                 continue
-            assert _told(file, scenario, library).red == (), scenario.name
+            assert _run_story(file, scenario, library).red == (), scenario.name
             last = library.last
-            yield Written(last.item, last.document, last.pipeline_document)
+            yield StoryFile(last.item, last.document, last.pipeline_document)
 
 
 def changed(document: Document, edits: Sequence[Edit]) -> Library:
@@ -130,17 +130,17 @@ def changed(document: Document, edits: Sequence[Edit]) -> Library:
     return base.with_document(own.with_data(applied(own.data, edits)))
 
 
-def _told(file: Path, scenario: Any, library: Library) -> Told:
+def _run_story(file: Path, scenario: Any, library: Library) -> Outcome:
     story = Story(library, root=SCENARIOS.parent, folders=[SCENARIOS])
     text, line = file.read_text(encoding="utf-8"), scenario.line_number
     story.begin(Places(str(file), text, (line, line)), scenario.name)
     for step in scenario.steps:
-        said = _BY_KEYWORD[step.type].line(step.name)
-        assert said is not None, step.name
+        reply = _BY_KEYWORD[step.type].line(step.name)
+        assert reply is not None, step.name
         story.lines = (step.line_number, step.line_number)
-        story.last_turn, story.text = said.owner, step.docstring
+        story.last_turn, story.text = reply.owner, step.docstring
         story.table = None if step.datatable is None else step.datatable.raw()
-        said.step.tell(story, said.holes)
+        reply.step.tell(story, reply.holes)
     lines = text.splitlines()
     red = (int(finding.where.split(":")[-2]) for finding in story.end().findings)
-    return Told(scenario.name, tuple(lines[place - 1].strip() for place in red))
+    return Outcome(scenario.name, tuple(lines[place - 1].strip() for place in red))

@@ -73,10 +73,10 @@ def test_records_have_a_headline_and_empty_cells_say_nothing() -> None:
 
 
 def test_a_table_whose_first_column_holds_only_roles_is_messages() -> None:
-    said = [["user", "Hello"], ["assistant", "Good day."]]
+    items = [["user", "Hello"], ["assistant", "Good day."]]
 
-    assert items_of(said) == [{"user": "Hello"}, {"assistant": "Good day."}]
-    assert messages_of(said) == items_of(said)
+    assert items_of(items) == [{"user": "Hello"}, {"assistant": "Good day."}]
+    assert messages_of(items) == items_of(items)
     assert messages_of([["role", "agent"], ["user", "Ada"]]) == [{"role": "user", "agent": "Ada"}]
     with pytest.raises(TableInvalid, match=r"a role \(user, assistant, system, developer, tool\)"):
         messages_of([["user", "Hello"], ["bot", "Good day."]])

@@ -12,16 +12,16 @@ from simkit.bdd.conditions import Below, condition_of
 SCHEMA = {"type": "object"}
 
 
-def matcher(said: str, text: str | None = None, table: list[list[str]] | None = None) -> Any:
+def matcher(reply: str, text: str | None = None, table: list[list[str]] | None = None) -> Any:
     """The matcher that words stand for, with what stands below them."""
-    found = condition_of(said)
-    assert found is not None, said
-    assert bool(found.takes) == (text is not None or table is not None)
-    return found.matcher(Below(text, table, lambda name: {"Thing": SCHEMA}[name]))
+    condition = condition_of(reply)
+    assert condition is not None, reply
+    assert bool(condition.takes) == (text is not None or table is not None)
+    return condition.matcher(Below(text, table, lambda name: {"Thing": SCHEMA}[name]))
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("reply", "expected"),
     [
         ('is "pizza"', "pizza"),
         ("are 3", 3),
@@ -77,20 +77,20 @@ def matcher(said: str, text: str | None = None, table: list[list[str]] | None = 
          {"food": {"$all": [{"$contains": "a"}, {"$ends": "b"}]}, "kcal": 8}),
     ],
 )  # fmt: skip
-def test_words_stand_for_a_matcher(said: str, wanted: Any) -> None:
-    assert matcher(said) == wanted
+def test_words_stand_for_a_matcher(reply: str, expected: Any) -> None:
+    assert matcher(reply) == expected
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         "pizza", "is", "is pizza", 'contains "a" and', "is at least many", "has",
         "has kcal 1 and kcal 2",
         "does not", 'contains "a" and is:', "matches pizza", "is a number of things",
     ],
 )  # fmt: skip
-def test_other_words_stand_for_none(said: str) -> None:
-    assert condition_of(said) is None
+def test_other_words_stand_for_none(reply: str) -> None:
+    assert condition_of(reply) is None
 
 
 def test_what_stands_below_is_a_text_or_a_table() -> None:

@@ -50,15 +50,15 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         cwd=root, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": OTHERS_OFF},
     )  # fmt: skip
-    told, _, _ = done.stdout.partition("= short test summary info =")
+    report, _, _ = done.stdout.partition("= short test summary info =")
     # The line that counts warnings speaks of all features.
-    told, _, _ = told.partition("\nsimkit: ")
-    found: dict[str, str] = {}
-    for block in HEADLINE.split(told.rstrip("=\n "))[1:]:
+    report, _, _ = report.partition("\nsimkit: ")
+    texts_by_name: dict[str, str] = {}
+    for block in HEADLINE.split(report.rstrip("=\n "))[1:]:
         place = PLACE.search(block)
         assert place, block
-        found[place[1]] = found.get(place[1], "") + block.rstrip("=\n ") + "\n"
-    return found
+        texts_by_name[place[1]] = texts_by_name.get(place[1], "") + block.rstrip("=\n ") + "\n"
+    return texts_by_name
 
 
 @pytest.mark.golden

@@ -11,13 +11,13 @@ from simkit.bdd.kinds import Chosen
 from simkit.bdd.phrases import Phrase
 
 
-def read(kind: str, said: str) -> Any:
-    found = Phrase(f"{{{kind}}}", CLAIM_KINDS).holes_in(said)
-    return None if found is None else found[kind]
+def read(kind: str, reply: str) -> Any:
+    holes = Phrase(f"{{{kind}}}", CLAIM_KINDS).holes_in(reply)
+    return None if holes is None else holes[kind]
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "value"),
+    ("kind", "reply", "value"),
     [
         ("agent", "the workout coach", "workout coach"),
         ("agent", "The node-1", "node-1"),
@@ -50,12 +50,12 @@ def read(kind: str, said: str) -> Any:
         ("text", "pizza", None),
     ],
 )  # fmt: skip
-def test_a_hole_is_read(kind: str, said: str, value: Any) -> None:
-    assert read(kind, said) == value
+def test_a_hole_is_read(kind: str, reply: str, value: Any) -> None:
+    assert read(kind, reply) == value
 
 
 @pytest.mark.parametrize(
-    ("phrase", "said", "holes"),
+    ("phrase", "reply", "holes"),
     [
         ("{agent} replies {text}", 'the night clerk replies "No \\"if\\"."',
          {"agent": "night clerk", "text": 'No "if".'}),
@@ -70,6 +70,6 @@ def test_a_hole_is_read(kind: str, said: str, value: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_phrase_reads_what_stands_in_its_holes(
-    phrase: str, said: str, holes: dict[str, Any] | None
+    phrase: str, reply: str, holes: dict[str, Any] | None
 ) -> None:
-    assert Phrase(phrase, CLAIM_KINDS).holes_in(said) == holes
+    assert Phrase(phrase, CLAIM_KINDS).holes_in(reply) == holes

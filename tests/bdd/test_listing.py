@@ -23,7 +23,7 @@ def simkit(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_all_steps_are_listed_once_each_with_an_example() -> None:
-    phrases = {phrase.text for one in VOCABULARIES for _, phrase in one.phrases}
+    phrases = {phrase.text for vocabulary in VOCABULARIES for _, phrase in vocabulary.phrases}
     phrases |= {words.text for words, _ in condition_phrases()}
 
     done = simkit("bdd", "steps")

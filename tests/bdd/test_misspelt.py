@@ -22,7 +22,7 @@ Feature: Support
     And the triage replies "Hi."
     Then {line}
 """
-BY_KEYWORD = {one.keyword.lower(): one for one in VOCABULARIES}
+BY_KEYWORD = {vocabulary.keyword.lower(): vocabulary for vocabulary in VOCABULARIES}
 LINES = [
     ('the context of triag excludes "zzz"', "triage"),
     ("the context of triage excludes messages from refuns", "refunds"),
@@ -77,22 +77,22 @@ def tell(line: str, folder: Path) -> None:
     story = Story(Library(), root=folder, folders=[folder])
     story.begin(Places("desk.feature", file.read_text(encoding="utf-8"), (2, 2)), "Hello")
     for step in scenario.steps:
-        said = BY_KEYWORD[step.type].line(step.name)
-        assert said is not None, step.name
+        reply = BY_KEYWORD[step.type].line(step.name)
+        assert reply is not None, step.name
         story.lines = (step.line_number, step.line_number)
-        story.last_turn, story.text, story.table = said.owner, step.docstring, None
-        said.step.tell(story, said.holes)
+        story.last_turn, story.text, story.table = reply.owner, step.docstring, None
+        reply.step.tell(story, reply.holes)
     assert not story.end().findings
 
 
-@pytest.mark.parametrize(("line", "meant"), LINES)
+@pytest.mark.parametrize(("line", "target"), LINES)
 def test_a_misspelt_name_in_a_line_is_told_with_the_near_one(
-    line: str, meant: str, tmp_path: Path
+    line: str, target: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SourceError) as caught:
         tell(line, tmp_path)
 
-    assert (caught.value.where, caught.value.near) == ("desk.feature:6:5", meant)
+    assert (caught.value.where, caught.value.near) == ("desk.feature:6:5", target)
 
 
 def test_the_same_lines_with_names_that_there_are_hold(tmp_path: Path) -> None:

@@ -8,11 +8,18 @@ from dataclasses import replace
 import pytest
 
 from simkit.core.errors import SourceError
-from tests.bdd.telling import Written, changed, feature_of, recorded_features, told, written
+from tests.bdd.telling import (
+    StoryFile,
+    changed,
+    feature_of,
+    recorded_features,
+    run_stories,
+    write_stories,
+)
 from tests.mutations import Mutation, mutations, pipeline_document
 
-BY_NAME = {one.id: one for one in mutations()}
-FOLDERS = sorted({one.folder for one in mutations()})
+BY_NAME = {mutation.id: mutation for mutation in mutations()}
+FOLDERS = sorted({mutation.folder for mutation in mutations()})
 GROWS = "What is known grows by one result a step"
 CLEAR = "A clear question goes straight to research"
 PROMPT = "The prompt says where the data is"
@@ -120,19 +127,19 @@ RED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_mutation_turns_a_feature_of_its_system_red(folder: str) -> None:
-    stories = sorted(written(folder), key=lambda story: story.effort)
-    faults = [one for one in mutations() if one.folder == folder]
+    stories = sorted(write_stories(folder), key=lambda story: story.effort)
+    faults = [mutation for mutation in mutations() if mutation.folder == folder]
 
-    assert {one.id: _redness(one, stories) for one in faults} == {
-        one.id: "a Then does not hold" for one in faults
+    assert {fault.id: _redness(fault, stories) for fault in faults} == {
+        fault.id: "a Then does not hold" for fault in faults
     }
 
 
-def _redness(fault: Mutation, stories: Sequence[Written]) -> str:
+def _redness(fault: Mutation, stories: Sequence[StoryFile]) -> str:
     """What a broken pipeline does to the features that are about it; the first Then is enough."""
     document = pipeline_document(fault.folder, fault.scenario)
     library = changed(document, fault.edit)
-    found = "nothing"
+    text = "nothing"
     for story in stories:
         if not story.is_about(document):
             continue
@@ -140,16 +147,16 @@ def _redness(fault: Mutation, stories: Sequence[Written]) -> str:
             findings = story.findings(library)
         except SourceError as problem:
             at_home = story.document.file in problem.where
-            found = "a Given or When is refused" if at_home else str(problem)
+            text = "a Given or When is refused" if at_home else str(problem)
             continue
         if any(finding.id == "claim" for finding in findings):
             return "a Then does not hold"
-    return found
+    return text
 
 
 @pytest.mark.slow
 def test_a_mutation_without_its_edit_turns_no_feature_red() -> None:
-    stories = list(written("supervisor_context"))
+    stories = list(write_stories("supervisor_context"))
 
     assert _redness(replace(BY_NAME["sc-138"], edit=()), stories) == "nothing"
 
@@ -160,11 +167,11 @@ def test_a_mutation_turns_a_line_of_a_feature_red(identity: str, scenario: str, 
     fault = BY_NAME[identity]
     document = pipeline_document(fault.folder, fault.scenario)
 
-    sound = [one.red for one in told(changed(document, ()), scenario)]
-    broken = [one.red for one in told(changed(document, fault.edit), scenario)]
+    sound = [item.red for item in run_stories(changed(document, ()), scenario)]
+    broken = [item.red for item in run_stories(changed(document, fault.edit), scenario)]
 
     assert {red for red in sound if red} == set()
-    assert line in {found for red in broken for found in red}
+    assert line in {result for red in broken for result in red}
 
 
 def test_every_reference_system_and_every_feature_has_a_mutation_that_turns_it_red() -> None:

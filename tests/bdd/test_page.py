@@ -26,9 +26,9 @@ def reference() -> str:
 def test_the_reference_is_the_table_of_phrases() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, _, _ = page.partition(REFERENCE)
-    wanted = before + reference()
+    expected = before + reference()
 
-    assert_file_is(PAGE, wanted)
+    assert_file_is(PAGE, expected)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_feature_of_the_page_holds(desk: Path, pytester: pytest.Pytester) ->
 
 @pytest.mark.slow
 def test_the_finding_of_the_page_is_what_is_printed(desk: Path, pytester: pytest.Pytester) -> None:
-    (shown,) = [text for kind, text in blocks(PAGE) if kind == "text"]
+    (output,) = [text for kind, text in blocks(PAGE) if kind == "text"]
     feature = desk / "desk.feature"
     text = feature.read_text(encoding="utf-8")
     changed = text.replace("| Yes, two copies.  |", "| Yes, three copies. |")
@@ -59,4 +59,4 @@ def test_the_finding_of_the_page_is_what_is_printed(desk: Path, pytester: pytest
     result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
 
     assert changed != text
-    result.stdout.fnmatch_lines([line.replace("[", "[[]") for line in shown.splitlines()])
+    result.stdout.fnmatch_lines([line.replace("[", "[[]") for line in output.splitlines()])

@@ -66,14 +66,16 @@ def run(pytester: pytest.Pytester, scenarios: str) -> pytest.RunResult:
 
 def first_lines(result: pytest.RunResult) -> dict[str, str]:
     """What the run prints of each failure, without how to reproduce it, by the test's name."""
-    found: dict[str, str] = {}
+    texts_by_name: dict[str, str] = {}
     name = ""
     for line in result.outlines:
         if line.startswith("____") or line.startswith("===="):
             name = line.strip("_ ") if line.startswith("____ ") or line[4:5] == "_" else ""
         elif name and not line.startswith("reproduce: ") and line:
-            found[name] = f"{found[name]}\n{line}" if name in found else line
-    return found
+            texts_by_name[name] = (
+                f"{texts_by_name[name]}\n{line}" if name in texts_by_name else line
+            )
+    return texts_by_name
 
 
 @pytest.mark.slow

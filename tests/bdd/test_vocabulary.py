@@ -53,37 +53,39 @@ def operators_in(matcher: object) -> set[str]:
 
 def below_of(example: str) -> tuple[str, Below]:
     """The line of an example, and what stands below it."""
-    said, *below = example.splitlines()
+    reply, *below = example.splitlines()
     schemas = {"RouterDecision": {"type": "object"}}.__getitem__
     if not below:
-        return said, Below(schema=schemas)
+        return reply, Below(schema=schemas)
     if '"""' in below[0]:
-        return said, Below(text="\n".join(line.strip() for line in below[1:-1]), schema=schemas)
+        return reply, Below(text="\n".join(line.strip() for line in below[1:-1]), schema=schemas)
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in below]
-    return said, Below(table=rows, schema=schemas)
+    return reply, Below(table=rows, schema=schemas)
 
 
 @pytest.mark.parametrize("words", CONDITIONS, ids=lambda words: words.text)
 def test_a_condition_stands_for_the_operators_that_it_names(words: Words) -> None:
-    said, below = below_of(words.example or Phrase(words.text, CLAIM_KINDS).example)
+    reply, below = below_of(words.example or Phrase(words.text, CLAIM_KINDS).example)
 
-    found = condition_of(said)
+    condition = condition_of(reply)
 
-    assert found is not None
-    assert operators_in(found.matcher(below)) >= words.operators
+    assert condition is not None
+    assert operators_in(condition.matcher(below)) >= words.operators
 
 
-@pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda one: one.keyword)
+@pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda item: item.keyword)
 def test_every_phrase_is_understood_as_itself_only(vocabulary: Vocabulary) -> None:
     examples = {
-        said: phrase.text
+        example: phrase.text
         for step, phrase in vocabulary.phrases
-        for said in (phrase.example, (step.example or phrase.example).splitlines()[0])
+        for example in (phrase.example, (step.example or phrase.example).splitlines()[0])
     }
 
-    understood = {said: [line.step.text for line in vocabulary.readings(said)] for said in examples}
+    understood = {
+        example: [line.step.text for line in vocabulary.readings(example)] for example in examples
+    }
 
-    assert understood == {said: [text] for said, text in examples.items()}
+    assert understood == {reply: [text] for reply, text in examples.items()}
 
 
 def test_every_example_has_below_it_what_its_phrase_takes() -> None:
@@ -91,8 +93,8 @@ def test_every_example_has_below_it_what_its_phrase_takes() -> None:
     for vocabulary in VOCABULARIES:
         for step, phrase in vocabulary.phrases:
             example = step.example or phrase.example
-            said, below = below_of(example)
-            line = vocabulary.line(said)
+            reply, below = below_of(example)
+            line = vocabulary.line(reply)
             assert line is not None
             takes[example] = [form for form in line.takes if getattr(below, form) is not None], line
 
@@ -109,19 +111,19 @@ def test_every_kind_of_hole_reads_its_own_example() -> None:
 def test_a_line_may_speak_of_another_turn_or_of_the_end() -> None:
     then = VOCABULARIES[2]
 
-    whose = {
-        said: line and line.owner
-        for said in (
+    by_name = {
+        text: line and line.owner
+        for text in (
             "nobody handed off",
             "in turn 2, nobody handed off",
             "at the end, nobody handed off",
             "in the whole conversation, nobody handed off",
             "in turn x, nobody handed off",
         )
-        for line in [then.line(said)]
+        for line in [then.line(text)]
     }
 
-    assert whose == {
+    assert by_name == {
         "nobody handed off": None,
         "in turn 2, nobody handed off": 1,
         "at the end, nobody handed off": WHOLE,
@@ -144,7 +146,7 @@ def test_the_nearest_phrase_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keyword", "said", "meant"),
+    ("keyword", "reply", "target"),
     [
         (
             "When",
@@ -164,10 +166,10 @@ def test_the_nearest_phrase_is_named() -> None:
     ],
 )
 def test_a_line_that_is_no_phrase_names_what_it_may_have_meant(
-    keyword: str, said: str, meant: str
+    keyword: str, reply: str, target: str
 ) -> None:
-    assert meant in hint(keyword, said)
-    assert bool(meant) is bool(hint(keyword, said))
+    assert target in hint(keyword, reply)
+    assert bool(target) is bool(hint(keyword, reply))
 
 
 def test_every_section_of_the_list_has_phrases_with_examples() -> None:

@@ -15,10 +15,12 @@ JSON = (("content-type", "application/json"),)
 KEYING = Keying(Redactor({}))
 
 
-def chat(*said: str | Mapping[str, Any], url: str = CHAT_URL, **more: Any) -> HttpRequest:
+def chat(*reply: str | Mapping[str, Any], url: str = CHAT_URL, **more: Any) -> HttpRequest:
     """A chat completion: a system prompt, then what the user says; ``more`` is its settings."""
     messages: list[Any] = [{"role": "system", "content": "You bill."}]
-    messages += [{"role": "user", "content": one} if isinstance(one, str) else one for one in said]
+    messages += [
+        {"role": "user", "content": item} if isinstance(item, str) else item for item in reply
+    ]
     return post({"model": "gpt-5", "messages": messages, **more}, url)
 
 

@@ -20,17 +20,17 @@ def test_cassettes_are_found_by_their_names(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
 
-    found = cassettes_in(tmp_path)
+    cassettes = cassettes_in(tmp_path)
 
-    assert found == [tmp_path / "a.json", tmp_path / "b.yaml", tmp_path / "deep/c.yaml.gz"]
+    assert cassettes == [tmp_path / "a.json", tmp_path / "b.yaml", tmp_path / "deep/c.yaml.gz"]
 
 
 def test_cassette_that_no_scenario_names_is_an_orphan(tmp_path: Path) -> None:
     files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
 
-    found = orphans(files, [tmp_path / "x" / ".." / "a.yaml", tmp_path / "gone.yaml"])
+    paths = orphans(files, [tmp_path / "x" / ".." / "a.yaml", tmp_path / "gone.yaml"])
 
-    assert found == [tmp_path / "b.yaml"]
+    assert paths == [tmp_path / "b.yaml"]
 
 
 def test_cassette_is_as_old_as_its_oldest_interaction() -> None:
@@ -41,6 +41,6 @@ def test_cassette_is_as_old_as_its_oldest_interaction() -> None:
         aged(),
     ]
 
-    found = list(over_age(cassettes, date(2026, 2, 1), 11))
+    result = list(over_age(cassettes, date(2026, 2, 1), 11))
 
-    assert found == [OverAge(Path("a.yaml"), "2026-01-02T03:04:05+00:00", 30)]
+    assert result == [OverAge(Path("a.yaml"), "2026-01-02T03:04:05+00:00", 30)]

@@ -119,16 +119,16 @@ def reordered(value: Any) -> Any:
     return [reordered(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(("one", "other"), EQUAL.values(), ids=EQUAL)
+@pytest.mark.parametrize(("request", "other"), EQUAL.values(), ids=EQUAL)
 def test_key_does_not_depend_on_what_is_not_the_question(
-    one: HttpRequest, other: HttpRequest
+    request: HttpRequest, other: HttpRequest
 ) -> None:
-    assert key(one) == key(other)
+    assert key(request) == key(other)
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT.values(), ids=DIFFERENT)
-def test_key_depends_on_the_question(one: HttpRequest, other: HttpRequest) -> None:
-    assert key(one) != key(other)
+@pytest.mark.parametrize(("request", "other"), DIFFERENT.values(), ids=DIFFERENT)
+def test_key_depends_on_the_question(request: HttpRequest, other: HttpRequest) -> None:
+    assert key(request) != key(other)
 
 
 def test_key_depends_on_who_asks() -> None:
@@ -149,14 +149,16 @@ def test_key_of_what_was_redacted_is_the_key_of_what_was_sent(value: Any) -> Non
     keying = Keying(redactor)
     body = json.dumps({"note": f"it is {secret}", "password": "x", "value": value}).encode()
 
-    sent, kept = (HttpRequest("POST", "/a", (), text) for text in (body, redactor.line(body)))
+    sent_messages, remaining = (
+        HttpRequest("POST", "/a", (), text) for text in (body, redactor.line(body))
+    )
 
-    assert sent != kept
-    assert key(sent, keying) == key(kept, keying)
+    assert sent_messages != remaining
+    assert key(sent_messages, keying) == key(remaining, keying)
 
 
 @pytest.mark.parametrize(
-    ("volatile", "one", "other"),
+    ("volatile", "request", "other"),
     [
         (["messages[1].content"], chat("at 12:30"), chat("at 12:31")),
         (["messages.*.name"], chat({"role": "user", "content": "", "name": "a"}),
@@ -168,12 +170,12 @@ def test_key_of_what_was_redacted_is_the_key_of_what_was_sent(value: Any) -> Non
     ],
 )  # fmt: skip
 def test_key_does_not_depend_on_what_is_declared_volatile(
-    volatile: list[str], one: HttpRequest, other: HttpRequest
+    volatile: list[str], request: HttpRequest, other: HttpRequest
 ) -> None:
     keying = Keying(Redactor({}), volatile)
 
-    assert key(one) != key(other)
-    assert key(one, keying) == key(other, keying)
+    assert key(request) != key(other)
+    assert key(request, keying) == key(other, keying)
 
 
 def test_what_is_volatile_may_not_be_there() -> None:

@@ -20,7 +20,7 @@ from tests.cassettes.requests import CHAT_URL
 
 ADVICE = "\n  restore the file, or delete it and record again; it is never overwritten"
 JSON = (("Content-Type", "application/json"),)
-ASKED = HttpRequest("POST", CHAT_URL, JSON, b'{"model":"gpt-5"}')
+REQUEST = HttpRequest("POST", CHAT_URL, JSON, b'{"model":"gpt-5"}')
 ANSWERED = HttpResponse(200, JSON, (b'{"text":"caf\xc3\xa9"}',))
 
 
@@ -32,11 +32,11 @@ def exchanged(content: str | bytes, name: str = "a.yaml") -> list[tuple[HttpRequ
 
 def vcrpy_file(serializer: Any, body: bytes, **headers: list[str]) -> str:
     """A file as vcrpy itself writes it."""
-    asked = Request("POST", CHAT_URL, ASKED.body, {"Content-Type": "application/json"})
+    request = Request("POST", CHAT_URL, REQUEST.body, {"Content-Type": "application/json"})
     headers = {"Content-Type": ["application/json"], **headers}
     status = {"code": 200, "message": "OK"}
     response = {"status": status, "headers": headers, "body": {"string": body}}
-    return str(serialize({"requests": [asked], "responses": [response]}, serializer))
+    return str(serialize({"requests": [request], "responses": [response]}, serializer))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def vcrpy_file(serializer: Any, body: bytes, **headers: list[str]) -> str:
 def test_file_of_vcrpy_is_read(serializer: Any, name: str) -> None:
     content = vcrpy_file(serializer, ANSWERED.body)
 
-    assert exchanged(content, name) == [(ASKED, ANSWERED)]
+    assert exchanged(content, name) == [(REQUEST, ANSWERED)]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_compressed_body_is_read_as_what_it_holds(encoding: str, body: bytes) ->
 
     content = vcrpy_file(yamlserializer, body, **headers)
 
-    assert exchanged(content) == [(ASKED, ANSWERED)]
+    assert exchanged(content) == [(REQUEST, ANSWERED)]
 
 
 FOREIGN = {
@@ -111,7 +111,7 @@ FOREIGN = {
         """,
     "anchors and !!binary": f"""
         interactions:
-        - request: {{body: !!binary {base64.b64encode(ASKED.body).decode()},
+        - request: {{body: !!binary {base64.b64encode(REQUEST.body).decode()},
             headers: &h {{Content-Type: [application/json]}},
             method: POST, uri: 'https://api.openai.com/v1/chat/completions'}}
           response: {{body: {{string: !!python/str '{{"text":"café"}}'}}, headers: *h,
@@ -123,22 +123,22 @@ FOREIGN = {
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
 def test_file_of_another_recorder_is_read(content: str) -> None:
-    assert exchanged(content) == [(ASKED, ANSWERED)]
+    assert exchanged(content) == [(REQUEST, ANSWERED)]
 
 
 def test_file_of_langchain_is_read() -> None:
-    request = {"method": "POST", "uri": CHAT_URL, "body": ASKED.body, "headers": dict(JSON)}
+    request = {"method": "POST", "uri": CHAT_URL, "body": REQUEST.body, "headers": dict(JSON)}
     body = {"string": ANSWERED.body}
     response = {"status": {"code": 200}, "headers": dict(JSON), "body": body}
     content = yaml.safe_dump({"requests": [request], "responses": [response]})
 
-    assert exchanged(gzip.compress(content.encode()), "a.yaml.gz") == [(ASKED, ANSWERED)]
+    assert exchanged(gzip.compress(content.encode()), "a.yaml.gz") == [(REQUEST, ANSWERED)]
 
 
 def test_only_files_of_pydantic_ai_may_lack_a_version() -> None:
     content = FOREIGN["pydantic-ai"].replace("version: 1", "")
 
-    assert exchanged(content) == [(ASKED, ANSWERED)]
+    assert exchanged(content) == [(REQUEST, ANSWERED)]
     with pytest.raises(CassetteInvalid, match="it has no `version`: its end is missing"):
         exchanged(FOREIGN["a JSON value as the body itself"].replace("version: 1", ""))
 
@@ -158,13 +158,13 @@ def test_sizes_of_a_body_that_was_edited_by_hand_count_no_more() -> None:
     assert item == Interaction(request=HttpRequest("POST", "/a"), response=response, agent="a")
 
 
-ONE = '{"version": 1, "interactions": [{"request": REQUEST, "response": {"status": 200}EXTRA}]}'
+TEXT = '{"version": 1, "interactions": [{"request": REQUEST, "response": {"status": 200}EXTRA}]}'
 GET = '{"method": "GET", "uri": "/"}'
 
 
-def one(request: str = GET, extra: str = "") -> str:
+def make_file(request: str = GET, extra: str = "") -> str:
     """A file with one interaction."""
-    return ONE.replace("REQUEST", request).replace("EXTRA", extra)
+    return TEXT.replace("REQUEST", request).replace("EXTRA", extra)
 
 
 WRONG = {
@@ -181,18 +181,19 @@ WRONG = {
     "a.yaml:1: there are 1 requests, but 0 responses\n  at responses": (
         "{requests: [1], responses: []}"
     ),
-    "a.yaml:1: it needs a text under `method`\n  at interactions[0].request": one('{"uri": "/"}'),
-    "a.yaml:2: it needs a text under `uri`\n  at interactions[0].request.uri": one(
+    "a.yaml:1: it needs a text under `method`\n  at interactions[0].request": make_file(
+        '{"uri": "/"}'
+    ),
+    "a.yaml:2: it needs a text under `uri`\n  at interactions[0].request.uri": make_file(
         '{"method": "GET",\n "uri": 5}'
     ),
-    "a.yaml:1: a body is a text, not a truth value\n  at interactions[0].request.body": one(
+    "a.yaml:1: a body is a text, not a truth value\n  at interactions[0].request.body": make_file(
         '{"method": "GET", "uri": "/", body: no}'
     ),
     "a.yaml:1: this is not what simkit writes: Expected `int`, got `str` - at `$.turn`\n"
-    "  at interactions[0].simkit": one(extra=', "simkit": {"turn": "2"}'),
-    "a.yaml:1: 'lost' is not known; known: cut, timeout\n  at interactions[0].simkit.ends": one(
-        extra=', "simkit": {"ends": "lost"}'
-    ),
+    "  at interactions[0].simkit": make_file(extra=', "simkit": {"turn": "2"}'),
+    "a.yaml:1: 'lost' is not known; known: cut, timeout\n"
+    "  at interactions[0].simkit.ends": make_file(extra=', "simkit": {"ends": "lost"}'),
     "a.yaml:1: the tag `!!python/object/apply:os.system` is not supported": (
         "!!python/object/apply:os.system [ls]"
     ),
@@ -274,7 +275,7 @@ def test_folder_is_no_cassette(tmp_path: Path) -> None:
 
 
 def test_words_that_a_newer_version_adds_are_passed_over() -> None:
-    content = json.dumps(json.loads(one(extra=', "simkit": {"agent": "a", "mood": "good"}')))
+    content = json.dumps(json.loads(make_file(extra=', "simkit": {"agent": "a", "mood": "good"}')))
 
     (item,) = loads(content.encode(), "a.json").interactions
 

@@ -25,17 +25,17 @@ def player(*items: Interaction, policy: Any = "content", keying: Keying = KEYING
 def test_recordings_are_found_in_any_order() -> None:
     play = player(*(recorded(chat(name), name) for name in "abc"))
 
-    found = [play.take("billing", 1, chat(name)) for name in "cab"]
+    result = [play.take("billing", 1, chat(name)) for name in "cab"]
 
-    assert texts(found) == ["c", "a", "b"]
+    assert texts(result) == ["c", "a", "b"]
 
 
 def test_recordings_of_one_question_answer_in_the_order_in_which_they_were_asked() -> None:
     play = player(recorded(chat("a"), "1"), recorded(chat("b"), "2"), recorded(chat("a"), "3"))
 
-    found = [play.take("billing", 1, chat("a")) for _ in range(2)]
+    result = [play.take("billing", 1, chat("a")) for _ in range(2)]
 
-    assert texts(found) == ["1", "3"]
+    assert texts(result) == ["1", "3"]
     assert [(number, item.request) for number, item in play.unplayed()] == [(1, chat("b"))]
 
 
@@ -50,9 +50,9 @@ def test_recording_answers_once() -> None:
 def test_agents_do_not_answer_for_each_other() -> None:
     play = player(recorded(chat("a"), "1", "triage"), recorded(chat("a"), "2", "billing"))
 
-    found = [play.take(agent, 1, chat("a")) for agent in ("billing", "triage")]
+    result = [play.take(agent, 1, chat("a")) for agent in ("billing", "triage")]
 
-    assert texts(found) == ["2", "1"]
+    assert texts(result) == ["2", "1"]
 
 
 def test_sessions_that_ask_the_same_are_answered_each_by_its_own_in_any_order() -> None:
@@ -62,19 +62,19 @@ def test_sessions_that_ask_the_same_are_answered_each_by_its_own_in_any_order() 
     ]
     play = player(*items)
 
-    found = [play.take("billing", 1, chat("a"), session) for session in ("s2", "s1", "s2", "s3")]
+    result = [play.take("billing", 1, chat("a"), session) for session in ("s2", "s1", "s2", "s3")]
 
     # One that was not recorded has what is left.
-    assert texts(found) == ["2", "1", "4", "3"]
+    assert texts(result) == ["2", "1", "4", "3"]
 
 
 @pytest.mark.parametrize("policy", ["content", "per-agent", "strict"])
 def test_recording_of_nobody_answers_everybody(policy: str) -> None:
     play = player(recorded(chat("a"), "1", "", 0), policy=policy)
 
-    found = play.take("billing", 3, chat("a"))
+    result = play.take("billing", 3, chat("a"))
 
-    assert texts([found]) == ["1"]
+    assert texts([result]) == ["1"]
     assert play.drifts() == ()
 
 
@@ -86,9 +86,9 @@ def test_policy_per_agent_answers_in_order_and_reports_what_drifted() -> None:
         policy="per-agent",
     )
 
-    found = [play.take("billing", 1, chat(name)) for name in "ac"]
+    result = [play.take("billing", 1, chat(name)) for name in "ac"]
 
-    assert texts(found) == ["1", "3"]
+    assert texts(result) == ["1", "3"]
     assert play.drifts() == (Drift("billing", 1, 2, chat("c")),)
     assert [number for number, _ in play.unplayed()] == [1]
 
@@ -128,21 +128,21 @@ def test_captured_values_are_served_as_they_are_now() -> None:
     later = recorded(chat("ORD-1 in C:/old"), "ORD-1 is new", call=2)
     play = player(first, later, keying=keying)
 
-    found = [
+    items = [
         play.take("billing", 1, chat('{"cwd": "C:/new"} ORD-777')),
         play.take("billing", 1, chat("ORD-777 in C:/old")),
     ]
 
-    assert texts(found) == ["ORD-777 in C:/new, not ORD-7771", "ORD-777 is new"]
+    assert texts(items) == ["ORD-777 in C:/new, not ORD-7771", "ORD-777 is new"]
 
 
 def test_sessions_capture_apart() -> None:
     keying = Keying(Redactor({}), capture={"order": r"ORD-\d+"})
     play = player(*(recorded(chat("ORD-1"), "ORD-1") for _ in range(2)), keying=keying)
 
-    found = [play.take("billing", 1, chat(f"ORD-{n}"), f"s{n}") for n in (7, 8)]
+    result = [play.take("billing", 1, chat(f"ORD-{n}"), f"s{n}") for n in (7, 8)]
 
-    assert texts(found) == ["ORD-7", "ORD-8"]
+    assert texts(result) == ["ORD-7", "ORD-8"]
 
 
 def test_rewritten_stream_keeps_its_events() -> None:
@@ -151,9 +151,9 @@ def test_rewritten_stream_keeps_its_events() -> None:
     item = Interaction(request=chat("ORD-1"), response=response)
     play = player(item, keying=keying)
 
-    found = play.take("billing", 1, chat("ORD-4711"))
+    result = play.take("billing", 1, chat("ORD-4711"))
 
-    assert found == HttpResponse(
+    assert result == HttpResponse(
         200, (), (b"data: ORD-4711\n\n", b"data: x", b"yz\n\n"), "", (1, 2, 3)
     )
 
@@ -168,19 +168,19 @@ def test_threads_share_a_cassette_without_playing_anything_twice() -> None:
         return [play.take("billing", 1, chat(name)) for name in names[thread::8]]
 
     with ThreadPoolExecutor(8) as threads:
-        found = [response for rows in threads.map(ask, range(8)) for response in rows]
+        results = [response for rows in threads.map(ask, range(8)) for response in rows]
 
-    assert Counter(texts(found)) == Counter(map(str, range(400)))
+    assert Counter(texts(results)) == Counter(map(str, range(400)))
     assert play.unplayed() == ()
 
 
 def calls_of(play: Player, number: int) -> int:
     """How many functions, those written in C too, one lookup calls."""
-    found = 0
+    result = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal found
-        found += event in ("call", "c_call")
+        nonlocal result
+        result += event in ("call", "c_call")
 
     request = chat(f"{number:04}")
     sys.setprofile(count)
@@ -188,7 +188,7 @@ def calls_of(play: Player, number: int) -> int:
         play.take("billing", 1, request)
     finally:
         sys.setprofile(None)
-    return found
+    return result
 
 
 @pytest.mark.parametrize("policy", ["content", "per-agent", "strict"])

@@ -14,12 +14,12 @@ from simkit.providers.http import HttpRequest
 from tests.cassettes.requests import KEYING, chat, post, recorded
 
 AGAIN = "simkit record 'a.scenario.yaml::late refund'"
-ASKED = "POST /v1/chat/completions"
+TEXT = "POST /v1/chat/completions"
 
 
 def missed(
     *items: Interaction,
-    asked: HttpRequest,
+    call: HttpRequest,
     policy: Any = "content",
     agent: str = "billing",
     turn: int = 1,
@@ -30,7 +30,7 @@ def missed(
     for request in played:
         play.take(agent, turn, request)
     with pytest.raises(CassetteMissed) as caught:
-        play.take(agent, turn, asked)
+        play.take(agent, turn, call)
     return str(caught.value)
 
 
@@ -49,11 +49,11 @@ def test_miss_names_the_message_that_changed_and_what_came_and_went() -> None:
     near = recorded(chat("Where is order 17?\nPlease.", *used, "And now?"), "1", call=2)
 
     text = missed(
-        other, near, asked=chat("Where is order 18?\nPlease.", *used, used[0], temperature=0.5)
+        other, near, call=chat("Where is order 18?\nPlease.", *used, used[0], temperature=0.5)
     )
 
     assert text == (
-        f"a.yaml: no recording answers agent 'billing' in turn 1: {ASKED}\n"
+        f"a.yaml: no recording answers agent 'billing' in turn 1: {TEXT}\n"
         "  nothing was recorded that asks the same\n"
         "  nearest: interactions[1], agent 'billing', turn 1, call 2, has not answered yet\n"
         "      = 1 message\n"
@@ -74,10 +74,10 @@ def test_miss_names_the_message_that_changed_and_what_came_and_went() -> None:
 def test_miss_tells_settings_and_tools_apart_from_messages() -> None:
     near = recorded(chat("hi", tools=[tool("price"), tool("stock")], temperature=0), "1")
 
-    text = missed(near, asked=chat("hi", tools=[tool("price", n={})], temperature=1, stream=True))
+    text = missed(near, call=chat("hi", tools=[tool("price", n={})], temperature=1, stream=True))
 
     assert text == (
-        f"a.yaml: no recording answers agent 'billing' in turn 1: {ASKED}\n"
+        f"a.yaml: no recording answers agent 'billing' in turn 1: {TEXT}\n"
         "  nothing was recorded that asks the same\n"
         "  nearest: interactions[0], agent 'billing', turn 1, call 1, has not answered yet\n"
         "      = 2 messages\n"
@@ -92,7 +92,7 @@ def test_miss_tells_settings_and_tools_apart_from_messages() -> None:
 def test_miss_shows_the_place_where_long_lines_part() -> None:
     near = recorded(chat("so " * 60 + "it was seventeen"), "1")
 
-    text = missed(near, asked=chat("so " * 60 + "it was eighteen"))
+    text = missed(near, call=chat("so " * 60 + "it was eighteen"))
 
     assert (
         "        - …o so so so so so it was seventeen\n"
@@ -103,7 +103,7 @@ def test_miss_shows_the_place_where_long_lines_part() -> None:
 def test_miss_of_what_is_no_model_call_compares_bodies() -> None:
     near = recorded(post({"order": {"id": 1, "n": 2}}, "https://x.com/orders"), "1")
 
-    text = missed(near, asked=post({"order": {"id": 7, "n": 2}}, "https://x.com/orders"))
+    text = missed(near, call=post({"order": {"id": 7, "n": 2}}, "https://x.com/orders"))
 
     assert text == (
         "a.yaml: no recording answers agent 'billing' in turn 1: POST /orders\n"
@@ -143,10 +143,10 @@ REASONS = {
 def test_miss_says_why(given: dict[str, Any], why: str, near: str) -> None:
     rest = {key: value for key, value in given.items() if key != "items"}
 
-    text = missed(*given["items"], asked=chat("a"), **rest)
+    text = missed(*given["items"], call=chat("a"), **rest)
 
     assert text == (
-        f"a.yaml: no recording answers agent 'billing' in turn 1: {ASKED}\n"
+        f"a.yaml: no recording answers agent 'billing' in turn 1: {TEXT}\n"
         f"  {why}\n"
         f"  nearest: {near}\n"
         f"  if the change is meant, record again: {AGAIN}"
@@ -156,10 +156,10 @@ def test_miss_says_why(given: dict[str, Any], why: str, near: str) -> None:
 def test_miss_under_the_strict_policy_shows_what_should_have_been_asked() -> None:
     items = [recorded(chat(name), name, call=call) for call, name in enumerate("ab", 1)]
 
-    text = missed(*items, asked=chat("b"), policy="strict")
+    text = missed(*items, call=chat("b"), policy="strict")
 
     assert text == (
-        f"a.yaml: no recording answers agent 'billing' in turn 1: {ASKED}\n"
+        f"a.yaml: no recording answers agent 'billing' in turn 1: {TEXT}\n"
         "  it was recorded, but the agent asked something else before it\n"
         "  next: interactions[0], agent 'billing', turn 1, call 1, has not answered yet\n"
         "      = 1 message\n"
@@ -171,7 +171,7 @@ def test_miss_under_the_strict_policy_shows_what_should_have_been_asked() -> Non
 
 
 def test_miss_of_what_was_never_asked_says_how_to_record_it() -> None:
-    text = missed(recorded(chat("a"), "1"), asked=HttpRequest("GET", "https://x.com/rates?day=1"))
+    text = missed(recorded(chat("a"), "1"), call=HttpRequest("GET", "https://x.com/rates?day=1"))
 
     assert text == (
         "a.yaml: no recording answers agent 'billing' in turn 1: GET /rates?day=1\n"
@@ -187,7 +187,7 @@ def test_miss_without_a_cassette_says_so() -> None:
         play.take("", 2, chat("a"))
 
     assert str(caught.value) == (
-        f"a.yaml: no recording answers a call of no agent in turn 2: {ASKED}\n"
+        f"a.yaml: no recording answers a call of no agent in turn 2: {TEXT}\n"
         "  there is no such cassette\n"
         f"  to record it: {AGAIN}"
     )
@@ -207,7 +207,7 @@ def test_miss_keeps_its_data_through_pickle() -> None:
 def test_miss_shows_no_secret() -> None:
     secret = "AI" + "zaSyA1bC2dE3fG4hI5jK6lM7nO8pQ9rS0tU1v"
 
-    text = missed(recorded(chat("a"), "1"), asked=chat(f"use {secret}"))
+    text = missed(recorded(chat("a"), "1"), call=chat(f"use {secret}"))
 
     assert secret not in text
     assert "+ use [redacted:google]" in text
@@ -232,10 +232,10 @@ def test_nearest_is_searched_among_few_and_compared_with_one() -> None:
 )
 def test_a_request_that_moved_is_near_the_one_with_its_body(url: str) -> None:
     body = b'{"query": "boots"}'
-    one = HttpRequest("POST", "https://x.com/v1/search?page=1", (), body)
+    request = HttpRequest("POST", "https://x.com/v1/search?page=1", (), body)
     other = HttpRequest("POST", url, (), body)
 
-    text = missed(recorded(one, "1"), asked=other)
+    text = missed(recorded(request, "1"), call=other)
 
     assert "nearest: interactions[0]" in text
     assert "path: " in text
@@ -243,7 +243,7 @@ def test_a_request_that_moved_is_near_the_one_with_its_body(url: str) -> None:
 
 
 def test_another_request_at_another_address_is_not_near() -> None:
-    one = HttpRequest("POST", "https://x.com/v1/search", (), b'{"query": "boots"}')
+    request = HttpRequest("POST", "https://x.com/v1/search", (), b'{"query": "boots"}')
     other = HttpRequest("POST", "https://x.com/v1/order", (), b'{"id": 7}')
 
-    assert "nothing was recorded that is similar" in missed(recorded(one, "1"), asked=other)
+    assert "nothing was recorded that is similar" in missed(recorded(request, "1"), call=other)

@@ -19,9 +19,9 @@ SSE = (("content-type", "text/event-stream; charset=utf-8"),)
 def test_stream_keeps_its_pieces_and_waits_where_a_secret_goes() -> None:
     chunks = (b'data: {"password"', b': "abc"}\n\ndata: aB3d', b"E6gH9jK2\n\n", b"data: [DONE]\n\n")
 
-    found = redacted_response(HttpResponse(200, SSE, chunks, "cut", (1, 2, 3, 4)), REDACTOR)
+    response = redacted_response(HttpResponse(200, SSE, chunks, "cut", (1, 2, 3, 4)), REDACTOR)
 
-    assert found == HttpResponse(
+    assert response == HttpResponse(
         200,
         SSE,
         (
@@ -38,22 +38,22 @@ def test_stream_keeps_its_pieces_and_waits_where_a_secret_goes() -> None:
 def test_response_without_secrets_is_kept_piece_by_piece() -> None:
     chunks = (b"data: \xc3", b"\xa9\n\n", b": ping\n", b"data:x\r\n\r\n")
 
-    found = redacted_response(HttpResponse(200, SSE, chunks), REDACTOR)
+    response = redacted_response(HttpResponse(200, SSE, chunks), REDACTOR)
 
-    assert found.chunks == chunks
+    assert response.chunks == chunks
 
 
 def test_response_that_loses_lines_comes_in_one_piece_after_all_the_waiting() -> None:
-    found = with_body(HttpResponse(200, (), (b"a\n", b"b\n"), "", (3, 4)), b"c")
+    response = with_body(HttpResponse(200, (), (b"a\n", b"b\n"), "", (3, 4)), b"c")
 
-    assert found == HttpResponse(200, (), (b"c",), "", (7,))
+    assert response == HttpResponse(200, (), (b"c",), "", (7,))
 
 
 @pytest.mark.parametrize("name", ["Set-Cookie", "openai-organization", "x-anything", "date"])
 def test_header_that_is_not_known_to_be_harmless_is_not_kept(name: str) -> None:
-    found = redacted_response(HttpResponse(200, ((name, "x"), *SSE), (b"",)), REDACTOR)
+    response = redacted_response(HttpResponse(200, ((name, "x"), *SSE), (b"",)), REDACTOR)
 
-    assert found.headers == SSE
+    assert response.headers == SSE
 
 
 @given(st.lists(st.binary(max_size=4) | st.sampled_from([b"\n", b"\n\n", b"ab\n"]), max_size=6),
@@ -63,10 +63,10 @@ def test_other_body_is_cut_into_as_many_pieces_or_one(
 ) -> None:
     response = HttpResponse(200, (), tuple(chunks))
 
-    found = with_body(response, b"".join(new))
+    result = with_body(response, b"".join(new))
 
-    assert found.body == b"".join(new)
-    assert len(found.chunks) in (len(chunks), 1)
+    assert result.body == b"".join(new)
+    assert len(result.chunks) in (len(chunks), 1)
 
 
 @given(interactions)
@@ -84,9 +84,9 @@ def test_headers_that_clients_act_on_are_kept_without_what_is_secret_in_them() -
         ("Server", "x/1"),
     )  # fmt: skip
 
-    found = redacted_response(HttpResponse(302, headers, (b"",)), REDACTOR)
+    response = redacted_response(HttpResponse(302, headers, (b"",)), REDACTOR)
 
-    assert found.headers == (
+    assert response.headers == (
         ("location", "https://x.com/b?page=2&key=[redacted:parameter]"),
         ("link", '<https://x.com/?page=3>; rel="next"'),
         ("content-disposition", 'attachment; filename="a.csv"'),

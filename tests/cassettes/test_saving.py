@@ -30,14 +30,14 @@ def test_recorded_interactions_stand_in_the_order_in_which_they_were_asked(tmp_p
     for number in (third, first, second):
         recorder.end(number, answer(str(number)), "2026-01-02")
 
-    found = save(tmp_path / "a.yaml", recorder.interactions(), KEYING)
+    result = save(tmp_path / "a.yaml", recorder.interactions(), KEYING)
 
-    assert [(item.agent, item.call, item.request) for item in found.interactions] == [
+    assert [(item.agent, item.call, item.request) for item in result.interactions] == [
         ("triage", 1, chat("a")),
         ("billing", 1, chat("b")),
         ("billing", 2, chat("c")),
     ]
-    assert load(tmp_path / "a.yaml") == found
+    assert load(tmp_path / "a.yaml") == result
 
 
 def test_recorder_keeps_a_compressed_stream_in_its_pieces() -> None:
@@ -188,8 +188,8 @@ def test_secret_that_no_redaction_reaches_stops_the_writing(tmp_path: Path) -> N
 def test_secrets_of_a_file_of_another_recorder_go_when_it_is_added_to(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     secret = "aB3dE6gH9jK2mN5p"
-    asked = HttpRequest("POST", f"/a?key={secret}", (("Authorization", secret),), secret.encode())
-    item = Interaction(request=asked, response=HttpResponse(200, (), (b"",)))
+    request = HttpRequest("POST", f"/a?key={secret}", (("Authorization", secret),), secret.encode())
+    item = Interaction(request=request, response=HttpResponse(200, (), (b"",)))
     file.write_bytes(encoded(Cassette(file, (item,))))
 
     save(file, [recorded(chat("b"), "2")], Keying(Redactor({"SOME_KEY": secret})))

@@ -51,13 +51,13 @@ KEYING = Keying(Redactor(ENVIRON, ["TENANT"]))
 
 def exchange() -> tuple[HttpRequest, HttpResponse]:
     """A request and a response that hold every secret, some several times."""
-    said = f"Use {' or '.join(SHAPED)}; {', '.join(VALUES)}. Azure wants api-key: {AZURE}."
-    inner = json.dumps({"credentials": {"deep": IN_BODY}, "said": said})
+    text = f"Use {' or '.join(SHAPED)}; {', '.join(VALUES)}. Azure wants api-key: {AZURE}."
+    inner = json.dumps({"credentials": {"deep": IN_BODY}, "said": text})
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": inner}}
     body = {
         "model": "gpt-5", "max_tokens": 7, **IN_BODY,
         "messages": [
-            {"role": "user", "content": said}, {"role": "assistant", "tool_calls": [call]},
+            {"role": "user", "content": text}, {"role": "assistant", "tool_calls": [call]},
         ],
     }  # fmt: skip
     query = "&".join(f"{name}={quote(value)}" for name, value in IN_QUERY.items())
@@ -65,7 +65,7 @@ def exchange() -> tuple[HttpRequest, HttpResponse]:
         "POST", f"{CHAT_URL}?{query}", tuple(IN_HEADERS.items()), json.dumps(body).encode()
     )
     usage = {"usage": {"prompt_tokens": 5, "total_tokens": 9}}
-    events = [f"data: {json.dumps(value)}\n\n" for value in ({"said": said}, IN_BODY, usage)]
+    events = [f"data: {json.dumps(value)}\n\n" for value in ({"said": text}, IN_BODY, usage)]
     headers = (("content-type", "text/event-stream"), ("content-encoding", "gzip"))
     chunks = (gzip.compress("".join(events).encode()),)
     return request, HttpResponse(200, (*headers, *IN_ANSWER.items()), chunks)
@@ -73,10 +73,10 @@ def exchange() -> tuple[HttpRequest, HttpResponse]:
 
 def grep(folder: Path, secret: str) -> str:
     """What `grep -rF` finds."""
-    found = subprocess.run(
+    completed = subprocess.run(
         ["grep", "-rFc", "--", secret, str(folder)], capture_output=True, text=True, check=False
     )
-    return "".join(line for line in found.stdout.splitlines() if not line.endswith(":0"))
+    return "".join(line for line in completed.stdout.splitlines() if not line.endswith(":0"))
 
 
 def test_forty_secrets_are_planted() -> None:
@@ -99,8 +99,8 @@ def test_no_planted_secret_stands_in_a_recorded_file(tmp_path: Path, suffix: str
     save(tmp_path / f"a.{suffix}", recorder.interactions(), KEYING)
 
     escaped = json.dumps(ENVIRON["DB_PASSWORD"])[1:-1]
-    found = [secret for secret in (*SECRETS, escaped) if grep(tmp_path, secret)]
-    assert found == []
+    result = [secret for secret in (*SECRETS, escaped) if grep(tmp_path, secret)]
+    assert result == []
 
 
 def test_words_that_only_look_like_secrets_survive() -> None:
@@ -127,7 +127,7 @@ def test_question_is_found_again_though_its_secrets_are_others_now() -> None:
 def test_scan_names_each_place_and_rule_and_shows_no_secret(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     shaped = SHAPED[4]
-    asked = HttpRequest(
+    request = HttpRequest(
         "POST", "https://x.com/a?key=abc&max_tokens=4",
         (("Authorization", "Bearer abc"), ("cookie", "[REDACTED]"),
          ("x-api-key", "[redacted:env]")),
@@ -135,13 +135,13 @@ def test_scan_names_each_place_and_rule_and_shows_no_secret(tmp_path: Path) -> N
     )  # fmt: skip
     answered = HttpResponse(200, (("Set-Cookie", "id=1"),), (planted(90).encode(),))
     items = (Interaction(request=chat("clean"), response=HttpResponse(200, (), (b"",))),
-             Interaction(request=asked, response=answered))  # fmt: skip
+             Interaction(request=request, response=answered))  # fmt: skip
     file.write_bytes(encoded(Cassette(file, items)) + f"# {SHAPED[0]}\n".encode())
 
-    found = list(scan([file], KEYING.redactor))
+    matches = list(scan([file], KEYING.redactor))
 
     lines = file.read_text().splitlines()
-    assert [(leak.at.removeprefix("interactions[1]."), leak.rule) for leak in found] == [
+    assert [(leak.at.removeprefix("interactions[1]."), leak.rule) for leak in matches] == [
         ("request.uri", "parameter"),
         ("request.body", "github"),
         ("request.body", "password"),
@@ -150,8 +150,8 @@ def test_scan_names_each_place_and_rule_and_shows_no_secret(tmp_path: Path) -> N
         ("response.body", "env"),
         ("", "anthropic"),
     ]
-    shown = ["key=abc", shaped, '"password', "Bearer abc", "id=1", planted(90), SHAPED[0]]
-    for leak, text in zip(found, shown, strict=True):
+    texts = ["key=abc", shaped, '"password', "Bearer abc", "id=1", planted(90), SHAPED[0]]
+    for leak, text in zip(matches, texts, strict=True):
         assert text.strip('"') in lines[leak.line - 1], leak
 
 
@@ -163,9 +163,9 @@ def test_scan_finds_what_the_addresses_in_headers_hold(tmp_path: Path) -> None:
     item = Interaction(request=HttpRequest("GET", "https://x.com/a"), response=moved)
     file.write_bytes(encoded(Cassette(file, (item,))))
 
-    found = list(scan([file], KEYING.redactor))
+    matches = list(scan([file], KEYING.redactor))
 
-    assert [(leak.at, leak.rule) for leak in found] == [
+    assert [(leak.at, leak.rule) for leak in matches] == [
         ("interactions[0].response.headers.location", "parameter")
     ]
 
@@ -187,9 +187,9 @@ def test_scan_looks_through_files_that_are_no_cassettes(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(f'interactions: [\n  "api_key": "abc",\n  {SHAPED[0]}\n')
 
-    found = list(scan([file], KEYING.redactor))
+    matches = list(scan([file], KEYING.redactor))
 
-    assert found == [Leak(str(file), 2, "", "api_key"), Leak(str(file), 3, "", "anthropic")]
+    assert matches == [Leak(str(file), 2, "", "api_key"), Leak(str(file), 3, "", "anthropic")]
 
 
 def test_scan_finds_what_is_compressed(tmp_path: Path) -> None:
@@ -201,6 +201,6 @@ def test_scan_finds_what_is_compressed(tmp_path: Path) -> None:
     )
     file.write_bytes(gzip.compress(content.encode()))
 
-    found = list(scan([file], KEYING.redactor))
+    matches = list(scan([file], KEYING.redactor))
 
-    assert found == [Leak(str(file), 3, "interactions[0].response.body", "anthropic")]
+    assert matches == [Leak(str(file), 3, "interactions[0].response.body", "anthropic")]

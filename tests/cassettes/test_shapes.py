@@ -16,22 +16,22 @@ def answer(value: Any, status: int = 200) -> HttpResponse:
     return HttpResponse(status, JSON, (json.dumps(value).encode(),))
 
 
-def differences(one: HttpResponse, other: HttpResponse) -> list[str]:
-    return shape_differences(shape_of(one), shape_of(other))
+def differences(response: HttpResponse, other: HttpResponse) -> list[str]:
+    return shape_differences(shape_of(response), shape_of(other))
 
 
 def test_other_words_are_the_same_shape() -> None:
-    one = answer({"choices": [{"text": "a", "args": {"x": 1}}], "n": 1})
+    response = answer({"choices": [{"text": "a", "args": {"x": 1}}], "n": 1})
     other = answer({"n": 2.5, "choices": [{"text": "b", "args": {"y": "z"}}, {"text": "c"}]})
 
-    assert differences(one, other) == []
+    assert differences(response, other) == []
 
 
 def test_what_came_went_and_changed_is_told_once_at_its_outermost_place() -> None:
-    one = answer({"id": "a", "usage": {"total": 1}, "text": None})
+    response = answer({"id": "a", "usage": {"total": 1}, "text": None})
     other = answer({"id": 7, "text": "x", "more": {"deep": {"er": 1}}}, 201)
 
-    assert differences(one, other) == [
+    assert differences(response, other) == [
         "~ status: 200 → 201",
         "~ body.id: text → number",
         "- body.usage: mapping",

@@ -27,7 +27,7 @@ FOLDER = ROOT / "cassettes"
 FILES = sorted(FOLDER.rglob("*.yaml"))
 NOW = "2026-01-05T09:00:00Z"
 VOLATILE = ("recorded_at", "offsets_ms", "x-stainless-package-version")
-HERE = re.compile(r"127\.0\.0\.1|localhost|\[::1\]|/(?:home|root|tmp|work|Users|private|var)/")
+PATTERN = re.compile(r"127\.0\.0\.1|localhost|\[::1\]|/(?:home|root|tmp|work|Users|private|var)/")
 SECRET = re.compile(r"sk-[\w-]{8}|Bearer |authorization|x-api-key|cookie", re.IGNORECASE)
 
 
@@ -44,7 +44,7 @@ def lasting(value: Any) -> Any:
     """What of a cassette is the same each time."""
     if isinstance(value, dict):
         return {key: lasting(inner) for key, inner in value.items() if key not in VOLATILE}
-    return [lasting(one) for one in value] if isinstance(value, list) else value
+    return [lasting(item) for item in value] if isinstance(value, list) else value
 
 
 def data_of(file: Path) -> Any:
@@ -62,11 +62,11 @@ def test_a_recording_from_the_stand_in_is_the_one_that_is_here(folder: str, tmp_
     with chdir(tmp_path):
         for prepared in stand_in.recorded_scenarios(tmp_path, folder):
             stand_in.record_from_stand_in(prepared, NOW)
-    written = sorted((tmp_path / "cassettes").rglob("*.yaml"))
+    paths = sorted((tmp_path / "cassettes").rglob("*.yaml"))
 
-    if not written:
+    if not paths:
         pytest.skip(f"nothing that {folder} needs is installed")
-    for file in written:
+    for file in paths:
         assert data_of(file) == data_of(FOLDER / file.relative_to(tmp_path / "cassettes")), file
 
 
@@ -74,7 +74,7 @@ def test_a_recording_from_the_stand_in_is_the_one_that_is_here(folder: str, tmp_
 def test_a_cassette_names_no_place_of_a_machine_and_no_secret(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
 
-    assert HERE.findall(text) == []
+    assert PATTERN.findall(text) == []
     assert SECRET.findall(text) == []
     assert str(ROOT) not in text
     assert not re.search(rf"\b{re.escape(socket.gethostname())}\b", text)
@@ -115,16 +115,16 @@ def another(value: Any) -> Any:
 @cache
 def first_rows() -> dict[tuple[str, int], Prepared]:
     """One scenario of each table."""
-    found: dict[tuple[str, int], Prepared] = {}
+    cases_by_key: dict[tuple[str, int], Prepared] = {}
     for prepared in recorded():
-        found.setdefault((prepared.item.file, prepared.item.index), prepared)
-    return found
+        cases_by_key.setdefault((prepared.item.file, prepared.item.index), prepared)
+    return cases_by_key
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(stand_in.PAIRS))
 def test_every_claim_on_what_was_recorded_can_fail(file: str) -> None:
-    rows = [one for (name, _), one in first_rows().items() if name.endswith(file)]
+    rows = [item for (name, _), item in first_rows().items() if name.endswith(file)]
     if not rows:
         pytest.skip(f"nothing that {file} needs is installed")
 

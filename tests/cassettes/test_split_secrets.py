@@ -72,22 +72,22 @@ OTHERS: Final[tuple[dict[str, Any], ...]] = (
 def stream(carrier: str, pieces: list[str]) -> HttpResponse:
     """A stream that says the pieces, with events of others between them; each a chunk."""
     carried = CARRIERS[carrier]
-    said = [event for piece in pieces for event in (carried(piece), OTHERS[len(piece) % 2])]
-    chunks = [f"data: {json.dumps(event)}\n\n".encode() for event in said]
+    results = [event for piece in pieces for event in (carried(piece), OTHERS[len(piece) % 2])]
+    chunks = [f"data: {json.dumps(event)}\n\n".encode() for event in results]
     return HttpResponse(200, SSE, (*chunks, b"data: [DONE]\n\n"), "", (1,) * (len(chunks) + 1))
 
 
-def said(response: HttpResponse, carrier: str) -> str:
+def content_of(response: HttpResponse, carrier: str) -> str:
     shape = CARRIERS[carrier]("\0")
     path = _path(shape)
-    found = []
+    results = []
     for _, data in events(response.body):
         if data == "[DONE]" or (event := json.loads(data)) in OTHERS:
             continue
         for step in path:
             event = event[step]
-        found.append(event)
-    return "".join(found)
+        results.append(event)
+    return "".join(results)
 
 
 def _path(value: Any) -> list[Any]:
@@ -97,21 +97,21 @@ def _path(value: Any) -> list[Any]:
         if below == "\0":
             return [step]
         if isinstance(below, dict | list):
-            found = _path(below)
-            if found:
-                return [step, *found]
+            path = _path(below)
+            if path:
+                return [step, *path]
     return []
 
 
 def check(carrier: str, pieces: list[str]) -> None:
     response = stream(carrier, pieces)
 
-    found = redacted_response(response, REDACTOR)
+    result = redacted_response(response, REDACTOR)
 
-    assert said(found, carrier) == REDACTOR.text("".join(pieces))
-    assert len(found.chunks) == len(response.chunks)
-    assert found.waits_ms == response.waits_ms
-    assert redacted_response(found, REDACTOR) == found
+    assert content_of(result, carrier) == REDACTOR.text("".join(pieces))
+    assert len(result.chunks) == len(response.chunks)
+    assert result.waits_ms == response.waits_ms
+    assert redacted_response(result, REDACTOR) == result
 
 
 @pytest.mark.parametrize("kind", SHAPED)
@@ -145,21 +145,21 @@ def test_secret_in_arguments_is_gone_wherever_deltas_cut_it(carrier: str, argume
     for at in range(1, len(arguments)):
         response = stream(carrier, [arguments[:at], arguments[at:]])
 
-        found = redacted_response(response, REDACTOR)
+        result = redacted_response(response, REDACTOR)
 
-        value = said(found, carrier)
+        value = content_of(result, carrier)
         assert "[redacted:" in value
         assert json.loads(value) == REDACTOR.value(json.loads(arguments))
-        assert len(found.chunks) == len(response.chunks)
+        assert len(result.chunks) == len(response.chunks)
 
 
 def test_bytes_of_a_stream_may_be_cut_anywhere() -> None:
     body = stream("chat text", ["use sk-proj-", MIXED[:10], MIXED[10:20]]).body
     for at in range(1, len(body)):
-        found = redacted_response(HttpResponse(200, SSE, (body[:at], body[at:])), REDACTOR)
+        response = redacted_response(HttpResponse(200, SSE, (body[:at], body[at:])), REDACTOR)
 
-        assert said(found, "chat text") == "use [redacted:openai]"
-        assert len(found.chunks) == 2
+        assert content_of(response, "chat text") == "use [redacted:openai]"
+        assert len(response.chunks) == 2
 
 
 def test_value_of_the_environment_is_gone_in_lines_of_json_and_in_a_list() -> None:
@@ -200,11 +200,11 @@ def test_recorded_file_holds_no_split_secret_and_scan_finds_it_in_others(
 def test_two_choices_are_not_read_as_one_text() -> None:
     half = len(SHAPED["openai"]) // 2
     first, second = SHAPED["openai"][:half], SHAPED["openai"][half:]
-    said = [
+    rows = [
         {"choices": [{"index": index, "delta": {"content": text}}]}
         for index, text in ((0, f"a {first[:6]}"), (1, second), (0, "b"), (1, "c"))
     ]
-    body = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in said)
+    body = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in rows)
 
     assert redacted_response(HttpResponse(200, SSE, (body,)), REDACTOR).body == body
 
@@ -212,10 +212,10 @@ def test_two_choices_are_not_read_as_one_text() -> None:
 def test_an_event_of_any_depth_is_redacted() -> None:
     secret = SHAPED["openai"]
     deep = {"a": json.loads("[" * 900 + f'"{secret}"' + "]" * 900)}
-    said = [{"delta": secret[:12]}, deep, {"delta": secret[12:]}]
-    body = b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in said)
+    rows = [{"delta": secret[:12]}, deep, {"delta": secret[12:]}]
+    body = b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in rows)
 
-    found = redacted_response(HttpResponse(200, SSE, (body,)), REDACTOR).body
+    result = redacted_response(HttpResponse(200, SSE, (body,)), REDACTOR).body
 
-    assert secret.encode() not in found
-    assert found.count(b"[redacted:openai]") == 2
+    assert secret.encode() not in result
+    assert result.count(b"[redacted:openai]") == 2

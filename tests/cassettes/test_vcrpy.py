@@ -43,7 +43,7 @@ def exchanges(is_json: bool) -> list[tuple[Request, dict[str, Any]]]:
     ]
 
 
-def written(suffix: str) -> str:
+def vcrpy_text(suffix: str) -> str:
     """What the installed vcrpy writes of them."""
     requests, responses = zip(*exchanges(suffix == ".json"), strict=True)
     tree = {"requests": list(requests), "responses": list(responses)}
@@ -56,12 +56,12 @@ def as_bytes(body: Any) -> Any:
     return body if body is None or isinstance(body, bytes | dict) else b"".join(body)
 
 
-def heard(content: str, suffix: str) -> list[Any]:
+def read_with_vcrpy(content: str, suffix: str) -> list[Any]:
     """What the installed vcrpy reads in a file."""
     requests, responses = deserialize(content, SERIALIZERS[suffix])
     return [
-        (asked.method, asked.uri, dict(asked.headers), as_bytes(asked.body), answered)
-        for asked, answered in zip(requests, responses, strict=True)
+        (request.method, request.uri, dict(request.headers), as_bytes(request.body), answered)
+        for request, answered in zip(requests, responses, strict=True)
     ]
 
 
@@ -81,23 +81,23 @@ def test_there_are_files_of_the_oldest_and_the_newest_version() -> None:
 def test_the_installed_vcrpy_reads_what_another_version_wrote(file: Path) -> None:
     content = file.read_text(encoding="utf-8")
 
-    found = heard(content, file.suffix)
+    values = read_with_vcrpy(content, file.suffix)
 
-    assert len(found) in (3, 7)
-    assert found == heard(written(file.suffix), file.suffix)
+    assert len(values) in (3, 7)
+    assert values == read_with_vcrpy(vcrpy_text(file.suffix), file.suffix)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_simkit_reads_the_same_in_files_of_all_versions(file: Path) -> None:
     content = file.read_text(encoding="utf-8")
 
-    found = exchanged(content, file.suffix)
+    pairs = exchanged(content, file.suffix)
 
-    assert found == exchanged(written(file.suffix), file.suffix)
-    assert [asked.body for asked, _ in found][4:] in (
+    assert pairs == exchanged(vcrpy_text(file.suffix), file.suffix)
+    assert [request.body for request, _ in pairs][4:] in (
         [], [b"a file", b"in parts", b'{"of":["data"]}'],
     )  # fmt: skip
-    assert [answered.body for _, answered in found] == [
+    assert [answered.body for _, answered in pairs] == [
         answered["body"]["string"] for _, answered in exchanges(file.suffix == ".json")
     ]
 
@@ -112,16 +112,16 @@ def test_what_simkit_writes_of_a_file_vcrpy_reads_as_that_file(file: Path) -> No
     assert loads(again.encode(), file.name) == cassette
     assert [
         (method, uri, headers, body or None, answered)
-        for method, uri, headers, body, answered in heard(again, file.suffix)
+        for method, uri, headers, body, answered in read_with_vcrpy(again, file.suffix)
     ] == [
         (method, uri, headers, b'{"of":["data"]}' if isinstance(body, dict) else body, answered)
-        for method, uri, headers, body, answered in heard(content, file.suffix)
+        for method, uri, headers, body, answered in read_with_vcrpy(content, file.suffix)
     ]
 
 
-ASKED = HttpRequest("POST", URL, (("content-type", "application/json"),), b'{"model": "m"}')
+REQUEST = HttpRequest("POST", URL, (("content-type", "application/json"),), b'{"model": "m"}')
 ANSWERED = HttpResponse(200, (), (b"fine",))
-ITEM = Interaction(request=ASKED, response=ANSWERED, agent="a", turn=1)
+ITEM = Interaction(request=REQUEST, response=ANSWERED, agent="a", turn=1)
 
 
 @pytest.mark.parametrize("suffix", SERIALIZERS)
@@ -164,7 +164,7 @@ def test_every_value_of_a_header_that_is_sent_twice_is_kept() -> None:
     content = encoded(cassette)
 
     assert loads(content, "a.yaml") == cassette
-    assert heard(content.decode(), ".yaml")[0][2] == {"anthropic-beta": "one"}
+    assert read_with_vcrpy(content.decode(), ".yaml")[0][2] == {"anthropic-beta": "one"}
 
 
 def test_a_request_that_vcrpy_cannot_hold_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,9 +232,9 @@ def test_a_file_of_vcrpy_before_its_first_version_is_migrated(
     (item,) = load(tmp_path / name).interactions
 
     headers = (("content-type", "application/json"), ("accept", "*/*"))
-    asked = HttpRequest("POST", URL, headers, b'{"model": "m"}')
+    request = HttpRequest("POST", URL, headers, b'{"model": "m"}')
     answered = HttpResponse(200, (("content-type", "text/plain"), ("x-a", "1")), (b"fine",))
-    assert item == Interaction(request=asked, response=answered)
+    assert item == Interaction(request=request, response=answered)
     assert (tmp_path / name).read_text() == content
 
 
@@ -252,7 +252,7 @@ def test_an_old_file_that_the_migration_does_not_read_is_an_error_of_the_file() 
 
 
 @pytest.mark.parametrize(
-    ("tag", "said"),
+    ("tag", "reply"),
     [
         ("!!python/object/new:os.system {state: [true]}", "the tag"),
         ("!!python/object/apply:os.system [true]", "the tag"),
@@ -260,7 +260,7 @@ def test_an_old_file_that_the_migration_does_not_read_is_an_error_of_the_file() 
         ("!!python/object/apply:builtins.iter {args: [[[x]]]}", "no body that vcrpy writes"),
     ],
 )
-def test_no_other_object_is_read_in_a_body(tag: str, said: str) -> None:
+def test_no_other_object_is_read_in_a_body(tag: str, reply: str) -> None:
     content = f"""
         interactions:
         - request: {{method: POST, uri: /a, body: {tag}}}
@@ -268,11 +268,11 @@ def test_no_other_object_is_read_in_a_body(tag: str, said: str) -> None:
         version: 1
         """
 
-    with pytest.raises(CassetteInvalid, match=said):
+    with pytest.raises(CassetteInvalid, match=reply):
         loads(content.encode(), "a.yaml")
 
 
 if __name__ == "__main__":
     for suffix in SERIALIZERS:
         file = Path(__file__).parent / "vcrpy" / f"{vcr.__version__}{suffix}"
-        file.write_text(written(suffix), encoding="utf-8")
+        file.write_text(vcrpy_text(suffix), encoding="utf-8")

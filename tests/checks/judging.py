@@ -155,7 +155,7 @@ def judged(
     return ready.document, outcome.judgement
 
 
-def told(
+def describe_findings(
     talk: str,
     claims: str = "",
     *,
@@ -166,10 +166,10 @@ def told(
     """Returns all that is found, or noted or warned of, every finding with everything it says."""
     scenario = with_claims(talk, claims) if claims else talk
     document, judgement = judged(scenario, edit=edit)
-    found = judgement.findings
+    findings = judgement.findings
     if noted or warnings:
-        found = judgement.noted if noted else judgement.warnings
-    return "\n\n".join(_told(finding, document) for finding in found)
+        findings = judgement.noted if noted else judgement.warnings
+    return "\n\n".join(_describe(finding, document) for finding in findings)
 
 
 def text(expected: str) -> str:
@@ -177,19 +177,21 @@ def text(expected: str) -> str:
     return dedent(expected).strip("\n")
 
 
-def _told(finding: Finding, document: Document) -> str:
-    who = [f"turn {finding.turn}"] if finding.turn else []
-    who += [finding.agent] if finding.agent else []
-    who += [f"call {finding.call}"] if finding.call is not None else []
+def _describe(finding: Finding, document: Document) -> str:
+    texts = [f"turn {finding.turn}"] if finding.turn else []
+    texts += [finding.agent] if finding.agent else []
+    texts += [f"call {finding.call}"] if finding.call is not None else []
     breaks = " (breaks)" if finding.breaks else ""
     lines = [
-        f"{finding.id} {finding.severity} [{', '.join(who)}]{breaks}",
+        f"{finding.id} {finding.severity} [{', '.join(texts)}]{breaks}",
         finding.what,
         f"at `{source_at(finding.where, document)}`",
     ]
-    for one in finding.differences:
-        lines.append(f"{one.at or '.'}: wanted {one.expected}, found {one.actual}")
-        lines += [f"  note: {one.note}"] if one.note else []
+    for difference in finding.differences:
+        lines.append(
+            f"{difference.at or '.'}: wanted {difference.expected}, found {difference.actual}"
+        )
+        lines += [f"  note: {difference.note}"] if difference.note else []
     lines += [f"| {line}" for line in finding.context]
     lines += [f"-> {finding.fix}"] if finding.fix else []
     return "\n".join(lines)

@@ -36,9 +36,9 @@ def test_of_a_long_claim_the_part_around_the_difference_is_shown() -> None:
 
 
 def test_only_the_first_differences_are_shown() -> None:
-    wanted = ", ".join(f"channel_{number}: 1" for number in range(15))
+    text = ", ".join(f"channel_{number}: 1" for number in range(15))
 
-    _, judgement = judged(with_claims(MEALS, f"state: {{decision: {{{wanted}}}}}"))
+    _, judgement = judged(with_claims(MEALS, f"state: {{decision: {{{text}}}}}"))
 
     (finding,) = judgement.findings
     assert len(finding.differences) == 13

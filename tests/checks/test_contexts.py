@@ -16,9 +16,9 @@ from tests.checks.judging import (
     PARALLEL,
     PIPELINE,
     as_code,
+    describe_findings,
     judged,
     text,
-    told,
     with_claims,
 )
 
@@ -45,15 +45,18 @@ from tests.checks.judging import (
     ],
 )
 def test_a_claim_that_holds_says_nothing(claims: str) -> None:
-    assert told(MEALS, f"context:\n  {claims}") == ""
+    assert describe_findings(MEALS, f"context:\n  {claims}") == ""
 
 
 def test_the_agents_that_control_may_be_passed_to_are_claimed_beside_the_tools() -> None:
-    assert told(HANDOFFS, "context: {coach: {tools: [], handoffs: [analyst, archivist]}}") == ""
+    assert (
+        describe_findings(HANDOFFS, "context: {coach: {tools: [], handoffs: [analyst, archivist]}}")
+        == ""
+    )
 
-    found = told(HANDOFFS, "context: {coach: {handoffs: [analyst]}}")
+    result = describe_findings(HANDOFFS, "context: {coach: {handoffs: [analyst]}}")
 
-    assert found.splitlines()[1:4] == [
+    assert result.splitlines()[1:4] == [
         "context.coach.handoffs does not match",
         "at `[analyst]}}`",
         '[1]: wanted nothing, found "archivist"',
@@ -66,13 +69,13 @@ def test_agents_that_a_tool_does_not_name_are_not_observable() -> None:
             return [event]
         return [msgspec.structs.replace(event, handoffs=None)]
 
-    found = told(HANDOFFS, "context: {coach: {handoffs: []}}", edit=unnamed)
+    result = describe_findings(HANDOFFS, "context: {coach: {handoffs: []}}", edit=unnamed)
 
-    assert "context.coach.handoffs is not observable: a tool offered passes control" in found
+    assert "context.coach.handoffs is not observable: a tool offered passes control" in result
 
 
 def test_a_section_that_differs_says_where_and_what_was_left_out() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         context:
@@ -84,7 +87,7 @@ def test_a_section_that_differs_says_where_and_what_was_left_out() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.history does not match
         at `{role: tool, content: {$contains: kcal}}`
@@ -100,9 +103,9 @@ def test_a_section_that_differs_says_where_and_what_was_left_out() -> None:
 
 
 def test_a_section_that_made_nothing_says_which_did() -> None:
-    found = told(MEALS, "context: {nutrition: {run: [{assistant: Hm}]}}")
+    result = describe_findings(MEALS, "context: {nutrition: {run: [{assistant: Hm}]}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.run does not match
         at `{assistant: Hm}]}}`
@@ -113,9 +116,11 @@ def test_a_section_that_made_nothing_says_which_did() -> None:
 
 
 def test_sections_that_differ_are_reported_in_their_order() -> None:
-    found = told(MEALS, "context: {nutrition: {sections: [instructions, current_message]}}")
+    result = describe_findings(
+        MEALS, "context: {nutrition: {sections: [instructions, current_message]}}"
+    )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.sections does not match
         at `[instructions, current_message]}}`
@@ -127,7 +132,7 @@ def test_sections_that_differ_are_reported_in_their_order() -> None:
 
 
 def test_messages_are_the_whole_context_in_order() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         context:
@@ -138,7 +143,7 @@ def test_messages_are_the_whole_context_in_order() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, router, call 0]
         context.router.messages does not match
         at `- system: Choose.`
@@ -161,9 +166,11 @@ def test_of_a_long_context_the_first_messages_and_the_last_are_shown() -> None:
         for number in range(20)
     )
 
-    found = told(f"turns:\n{turns}    expect:", "context: {router: {messages: {$len: {$lt: 3}}}}")
+    result = describe_findings(
+        f"turns:\n{turns}    expect:", "context: {router: {messages: {$len: {$lt: 3}}}}"
+    )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 20, router, call 0]
         context.router.messages does not match
         at `{$lt: 3}}}}`
@@ -182,17 +189,17 @@ def test_of_a_long_context_the_first_messages_and_the_last_are_shown() -> None:
 
 
 def test_a_long_message_is_cut() -> None:
-    said = " ".join(["word"] * 100)
+    reply = " ".join(["word"] * 100)
     talk = f"""
 turns:
-  - user: {said}
+  - user: {reply}
     replies: {{router: {{json: {{to: nutrition}}}}, nutrition: Yes.}}
     expect:
 """
 
-    found = told(talk, "context: {nutrition: {current_message: [Hello]}}")
+    result = describe_findings(talk, "context: {nutrition: {current_message: [Hello]}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, nutrition, call 0]
         context.nutrition.current_message does not match
         at `Hello]}}`
@@ -203,7 +210,7 @@ turns:
 
 
 def test_a_missing_message_that_a_filter_dropped_is_named() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         context:
@@ -214,7 +221,7 @@ def test_a_missing_message_that_a_filter_dropped_is_named() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.includes[1] matches no message
         at `{role: tool, content: {$contains: kcal}}`
@@ -231,17 +238,19 @@ def test_a_missing_message_that_a_filter_dropped_is_named() -> None:
 def test_of_code_the_filter_that_took_a_message_out_is_in_no_recipe() -> None:
     claim = "context: {nutrition: {includes: [{role: tool, content: {$contains: kcal}}]}}"
 
-    found = told(MEALS, claim, edit=as_code)
+    result = describe_findings(MEALS, claim, edit=as_code)
 
-    assert found.splitlines()[-1] == (
+    assert result.splitlines()[-1] == (
         "-> Change `tool_messages` that the code applies for 'nutrition', or the claim."
     )
 
 
 def test_a_missing_message_is_compared_with_the_nearest() -> None:
-    found = told(MEALS, "context: {nutrition: {includes: [{user: I ate pasta for lunch}]}}")
+    result = describe_findings(
+        MEALS, "context: {nutrition: {includes: [{user: I ate pasta for lunch}]}}"
+    )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.includes[0] matches no message
         at `{user: I ate pasta for lunch}]}}`
@@ -255,7 +264,7 @@ def test_a_missing_message_is_compared_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "difference"),
+    ("message", "difference"),
     [
         ("{assistant: And now?}", 'messages[3].role: wanted "assistant", found "user"'),
         (
@@ -265,17 +274,19 @@ def test_a_missing_message_is_compared_with_the_nearest() -> None:
     ],
 )
 def test_what_is_said_in_another_role_is_nearer_than_what_is_not_said(
-    wanted: str, difference: str
+    message: str, difference: str
 ) -> None:
-    found = told(MEALS, f"context: {{nutrition: {{includes: [{wanted}]}}}}")
+    result = describe_findings(MEALS, f"context: {{nutrition: {{includes: [{message}]}}}}")
 
-    assert difference in found
+    assert difference in result
 
 
 def test_an_excluded_text_is_shown_where_it_stands() -> None:
-    found = told(MEALS, "context: {nutrition: {excludes: [{role: tool}, {$contains: pizza}]}}")
+    result = describe_findings(
+        MEALS, "context: {nutrition: {excludes: [{role: tool}, {$contains: pizza}]}}"
+    )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.excludes[1] matches a message
         at `{$contains: pizza}]}}`
@@ -292,9 +303,9 @@ turns:
     expect:
 """
 
-    found = told(talk, "context: {nutrition: {excludes: [{$contains: calories}]}}")
+    result = describe_findings(talk, "context: {nutrition: {excludes: [{$contains: calories}]}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, nutrition, call 0]
         context.nutrition.excludes[0] matches a message
         at `{$contains: calories}]}}`
@@ -304,9 +315,9 @@ turns:
 
 
 def test_excludes_looks_into_instructions_too() -> None:
-    found = told(MEALS, "context: {router: {excludes: [{$contains: Choose}]}}")
+    result = describe_findings(MEALS, "context: {router: {excludes: [{$contains: Choose}]}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, router, call 0]
         context.router.excludes[0] matches a message
         at `{$contains: Choose}]}}`
@@ -316,9 +327,11 @@ def test_excludes_looks_into_instructions_too() -> None:
 
 
 def test_excludes_looks_into_the_arguments_of_calls_too() -> None:
-    found = told(FIRST_MEAL, 'context: {"nutrition[1]": {excludes: [{$contains: food}]}}')
+    result = describe_findings(
+        FIRST_MEAL, 'context: {"nutrition[1]": {excludes: [{$contains: food}]}}'
+    )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, nutrition, call 1]
         context.nutrition[1].excludes[0] matches a message
         at `{$contains: food}]}}`
@@ -338,13 +351,13 @@ def test_excludes_looks_into_the_arguments_of_calls_too() -> None:
     ],
 )
 def test_each_piece_of_a_shared_message_is_a_message_of_its_section(claim: str) -> None:
-    assert told(HANDOFFS, f"context: {{coach: {{{claim}}}}}") == ""
+    assert describe_findings(HANDOFFS, f"context: {{coach: {{{claim}}}}}") == ""
 
 
 def test_a_piece_of_a_shared_message_can_be_excluded() -> None:
-    found = told(HANDOFFS, "context: {coach: {excludes: [{section: plan}]}}")
+    result = describe_findings(HANDOFFS, "context: {coach: {excludes: [{section: plan}]}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, coach, call 0]
         context.coach.excludes[0] matches a message
         at `{section: plan}]}}`
@@ -355,9 +368,11 @@ def test_a_piece_of_a_shared_message_can_be_excluded() -> None:
 
 
 def test_what_the_run_said_itself_can_be_excluded_from_its_later_calls() -> None:
-    found = told(HANDOFFS, 'context: {"coach[1]": {excludes: [{$contains: rejected}]}}')
+    result = describe_findings(
+        HANDOFFS, 'context: {"coach[1]": {excludes: [{$contains: rejected}]}}'
+    )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, coach, call 1]
         context.coach[1].excludes[0] matches a message
         at `{$contains: rejected}]}}`
@@ -367,7 +382,7 @@ def test_what_the_run_said_itself_can_be_excluded_from_its_later_calls() -> None
 
 
 def test_dropped_is_whole_and_in_the_order_of_the_log() -> None:
-    holds = told(
+    holds = describe_findings(
         MEALS,
         """
         context:
@@ -379,7 +394,7 @@ def test_dropped_is_whole_and_in_the_order_of_the_log() -> None:
               - {assistant: {to: nutrition}, by: intermediate_ai, turn: 2}
     """,
     )
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         context:
@@ -390,7 +405,7 @@ def test_dropped_is_whole_and_in_the_order_of_the_log() -> None:
     )
 
     assert holds == ""
-    assert found == text(r"""
+    assert result == text(r"""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.dropped does not match
         at `- {tool: {kcal: 800}, what: message, by: tool_messages}`
@@ -420,7 +435,7 @@ turns:
     expect:
 """
 
-    holds = told(
+    holds = describe_findings(
         talk,
         """
         context:
@@ -428,7 +443,7 @@ turns:
             dropped: [{user: One, by: window}, {assistant: Answer one., by: window}]
     """,
     )
-    found = told(
+    result = describe_findings(
         talk,
         """
         context:
@@ -439,7 +454,7 @@ turns:
     )
 
     assert holds == ""
-    assert found == text("""
+    assert result == text("""
         claim E [turn 3, coach, call 0]
         context.coach.dropped does not match
         at `[]`
@@ -465,7 +480,7 @@ turns:
 
 
 def test_tools_tokens_share_and_settings_say_what_was_found() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         context:
@@ -477,7 +492,7 @@ def test_tools_tokens_share_and_settings_say_what_was_found() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.tools does not match
         at `[]`
@@ -511,17 +526,17 @@ def test_a_history_in_one_message_is_nobodys_share() -> None:
     )
     claimed = with_claims(talk, "context: {coach: {share: {older: {$gt: 0.2}, user: {$lt: 0.2}}}}")
 
-    _, shown = judged(claimed, pipeline=pipeline)
+    _, output = judged(claimed, pipeline=pipeline)
     _, apart = judged(claimed, pipeline=pipeline.replace("as: text, ", ""))
 
-    assert shown.findings == ()
+    assert output.findings == ()
     assert [finding.differences[0].at for finding in apart.findings] == ["user"]
 
 
 def test_an_agent_that_was_not_called_is_reported_with_those_that_were() -> None:
-    found = told(MEALS, 'context: {coach: {tokens: 3}, "nutrition[1]": {tokens: 3}}')
+    result = describe_findings(MEALS, 'context: {coach: {tokens: 3}, "nutrition[1]": {tokens: 3}}')
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, coach]
         agent 'coach' made no model call in turn 2; those that did: router, nutrition
         at `{tokens: 3}, "nutrition[1]": {tokens: 3}}`
@@ -540,9 +555,9 @@ turns:
     expect:
 """
 
-    found = told(talk, "context: {greeter: {tokens: 3}, counter: {tokens: 3}}")
+    result = describe_findings(talk, "context: {greeter: {tokens: 3}, counter: {tokens: 3}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, greeter]
         agent 'greeter' made no model call in turn 1: a `before` rule stood in for its model
         at `{tokens: 3}, counter: {tokens: 3}}`
@@ -554,11 +569,11 @@ turns:
 
 
 def test_every_agent_and_every_call_is_held_against_a_star() -> None:
-    found = told(
+    result = describe_findings(
         FIRST_MEAL, 'context: {"*": {excludes: [{$contains: coach}]}, "nutrition[*]": {run: []}}'
     )
 
-    assert found == text(r"""
+    assert result == text(r"""
         claim E [turn 1, nutrition, call 0]
         context.*.excludes[0] matches a message
         at `{$contains: coach}]}, "nutrition[*]": {run: []}}`
@@ -585,11 +600,11 @@ def test_every_agent_and_every_call_is_held_against_a_star() -> None:
 
 
 def test_a_star_with_a_place_is_that_call_of_every_agent_that_made_it() -> None:
-    found = told(
+    result = describe_findings(
         FIRST_MEAL, 'context: {"*[1]": {run: []}, "*[2]": {tokens: 3}, "*[-1]": {tokens: {$gt: 1}}}'
     )
 
-    assert found == text(r"""
+    assert result == text(r"""
         claim E [turn 1, nutrition, call 1]
         context.*[1].run does not match
         at `[]}, "*[2]": {tokens: 3}, "*[-1]": {tokens: {$gt: 1}}}`
@@ -610,11 +625,11 @@ def test_a_star_with_a_place_is_that_call_of_every_agent_that_made_it() -> None:
 def test_claims_on_a_call_of_the_whole_run_say_its_turn() -> None:
     talk = f"{MEALS.rstrip().removesuffix('expect:').rstrip()}\nexpect:\n"
 
-    found = told(
+    result = describe_findings(
         talk + '  context: {"nutrition[0]": {history: [x]}, "nutrition[-1]": {history: {$len: 9}}}'
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, nutrition, call 0]
         context.nutrition[0].history does not match
         at `x]}, "nutrition[-1]": {history: {$len: 9}}}`
@@ -638,9 +653,11 @@ def test_claims_on_a_call_of_the_whole_run_say_its_turn() -> None:
 
 
 def test_parallel_agents_have_contexts_of_their_own() -> None:
-    found = told(PARALLEL, "context: {nutrition: {excludes: [Run.]}, coach: {excludes: [Eat.]}}")
+    result = describe_findings(
+        PARALLEL, "context: {nutrition: {excludes: [Run.]}, coach: {excludes: [Eat.]}}"
+    )
 
-    assert found == ""
+    assert result == ""
 
 
 RECALLING = """
@@ -696,9 +713,9 @@ def test_what_sections_left_out_is_claimed_as_a_whole_list(claim: str) -> None:
     [("router", "nothing was left out"), ("nutrition", "4 were left out:")],
 )
 def test_how_many_messages_were_left_out_is_said(agent: str, says: str) -> None:
-    found = told(MEALS, f"context: {{{agent}: {{dropped: {{$len: 3}}}}}}")
+    result = describe_findings(MEALS, f"context: {{{agent}: {{dropped: {{$len: 3}}}}}}")
 
-    assert f"| {says}" in found.splitlines()
+    assert f"| {says}" in result.splitlines()
 
 
 def test_another_list_of_what_was_left_out_is_told_with_all_that_was() -> None:

@@ -81,16 +81,16 @@ class Row(NamedTuple):
     """Three values of one kind, and where a claim denies them of the second turn's desk."""
 
     path: str
-    here: Any
-    """What is there: to deny it fails."""
-    elsewhere: Any
-    """What is in the run, and not there."""
+    present: Any
+    """A value that is there: denying it fails."""
+    other: Any
+    """A value that is in the run, but not there."""
     nowhere: Any
     is_list: bool = True
 
 
-def _desk(name: str, here: Any, elsewhere: Any, nowhere: Any, *, is_list: bool = True) -> Row:
-    return Row(f"context.desk.{name}", here, elsewhere, nowhere, is_list)
+def _desk(name: str, present: Any, other: Any, nowhere: Any, *, is_list: bool = True) -> Row:
+    return Row(f"context.desk.{name}", present, other, nowhere, is_list)
 
 
 NO = "zzz"
@@ -161,23 +161,23 @@ EXEMPT: Final = {
 }  # fmt: skip
 
 LISTS: Final[dict[str, Callable[[Any], Any]]] = {
-    "$not $has": lambda one: {"$not": {"$has": [one]}},
-    "$not $has one": lambda one: {"$not": {"$has": one}},
-    "$each $not": lambda one: {"$each": {"$not": one}},
-    "$not $in_order": lambda one: {"$not": {"$in_order": [one]}},
-    "$not $either": lambda one: {"$not": {"$either": [{"$has": [one]}, {"$has": one}]}},
-    "$all $not": lambda one: {"$all": [{"$not": {"$all": [{"$has": [one]}]}}]},
-    "$has $either": lambda one: {"$not": {"$has": {"$either": [one]}}},
+    "$not $has": lambda item: {"$not": {"$has": [item]}},
+    "$not $has one": lambda item: {"$not": {"$has": item}},
+    "$each $not": lambda item: {"$each": {"$not": item}},
+    "$not $in_order": lambda item: {"$not": {"$in_order": [item]}},
+    "$not $either": lambda item: {"$not": {"$either": [{"$has": [item]}, {"$has": item}]}},
+    "$all $not": lambda item: {"$all": [{"$not": {"$all": [{"$has": [item]}]}}]},
+    "$has $either": lambda item: {"$not": {"$has": {"$either": [item]}}},
 }
 VALUES: Final[dict[str, Callable[[Any], Any]]] = {
-    "$not": lambda one: {"$not": one},
-    "$not $in": lambda one: {"$not": {"$in": [one]}},
-    "$not $either": lambda one: {"$not": {"$either": [one, one]}},
-    "$all $not": lambda one: {"$all": [{"$not": {"$all": [one]}}]},
+    "$not": lambda item: {"$not": item},
+    "$not $in": lambda item: {"$not": {"$in": [item]}},
+    "$not $either": lambda item: {"$not": {"$either": [item, item]}},
+    "$all $not": lambda item: {"$all": [{"$not": {"$all": [item]}}]},
 }
 AFFIRMING: Final[dict[str, Callable[[Any], Any]]] = {
-    "$not $not": lambda one: {"$not": {"$not": one}},
-    "$not $each $not": lambda one: {"$not": {"$each": {"$not": one}}},
+    "$not $not": lambda item: {"$not": {"$not": item}},
+    "$not $each $not": lambda item: {"$not": {"$each": {"$not": item}}},
 }
 
 
@@ -204,11 +204,11 @@ def _ran() -> tuple[Any, Trace]:
     ready = prepared(
         PIPELINE, f"given: {json.dumps({'state': {'tips': TIPS}})}\nturns: {json.dumps(TURNS)}\n"
     )
-    found = Trace()
+    trace = Trace()
     for event in run(ready).events:
-        for one in _as_of_code(event):
-            found.emit(one)
-    return ready, found
+        for item in _as_of_code(event):
+            trace.emit(item)
+    return ready, trace
 
 
 def _as_of_code(event: e.AnyEvent) -> Iterator[e.AnyEvent]:
@@ -234,18 +234,18 @@ def _judged(claim: dict[str, Any]) -> tuple[int, int]:
     last = turns[-1].model_copy(update={"expect": Expect.model_validate(claim)})
     scenario = ready.scenario.model_copy(update={"turns": (*turns[:-1], last)})
     judgement = judge(scenario, ready.document, trace, function_named).judgement
-    failing = [one for one in judgement.findings if one.id == CLAIM]
-    return len(failing), sum(one.id == "RUN-03" for one in judgement.warnings)
+    failing = [finding for finding in judgement.findings if finding.id == CLAIM]
+    return len(failing), sum(warning.id == "RUN-03" for warning in judgement.warnings)
 
 
 @pytest.mark.parametrize(("name", "way"), [*_denials()])
 def test_a_denial_proves_something_where_its_value_is_somewhere(name: str, way: str) -> None:
     row = ROWS[name]
 
-    assert _judged(_claim(row, way, row.elsewhere)) == (0, 0)
+    assert _judged(_claim(row, way, row.other)) == (0, 0)
     assert _judged(_claim(row, way, row.nowhere)) == (0, 1)
-    if row.here is not None:
-        assert _judged(_claim(row, way, row.here)) == (1, 0)
+    if row.present is not None:
+        assert _judged(_claim(row, way, row.present)) == (1, 0)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -253,7 +253,7 @@ def test_who_denies_a_denial_affirms(name: str) -> None:
     row = ROWS[name]
     way = "$not $each $not" if row.is_list else "$not $not"
 
-    for value in (row.elsewhere, row.nowhere, row.here or row.elsewhere):
+    for value in (row.other, row.nowhere, row.present or row.other):
         assert _judged(_claim(row, way, value))[1] == 0
 
 

@@ -10,7 +10,7 @@ from simkit.session.simulate import run
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from tests.building import prepared
-from tests.checks.judging import PIPELINE, judged, text, told
+from tests.checks.judging import PIPELINE, describe_findings, judged, text
 
 AFTER = """
   - user: And now?
@@ -30,9 +30,9 @@ turns:
 
 
 def test_an_error_that_nobody_claims_says_which_turns_did_not_run() -> None:
-    found = told(LOST + AFTER + AFTER)
+    result = describe_findings(LOST + AFTER + AFTER)
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         turn 1 ended with error NoRoute: router 'router' chose 'nobody', which is no agent; it answered {"to":"nobody"}; agents: nutrition, coach, analyst, archivist, greeter, counter
         at `user: Where am I?`
@@ -42,9 +42,9 @@ def test_an_error_that_nobody_claims_says_which_turns_did_not_run() -> None:
 
 
 def test_an_error_of_the_last_turn_is_a_finding_too() -> None:
-    found = told(LOST)
+    result = describe_findings(LOST)
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         turn 1 ended with error NoRoute: router 'router' chose 'nobody', which is no agent; it answered {"to":"nobody"}; agents: nutrition, coach, analyst, archivist, greeter, counter
         at `user: Where am I?`
@@ -53,22 +53,22 @@ def test_an_error_of_the_last_turn_is_a_finding_too() -> None:
 
 
 def test_after_a_claimed_error_the_conversation_goes_on() -> None:
-    assert told(LOST + "    expect: {error: {type: NoRoute}}" + AFTER) == ""
+    assert describe_findings(LOST + "    expect: {error: {type: NoRoute}}" + AFTER) == ""
 
 
 def test_an_error_that_is_claimed_wrongly_is_reported_once_and_the_conversation_goes_on() -> None:
-    found = told(LOST + "    expect: {error: {type: ReplyMissing}}" + AFTER)
+    result = describe_findings(LOST + "    expect: {error: {type: ReplyMissing}}" + AFTER)
 
-    assert found.split("\n")[:2] == ["claim E [turn 1]", "error does not match"]
-    assert "\n\n" not in found
+    assert result.split("\n")[:2] == ["claim E [turn 1]", "error does not match"]
+    assert "\n\n" not in result
 
 
 def test_an_error_claimed_for_the_whole_run_must_end_it() -> None:
-    held = told(LOST + "expect: {error: {type: NoRoute}}")
-    found = told(LOST + AFTER + "expect: {error: {type: NoRoute}}")
+    value = describe_findings(LOST + "expect: {error: {type: NoRoute}}")
+    result = describe_findings(LOST + AFTER + "expect: {error: {type: NoRoute}}")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 2]
         turn 2 did not run: turn 1 ended with error NoRoute
         at `user: And now?`
@@ -77,9 +77,9 @@ def test_an_error_claimed_for_the_whole_run_must_end_it() -> None:
 
 
 def test_a_missing_reply_is_one_finding_that_says_which_turns_did_not_run() -> None:
-    found = told(SILENT + AFTER)
+    result = describe_findings(SILENT + AFTER)
 
-    assert found == text("""
+    assert result == text("""
         RUN-01 E [turn 1, coach, call 0]
         agent 'coach' made a model call in turn 1, but the scenario has no reply for it (the turn has replies for router).
         Add one under turns[0].replies.coach, or expect another agent to run.
@@ -91,9 +91,9 @@ def test_a_missing_reply_is_one_finding_that_says_which_turns_did_not_run() -> N
 
 
 def test_an_error_does_not_vanish_with_the_lint_that_tells_of_it() -> None:
-    found = told("lints: {RUN-01: too loud}" + SILENT + AFTER)
+    result = describe_findings("lints: {RUN-01: too loud}" + SILENT + AFTER)
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         turn 1 ended with error ReplyMissing: agent 'coach' made a model call in turn 1, but the scenario has no reply for it (the turn has replies for router).
         Add one under turns[0].replies.coach, or expect another agent to run.
@@ -105,11 +105,11 @@ def test_an_error_does_not_vanish_with_the_lint_that_tells_of_it() -> None:
 def test_turns_that_a_claimed_lint_kept_from_running_are_a_finding() -> None:
     talk = "limits: {agent_runs_per_turn: 1}" + LOST.replace("nobody", "coach")
 
-    held = told(talk + "    expect: {findings: [FLW-01]}")
-    found = told(talk + "    expect: {findings: [FLW-01]}" + AFTER)
+    value = describe_findings(talk + "    expect: {findings: [FLW-01]}")
+    result = describe_findings(talk + "    expect: {findings: [FLW-01]}" + AFTER)
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 2]
         turn 2 did not run: turn 1 ended with error LimitExceeded
         at `user: And now?`
@@ -120,9 +120,9 @@ def test_turns_that_a_claimed_lint_kept_from_running_are_a_finding() -> None:
 def test_an_error_is_not_excused_by_a_claim_on_another_lint() -> None:
     talk = "limits: {agent_runs_per_turn: 1, context_tokens: 2}" + LOST.replace("nobody", "coach")
 
-    found = told(talk + "    expect: {findings: [CTX-10]}")
+    result = describe_findings(talk + "    expect: {findings: [CTX-10]}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         turn 1 ended with error LimitExceeded: limit `agent_runs_per_turn` reached: 1 allowed
         at `user: Where am I?`
@@ -131,10 +131,10 @@ def test_an_error_is_not_excused_by_a_claim_on_another_lint() -> None:
 
 
 def test_too_many_turns_are_reported_with_those_that_did_not_run() -> None:
-    found = told("limits: {turns: 1}" + LOST.replace("nobody", "[]") + AFTER)
-    limited = told("limits: {turns: 1}\nturns:" + AFTER + AFTER)
+    result = describe_findings("limits: {turns: 1}" + LOST.replace("nobody", "[]") + AFTER)
+    limited = describe_findings("limits: {turns: 1}\nturns:" + AFTER + AFTER)
 
-    assert "turn 2 did not run" in found
+    assert "turn 2 did not run" in result
     assert limited == text("""
         FLW-01 E [turn 1]
         limit `turns` was reached: 1 allowed
@@ -146,9 +146,9 @@ def test_too_many_turns_are_reported_with_those_that_did_not_run() -> None:
 
 
 def test_too_many_turns_do_not_vanish_with_their_lint() -> None:
-    found = told("limits: {turns: 1}\nlints: {FLW-01: meant}\nturns:" + AFTER + AFTER)
+    result = describe_findings("limits: {turns: 1}\nlints: {FLW-01: meant}\nturns:" + AFTER + AFTER)
 
-    assert found == text("""
+    assert result == text("""
         claim E []
         the run ended with error LimitExceeded: limit `turns` reached: 1 allowed
         at `- user: And now?`
@@ -189,7 +189,7 @@ def test_a_trace_without_turns_says_so() -> None:
 
     judgement = judge(ready.scenario, ready.document, empty, function_named).judgement
 
-    assert [(one.what, one.turn) for one in judgement.findings] == [
+    assert [(finding.what, finding.turn) for finding in judgement.findings] == [
         ("turns 1 to 2 did not run: the trace ends before", 1)
     ]
 

@@ -46,14 +46,14 @@ def test_claims_that_were_not_reached_are_listed_under_their_cause(
 ) -> None:
     findings = judged(replies, more).judgement.findings
 
-    following = [one for one in findings if one.follows]
-    assert {one.agent for one in following} == {"shopper"}
-    (named,) = {one.follows for one in following}
-    (first,) = [one for one in findings if one.place_and_what == named]
+    following = [finding for finding in findings if finding.follows]
+    assert {item.agent for item in following} == {"shopper"}
+    (named,) = {item.follows for item in following}
+    (first,) = [finding for finding in findings if finding.place_and_what == named]
     assert cause in f"{first.id}: {first.what}"
     text = findings_text(findings)
     assert text.count("not reached:") == 1
-    assert all(one.where in text for one in following)
+    assert all(item.where in text for item in following)
     assert len(text.split("\n\n")) == len(findings) - len(following)
 
 
@@ -87,7 +87,7 @@ def test_one_cause_is_one_finding_whatever_is_claimed(replies: str, cause: str) 
 
     (group,) = grouped(findings)
     assert cause in group.cause.what
-    claims = {one.path[3] for one in (group.cause, *group.following) if len(one.path) > 3}
+    claims = {item.path[3] for item in (group.cause, *group.following) if len(item.path) > 3}
     assert {"handoffs", "reply", "model_calls", "tool_calls", "context", "runs"} <= claims
     assert "state" in claims
 
@@ -124,5 +124,5 @@ def test_a_claim_that_nothing_explains_stands_for_itself() -> None:
     findings = judged("router: {json: {to: cook}}, cook: a").judgement.findings
 
     assert findings
-    assert [one.follows for one in findings] == [""] * len(findings)
+    assert [finding.follows for finding in findings] == [""] * len(findings)
     assert "not reached" not in findings_text(findings)

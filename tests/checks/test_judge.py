@@ -116,8 +116,8 @@ def placed(place: tuple[str | int, ...], matcher: Any) -> Any:
 def words_of(finding: Finding) -> Iterator[str]:
     """Everything that a finding says, but for the scenario's own lines."""
     yield from (finding.what, finding.fix, *finding.context)
-    for one in finding.differences:
-        yield from (one.at, one.expected, one.actual, one.note)
+    for difference in finding.differences:
+        yield from (difference.at, difference.expected, difference.actual, difference.note)
 
 
 @given(st.sampled_from(PLACES), MATCHERS)
@@ -133,11 +133,11 @@ def test_no_finding_shows_how_values_are_kept(place: tuple[str | int, ...], matc
 
     judgement = judge(ready.scenario, ready.document, trace(), function_named).judgement
 
-    shown = [
+    results = [
         word for finding in (*judgement.findings, *judgement.warnings) for word in words_of(finding)
     ]
-    assert [word for word in shown if INTERNALS.search(word)] == []
-    assert [word for word in shown if len(word) > 2_000] == []
+    assert [word for word in results if INTERNALS.search(word)] == []
+    assert [word for word in results if len(word) > 2_000] == []
 
 
 CLAIMS = """
@@ -159,7 +159,7 @@ def test_findings_come_in_one_order_whatever_the_hash_seed() -> None:
         "print([f.what for f in found.findings])\n"
     )
 
-    said = {
+    stdouts = {
         subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
@@ -167,7 +167,7 @@ def test_findings_come_in_one_order_whatever_the_hash_seed() -> None:
         for seed in ("0", "1", "2")
     }  # fmt: skip
 
-    assert len(said) == 1
+    assert len(stdouts) == 1
 
 
 def test_findings_are_sorted_by_turn_and_what_explains_others_comes_first() -> None:
@@ -203,16 +203,16 @@ def matches_made(turns: int, monkeypatch: pytest.MonkeyPatch) -> int:
         "      context:\n"
         "        nutrition[0]: {excludes: [{role: tool}, {$contains: kc}], includes: [Go]}\n"
     )
-    one = (
+    text = (
         "  - user: Go\n"
         "    replies:\n"
         "      router: {json: {to: nutrition}}\n"
         "      nutrition: [{calls: {log_meal: {}}}, Answer]\n"
         "    tool_results: {log_meal: {kcal: 8}}\n"
     )
-    ready = prepared(PIPELINE, f"turns:\n{(one + claims) * turns}")
+    ready = prepared(PIPELINE, f"turns:\n{(text + claims) * turns}")
     done = run(ready)
-    asked = 0
+    request = 0
 
     class Counted:
         def __init__(self, source: Any) -> None:
@@ -220,13 +220,13 @@ def matches_made(turns: int, monkeypatch: pytest.MonkeyPatch) -> int:
             self.source, self.mismatches = source, self._matcher.mismatches
 
         def holds(self, value: Any) -> bool:
-            nonlocal asked
-            asked += 1
+            nonlocal request
+            request += 1
             return self._matcher.holds(value)
 
     monkeypatch.setattr(claims_module, "compile_matcher", Counted)
     assert judge(ready.scenario, ready.document, done, function_named).judgement.findings == ()
-    return asked
+    return request
 
 
 @pytest.mark.slow

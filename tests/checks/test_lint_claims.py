@@ -8,7 +8,7 @@ import pytest
 
 from simkit.checks.findings import Hit
 from simkit.checks.lint_claims import HitsByTurn
-from tests.checks.judging import as_code, judged, text, told
+from tests.checks.judging import as_code, describe_findings, judged, text
 
 CROWDED = """
 limits: {context_tokens: 10}
@@ -30,9 +30,9 @@ turns:
 
 
 def test_a_lint_that_nobody_claims_is_a_finding() -> None:
-    found = told(CROWDED, "reply: Fine.")
+    result = describe_findings(CROWDED, "reply: Fine.")
 
-    assert found == text("""
+    assert result == text("""
         CTX-10 E [turn 1, router, call 0]
         agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
         at `user: I had soup, bread, an apple and a pear`
@@ -48,9 +48,9 @@ def test_a_lint_that_nobody_claims_is_a_finding() -> None:
 
 
 def test_of_code_a_lint_says_what_to_do_in_the_code() -> None:
-    found = told(CROWDED, "reply: Fine.", edit=as_code)
+    result = describe_findings(CROWDED, "reply: Fine.", edit=as_code)
 
-    assert found.splitlines()[3:5] == [
+    assert result.splitlines()[3:5] == [
         "| CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on",
         "-> Trim or summarize the history before the model call, or raise `limits: "
         "{context_tokens: N}`.",
@@ -66,10 +66,10 @@ def test_lints_come_after_the_claims_of_their_turn() -> None:
 
 
 def test_a_claimed_lint_is_noted_and_so_are_others_in_its_turn() -> None:
-    found = told(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]")
-    noted = told(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]", noted=True)
+    result = describe_findings(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]")
+    noted = describe_findings(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]", noted=True)
 
-    assert found == ""
+    assert result == ""
     assert noted == text("""
         CTX-10 E [turn 1, router, call 0]
         agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
@@ -86,15 +86,20 @@ def test_a_claimed_lint_is_noted_and_so_are_others_in_its_turn() -> None:
 
 
 def test_a_lint_may_be_claimed_for_the_whole_run() -> None:
-    assert told(TWO_TURNS + "expect: {findings: [{id: CTX-10, agent: nutrition, turn: 2}]}") == ""
+    assert (
+        describe_findings(
+            TWO_TURNS + "expect: {findings: [{id: CTX-10, agent: nutrition, turn: 2}]}"
+        )
+        == ""
+    )
 
 
 def test_a_claim_in_another_turn_excuses_nothing() -> None:
     talk = TWO_TURNS.replace("archivist: Hm.}", "archivist: Hm.}\n    expect: {findings: [CTX-10]}")
 
-    found = told(talk)
+    result = describe_findings(talk)
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         CTX-10 is claimed, but not found in turn 1
         at `CTX-10]}`
@@ -115,9 +120,9 @@ def test_a_claim_in_another_turn_excuses_nothing() -> None:
 
 
 def test_a_claimed_lint_that_differs_is_shown_as_it_was_found() -> None:
-    found = told(CROWDED, "findings: [{id: CTX-10, agent: coach}]")
+    result = describe_findings(CROWDED, "findings: [{id: CTX-10, agent: coach}]")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         CTX-10 is claimed, but not so found in turn 1
         at `{id: CTX-10, agent: coach}]`
@@ -127,9 +132,9 @@ def test_a_claimed_lint_that_differs_is_shown_as_it_was_found() -> None:
 
 
 def test_a_claimed_lint_that_is_missing_says_which_were_found() -> None:
-    found = told(CROWDED, "findings: [CTX-10, HND-03]")
+    result = describe_findings(CROWDED, "findings: [CTX-10, HND-03]")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         HND-03 is claimed, but not found in turn 1
         at `HND-03]`
@@ -138,11 +143,11 @@ def test_a_claimed_lint_that_is_missing_says_which_were_found() -> None:
 
 
 def test_each_claim_takes_a_hit_of_its_own() -> None:
-    held = told(CROWDED, "findings: [CTX-10, {id: CTX-10, agent: router}]")
-    found = told(CROWDED, "findings: [CTX-10, CTX-10, {id: CTX-10, agent: router}]")
+    value = describe_findings(CROWDED, "findings: [CTX-10, {id: CTX-10, agent: router}]")
+    result = describe_findings(CROWDED, "findings: [CTX-10, CTX-10, {id: CTX-10, agent: router}]")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 1]
         CTX-10 is claimed, but not so found in turn 1
         at `{id: CTX-10, agent: router}]`
@@ -152,9 +157,9 @@ def test_each_claim_takes_a_hit_of_its_own() -> None:
 
 
 def test_an_empty_list_of_claims_excuses_nothing() -> None:
-    found = told(CROWDED, "findings: []")
+    result = describe_findings(CROWDED, "findings: []")
 
-    assert found.count("CTX-10 E") == 2
+    assert result.count("CTX-10 E") == 2
 
 
 def test_a_lint_that_is_turned_off_is_no_finding_and_is_listed_with_its_reason() -> None:
@@ -192,15 +197,15 @@ def test_a_warning_fails_nothing() -> None:
 
     assert judgement.passed
     assert judgement.exit_code == 0
-    assert [(one.id, one.severity) for one in judgement.warnings] == [("RUN-03", "W")]
+    assert [(warning.id, warning.severity) for warning in judgement.warnings] == [("RUN-03", "W")]
 
 
 def test_unused_lines_are_not_excused_by_other_lints() -> None:
     talk = CROWDED.replace("nutrition: Fine.", "nutrition: [Fine., And more.]")
 
-    found = told(talk, "findings: [CTX-10]")
+    result = describe_findings(talk, "findings: [CTX-10]")
 
-    assert found == text("""
+    assert result == text("""
         RUN-01 E [turn 1, nutrition]
         agent 'nutrition' has 1 unused reply line in turn 1: [1]. It made 1 model call. Remove it, or let the agent be asked again.
         at `[Fine., And more.]}`
@@ -210,7 +215,7 @@ def test_unused_lines_are_not_excused_by_other_lints() -> None:
 
 
 def test_unused_lines_are_not_excused_by_a_reply_that_is_missing() -> None:
-    found = told(
+    result = describe_findings(
         """
 turns:
   - user: Hi
@@ -220,7 +225,7 @@ turns:
         "error: {type: ReplyMissing}",
     )
 
-    assert found == text("""
+    assert result == text("""
         RUN-01 E [turn 1, coach]
         agent 'coach' never ran in turn 1, but has 1 reply line. Remove it, or route the turn to the agent.
         at `Never.}`

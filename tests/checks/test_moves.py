@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, text, told
+from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, describe_findings, text
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, text, told
     ],
 )
 def test_handoffs_that_hold_say_nothing(claim: str) -> None:
-    assert told(HANDOFFS, f"handoffs: {claim}") == ""
+    assert describe_findings(HANDOFFS, f"handoffs: {claim}") == ""
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_handoffs_that_hold_say_nothing(claim: str) -> None:
     ],
 )
 def test_a_handoff_that_does_not_say_its_outcome_must_be_made(claim: str) -> None:
-    found = told(HANDOFFS, f"handoffs: {claim}")
+    result = describe_findings(HANDOFFS, f"handoffs: {claim}")
 
-    assert found.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]
+    assert result.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_a_handoff_that_does_not_say_its_outcome_must_be_made(claim: str) -> Non
     ],
 )
 def test_what_denies_a_handoff_denies_rejected_ones_too(claim: str) -> None:
-    found = told(HANDOFFS, f"handoffs: {claim}")
+    result = describe_findings(HANDOFFS, f"handoffs: {claim}")
 
-    assert found.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]
+    assert result.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]
 
 
 def test_a_rejected_handoff_is_shown_with_the_reason() -> None:
-    found = told(
+    result = describe_findings(
         HANDOFFS,
         """
         handoffs:
@@ -82,7 +82,7 @@ def test_a_rejected_handoff_is_shown_with_the_reason() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         handoffs does not match
         at `{to: analyst}`
@@ -94,11 +94,11 @@ def test_a_rejected_handoff_is_shown_with_the_reason() -> None:
 
 
 def test_no_handoff_is_said_so() -> None:
-    held = told(MEALS, "handoffs: []")
-    found = told(MEALS, "handoffs: [{to: analyst}]")
+    value = describe_findings(MEALS, "handoffs: []")
+    result = describe_findings(MEALS, "handoffs: [{to: analyst}]")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 2]
         handoffs does not match
         at `{to: analyst}]`
@@ -109,7 +109,7 @@ def test_no_handoff_is_said_so() -> None:
 
 
 def test_state_is_that_of_the_turns_end_before_its_channels_are_cleared() -> None:
-    held = told(
+    value = describe_findings(
         MEALS,
         """
         state:
@@ -120,7 +120,7 @@ def test_state_is_that_of_the_turns_end_before_its_channels_are_cleared() -> Non
           messages[-1]: {assistant: Nothing more., agent: nutrition}
     """,
     )
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         state:
@@ -130,8 +130,8 @@ def test_state_is_that_of_the_turns_end_before_its_channels_are_cleared() -> Non
     """,
     )
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 2]
         state does not match
         at `coach}`
@@ -143,9 +143,9 @@ def test_state_is_that_of_the_turns_end_before_its_channels_are_cleared() -> Non
 
 
 def test_a_channel_that_no_state_holds_is_explained() -> None:
-    found = told(MEALS, "state: {scratch: x}")
+    result = describe_findings(MEALS, "state: {scratch: x}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         state does not match
         at `x}`
@@ -165,9 +165,9 @@ turns:
 """
     )
 
-    found = told(talk, "state: {total: 4}")
+    result = describe_findings(talk, "state: {total: 4}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         state does not match
         at `4}`
@@ -177,9 +177,9 @@ turns:
 
 
 def test_a_whole_list_of_messages_in_the_state_is_shown_as_messages() -> None:
-    found = told(MEALS, "state: {messages: []}")
+    result = describe_findings(MEALS, "state: {messages: []}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         state does not match
         at `[]}`
@@ -205,11 +205,11 @@ def test_a_whole_list_of_messages_in_the_state_is_shown_as_messages() -> None:
     ],
 )
 def test_events_that_hold_say_nothing(claim: str) -> None:
-    assert told(FIRST_MEAL, f"events: {claim}") == ""
+    assert describe_findings(FIRST_MEAL, f"events: {claim}") == ""
 
 
 def test_events_in_another_order_are_shown_with_their_places() -> None:
-    found = told(
+    result = describe_findings(
         FIRST_MEAL,
         """
         events:
@@ -219,7 +219,7 @@ def test_events_in_another_order_are_shown_with_their_places() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         events does not match
         at `{kind: AgentStarted, agent: nutrition}`
@@ -233,9 +233,9 @@ def test_events_in_another_order_are_shown_with_their_places() -> None:
 
 
 def test_an_event_that_did_not_happen_is_reported_with_the_kinds_that_did() -> None:
-    found = told(FIRST_MEAL, "events: {$has: {kind: HandoffMade}}")
+    result = describe_findings(FIRST_MEAL, "events: {$has: {kind: HandoffMade}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         events does not match
         at `{kind: HandoffMade}}`

@@ -84,10 +84,16 @@ def test_what_a_run_heard_after_the_message_leaves_it_the_current_one() -> None:
 
 def test_a_user_message_that_the_turn_did_not_bring_is_history() -> None:
     naming = Naming({})
-    said = [Message("user", "Hello", id="m1", turn=1), Message("user", "Go on", id="m2", turn=1)]
+    messages = [
+        Message("user", "Hello", id="m1", turn=1),
+        Message("user", "Go on", id="m2", turn=1),
+    ]
 
-    assert [one.section for one in naming.named(said, (), 3)] == ["history", "history"]
-    assert [one.section for one in naming.named(said, (), 2)] == ["history", "current_message"]
+    assert [item.section for item in naming.named(messages, (), 3)] == ["history", "history"]
+    assert [item.section for item in naming.named(messages, (), 2)] == [
+        "history",
+        "current_message",
+    ]
 
 
 def test_what_a_run_says_and_hears_is_of_the_run() -> None:
@@ -106,13 +112,13 @@ def test_what_a_run_says_and_hears_is_of_the_run() -> None:
     ],
 )
 def test_a_claim_on_a_named_section_can_fail(claims: str) -> None:
-    (what,) = whats(judged(", sections: {}", claims))
+    (subject,) = whats(judged(", sections: {}", claims))
 
-    assert what == f"context.triage.{claims.partition(':')[0]} does not match"
+    assert subject == f"context.triage.{claims.partition(':')[0]} does not match"
 
 
 @pytest.mark.parametrize(
-    ("claims", "what"),
+    ("claims", "problem"),
     [
         (
             "includes: [{user: Thank you, section: history}]",
@@ -121,8 +127,10 @@ def test_a_claim_on_a_named_section_can_fail(claims: str) -> None:
         ("excludes: [{section: current_message}]", "context.triage.excludes[0] matches a message"),
     ],
 )
-def test_what_is_included_or_excluded_can_be_of_the_wrong_section(claims: str, what: str) -> None:
-    assert whats(judged(", sections: {}", claims)) == [what]
+def test_what_is_included_or_excluded_can_be_of_the_wrong_section(
+    claims: str, problem: str
+) -> None:
+    assert whats(judged(", sections: {}", claims)) == [problem]
 
 
 @pytest.mark.parametrize(
@@ -134,9 +142,9 @@ def test_what_is_included_or_excluded_can_be_of_the_wrong_section(claims: str, w
     ],
 )
 def test_what_nobody_has_named_stays_unseen(sections: str, claims: str) -> None:
-    (what,) = whats(judged(sections, claims))
+    (subject,) = whats(judged(sections, claims))
 
-    assert "is not observable by driver 'python'" in what
+    assert "is not observable by driver 'python'" in subject
 
 
 @pytest.mark.parametrize(

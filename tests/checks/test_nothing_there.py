@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checks.judging import MEALS, told
+from tests.checks.judging import MEALS, describe_findings
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from tests.checks.judging import MEALS, told
     ],
 )
 def test_a_claim_that_nothing_is_there_holds_where_nothing_is(claim: str) -> None:
-    assert told(MEALS, claim) == ""
+    assert describe_findings(MEALS, claim) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_claim_that_nothing_is_there_holds_where_nothing_is(claim: str) -> Non
     ],
 )
 def test_a_claim_that_something_is_there_fails_where_nothing_is(claim: str) -> None:
-    assert claim.split(":")[0] in told(MEALS, claim)
+    assert claim.split(":")[0] in describe_findings(MEALS, claim)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,10 @@ def test_a_claim_that_something_is_there_fails_where_nothing_is(claim: str) -> N
     ],
 )
 def test_a_denial_of_a_shape_that_no_value_had_proves_nothing(claim: str) -> None:
-    assert told(MEALS, claim) == ""
-    assert "no value of this claim in the trace could match" in told(MEALS, claim, warnings=True)
+    assert describe_findings(MEALS, claim) == ""
+    assert "no value of this claim in the trace could match" in describe_findings(
+        MEALS, claim, warnings=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,5 +90,5 @@ def test_a_denial_of_a_shape_that_no_value_had_proves_nothing(claim: str) -> Non
     ],
 )
 def test_a_denial_of_what_could_have_been_is_no_warning(claim: str) -> None:
-    assert told(MEALS, claim) == ""
-    assert told(MEALS, claim, warnings=True) == ""
+    assert describe_findings(MEALS, claim) == ""
+    assert describe_findings(MEALS, claim, warnings=True) == ""

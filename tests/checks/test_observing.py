@@ -10,15 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from simkit.trace import events as e
-from tests.checks.judging import HANDOFFS, MEALS, text, told
+from tests.checks.judging import HANDOFFS, MEALS, describe_findings, text
 
 
-def blind_to(*what: str) -> Callable[[e.AnyEvent], list[e.AnyEvent]]:
+def blind_to(*subject: str) -> Callable[[e.AnyEvent], list[e.AnyEvent]]:
     """Edits a trace so that its driver did not see something."""
 
     def edit(event: e.AnyEvent) -> list[e.AnyEvent]:
         if isinstance(event, e.RunStarted):
-            sees = tuple(one for one in event.pipeline.observes if one not in what)
+            sees = tuple(ability for ability in event.pipeline.observes if ability not in subject)
             facts = replace(event.pipeline, observes=sees)
             return [replace(event, driver="wire", pipeline=facts)]
         return [event]
@@ -38,19 +38,21 @@ def blind_to(*what: str) -> Callable[[e.AnyEvent], list[e.AnyEvent]]:
     ],
 )
 def test_without_sections_no_claim_on_them_holds(claim: str) -> None:
-    held = told(MEALS, claim)
-    found = told(MEALS, claim, edit=blind_to("sections"))
+    value = describe_findings(MEALS, claim)
+    result = describe_findings(MEALS, claim, edit=blind_to("sections"))
 
-    assert held == ""
-    assert "is not observable by driver 'wire', which does not see sections of contexts" in found
-    assert found.count("claim E") == 1
+    assert value == ""
+    assert "is not observable by driver 'wire', which does not see sections of contexts" in result
+    assert result.count("claim E") == 1
 
 
 def test_without_sections_and_filters_nothing_is_known_to_be_dropped() -> None:
     claim = "context: {nutrition: {dropped: {$len: 4}}}"
 
-    assert told(MEALS, claim) == ""
-    assert "does not see what filters drop" in told(MEALS, claim, edit=blind_to("sections"))
+    assert describe_findings(MEALS, claim) == ""
+    assert "does not see what filters drop" in describe_findings(
+        MEALS, claim, edit=blind_to("sections")
+    )
 
 
 def seeing_filters(event: e.AnyEvent) -> list[e.AnyEvent]:
@@ -61,8 +63,11 @@ def seeing_filters(event: e.AnyEvent) -> list[e.AnyEvent]:
 
 
 def test_who_sees_filters_sees_what_they_drop_without_sections() -> None:
-    assert told(MEALS, "context: {nutrition: {dropped: {$len: 4}}}", edit=seeing_filters) == ""
-    assert "dropped does not match" in told(
+    assert (
+        describe_findings(MEALS, "context: {nutrition: {dropped: {$len: 4}}}", edit=seeing_filters)
+        == ""
+    )
+    assert "dropped does not match" in describe_findings(
         MEALS, "context: {nutrition: {dropped: {$len: 3}}}", edit=seeing_filters
     )
 
@@ -77,7 +82,7 @@ def test_who_sees_filters_sees_what_they_drop_without_sections() -> None:
     ],
 )
 def test_messages_are_seen_without_sections(claim: str) -> None:
-    assert told(MEALS, claim, edit=blind_to("sections")) == ""
+    assert describe_findings(MEALS, claim, edit=blind_to("sections")) == ""
 
 
 @pytest.mark.parametrize(
@@ -95,16 +100,16 @@ def test_messages_are_seen_without_sections(claim: str) -> None:
     ],
 )
 def test_what_is_not_seen_is_not_denied(need: str, claim: str) -> None:
-    held = told(MEALS, claim)
-    found = told(MEALS, claim, edit=blind_to(need))
+    value = describe_findings(MEALS, claim)
+    result = describe_findings(MEALS, claim, edit=blind_to(need))
 
-    assert held == ""
-    assert "is not observable by driver 'wire'" in found
-    assert found.count("claim E") == 1
+    assert value == ""
+    assert "is not observable by driver 'wire'" in result
+    assert result.count("claim E") == 1
 
 
 def test_the_finding_says_what_is_not_seen_and_what_to_do() -> None:
-    found = told(HANDOFFS, """
+    result = describe_findings(HANDOFFS, """
         handoffs: {$len: 2}
         context:
           coach:
@@ -112,7 +117,7 @@ def test_the_finding_says_what_is_not_seen_and_what_to_do() -> None:
             history: []
     """, edit=blind_to("handoffs", "sections"))  # fmt: skip
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         handoffs is not observable by driver 'wire', which does not see handoffs
         at `{$len: 2}`
@@ -165,6 +170,8 @@ def test_the_finding_says_what_is_not_seen_and_what_to_do() -> None:
 def test_of_code_the_finding_says_how_to_show_it_or_what_to_claim_instead(
     claim: str, fix: str
 ) -> None:
-    found = told(MEALS, claim, edit=blind_to("sections", "filters", "state", "handoffs"))
+    result = describe_findings(
+        MEALS, claim, edit=blind_to("sections", "filters", "state", "handoffs")
+    )
 
-    assert [line for line in found.splitlines() if line.startswith("->")] == [f"-> {fix}"]
+    assert [line for line in result.splitlines() if line.startswith("->")] == [f"-> {fix}"]

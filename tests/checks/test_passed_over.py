@@ -37,19 +37,19 @@ def test_claims_that_are_not_looked_at_are_told_with_their_reason() -> None:
     _, judgement = judged(with_claims(MEALS, CLAIMS), edit=as_code_unseen)
 
     assert judgement.passed
-    assert [one.what for one in judgement.passed_over] == [
+    assert [claim.what for claim in judgement.passed_over] == [
         "context.nutrition.sections was not looked at: sections: A message is known by its text.",
         "context.nutrition.history was not looked at: sections: A message is known by its text.",
     ]
-    assert [one.path[-1] for one in judgement.passed_over] == ["sections", "history"]
+    assert [claim.path[-1] for claim in judgement.passed_over] == ["sections", "history"]
 
 
 def test_a_trace_of_an_older_version_holds_no_reason() -> None:
     def edit(event: AnyEvent) -> list[AnyEvent]:
-        (found,) = as_code_unseen(event)
-        if isinstance(found, RunStarted):
-            return [replace(found, pipeline=replace(found.pipeline, unseen_reasons={}))]
-        return [found]
+        (result,) = as_code_unseen(event)
+        if isinstance(result, RunStarted):
+            return [replace(result, pipeline=replace(result.pipeline, unseen_reasons={}))]
+        return [result]
 
     _, judgement = judged(with_claims(MEALS, CLAIMS), edit=edit)
 
@@ -66,8 +66,8 @@ def test_strictly_they_fail_and_so_does_a_denial_that_nothing_could_break() -> N
 
     assert judgement.exit_code == 0
     assert strict.exit_code == 1
-    assert [one.id for one in strict.findings] == ["claim", "claim", "RUN-03"]
-    assert not [one for one in strict.warnings if one.id == "RUN-03"]
+    assert [finding.id for finding in strict.findings] == ["claim", "claim", "RUN-03"]
+    assert not [warning for warning in strict.warnings if warning.id == "RUN-03"]
 
 
 def test_where_all_was_looked_at_nothing_is_stricter() -> None:
@@ -90,8 +90,8 @@ def test_a_scenarios_line_and_the_total_say_how_many() -> None:
 
 
 def test_a_workflow_is_told_how_many_claims_were_not_looked_at() -> None:
-    what = "turn 1's state was not looked at: filters: they are its own"
-    over = Finding("claim", "E", what, "a.scenario.yaml:9:1", ("turns", 0), 1)
+    subject = "turn 1's state was not looked at: filters: they are its own"
+    over = Finding("claim", "E", subject, "a.scenario.yaml:9:1", ("turns", 0), 1)
     result = Result("a::s", "a.scenario.yaml", 3, "s", "held", passed_over=(over,))
 
     text = results_markdown([result])

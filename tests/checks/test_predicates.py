@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from simkit.core.messages import Message
 from simkit.trace.views import View
-from tests.checks.judging import MEALS, text, told
+from tests.checks.judging import MEALS, describe_findings, text
 
 
 def two_turns(view: View) -> bool:
@@ -34,15 +34,15 @@ def raises(view: View) -> bool:
 
 
 def test_a_predicate_that_returns_true_holds() -> None:
-    held = told(MEALS, "satisfies: tests.checks.test_predicates:two_turns")
-    both = told(MEALS, "satisfies: [tests.checks.test_predicates:two_turns]")
+    value = describe_findings(MEALS, "satisfies: tests.checks.test_predicates:two_turns")
+    both = describe_findings(MEALS, "satisfies: [tests.checks.test_predicates:two_turns]")
 
-    assert held == ""
+    assert value == ""
     assert both == ""
 
 
 def test_a_predicate_may_say_what_is_wrong() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         satisfies:
@@ -51,7 +51,7 @@ def test_a_predicate_may_say_what_is_wrong() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         `tests.checks.test_predicates:says_what_is_wrong` does not hold: there are 2 turns, which is not odd
         at `tests.checks.test_predicates:says_what_is_wrong`
@@ -59,7 +59,7 @@ def test_a_predicate_may_say_what_is_wrong() -> None:
 
 
 def test_any_other_answer_does_not_hold() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         satisfies:
@@ -68,7 +68,7 @@ def test_any_other_answer_does_not_hold() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         `tests.checks.test_predicates:says_nothing` does not hold: it returned nothing; a predicate returns true, or a text that says what is wrong
         at `tests.checks.test_predicates:says_nothing`
@@ -82,9 +82,9 @@ def test_any_other_answer_does_not_hold() -> None:
 def test_a_predicate_that_raises_says_where() -> None:
     line = raises.__code__.co_firstlineno + 2
 
-    found = told(MEALS, "satisfies: tests.checks.test_predicates:raises")
+    result = describe_findings(MEALS, "satisfies: tests.checks.test_predicates:raises")
 
-    assert found == text(f"""
+    assert result == text(f"""
         claim E [turn 2]
         `tests.checks.test_predicates:raises` does not hold: it raised IndexError: list index out of range
         at `tests.checks.test_predicates:raises`
@@ -93,14 +93,14 @@ def test_a_predicate_that_raises_says_where() -> None:
 
 
 def test_a_predicate_that_is_nowhere_breaks_the_scenario() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         satisfies: [tests.checks.test_predicates:nobody, nowhere.at_all:check]
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2] (breaks)
         function `tests.checks.test_predicates:nobody`: module 'tests.checks.test_predicates' has no function 'nobody'
         at `tests.checks.test_predicates:nobody, nowhere.at_all:check]`

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from simkit.trace import events as e
-from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, PARALLEL, text, told
+from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, PARALLEL, describe_findings, text
 
 GREETING = """
 turns:
@@ -29,8 +29,8 @@ def interrupted(event: e.AnyEvent) -> list[e.AnyEvent]:
     """Edits a trace so that its turns end with a question."""
     if isinstance(event, e.TurnFinished):
         where = (event.at, event.session, event.turn, "coach", "r9")
-        asked = e.TurnInterrupted(*where, question={"sure": "?"})
-        return [asked, replace(event, waits_for="r9")]
+        request = e.TurnInterrupted(*where, question={"sure": "?"})
+        return [request, replace(event, waits_for="r9")]
     return [event]
 
 
@@ -55,7 +55,7 @@ def interrupted(event: e.AnyEvent) -> list[e.AnyEvent]:
     ],
 )
 def test_a_claim_that_holds_says_nothing(claims: str) -> None:
-    assert told(MEALS, claims) == ""
+    assert describe_findings(MEALS, claims) == ""
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_claim_that_holds_says_nothing(claims: str) -> None:
     ],
 )
 def test_a_nested_list_is_one_parallel_group_in_any_order(claim: str) -> None:
-    assert told(PARALLEL, claim) == ""
+    assert describe_findings(PARALLEL, claim) == ""
 
 
 def test_agents_that_ran_in_another_order_are_shown() -> None:
-    found = told(MEALS, "agents: [nutrition, router]")
+    result = describe_findings(MEALS, "agents: [nutrition, router]")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         agents does not match
         at `nutrition, router]`
@@ -87,9 +87,9 @@ def test_agents_that_ran_in_another_order_are_shown() -> None:
 
 
 def test_a_parallel_group_claimed_one_by_one_is_explained() -> None:
-    found = told(PARALLEL, "agents: [router, nutrition, coach]")
+    result = describe_findings(PARALLEL, "agents: [router, nutrition, coach]")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         agents does not match
         at `nutrition, coach]`
@@ -102,9 +102,9 @@ def test_a_parallel_group_claimed_one_by_one_is_explained() -> None:
 
 
 def test_agents_one_by_one_claimed_as_a_group_are_explained() -> None:
-    found = told(MEALS, "agents: [[router, nutrition]]")
+    result = describe_findings(MEALS, "agents: [[router, nutrition]]")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         agents does not match
         at `[router, nutrition]]`
@@ -117,9 +117,9 @@ def test_agents_one_by_one_claimed_as_a_group_are_explained() -> None:
 
 
 def test_of_a_group_the_missing_agent_is_named() -> None:
-    found = told(PARALLEL, "agents: [router, [nutrition, analyst]]")
+    result = describe_findings(PARALLEL, "agents: [router, [nutrition, analyst]]")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         agents does not match
         at `analyst]]`
@@ -132,9 +132,9 @@ def test_of_a_group_the_missing_agent_is_named() -> None:
 def test_a_list_of_many_agents_is_cut() -> None:
     turn = "  - user: Again\n    replies: {router: {json: {to: nutrition}}, nutrition: Yes.}\n"
 
-    found = told(f"turns:\n{turn * 20}expect:\n  agents: {{$has: coach}}")
+    result = describe_findings(f"turns:\n{turn * 20}expect:\n  agents: {{$has: coach}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E []
         agents does not match
         at `coach}`
@@ -144,9 +144,9 @@ def test_a_list_of_many_agents_is_cut() -> None:
 
 
 def test_another_reply_names_the_run_that_made_it() -> None:
-    found = told(MEALS, "reply: {$contains: pizza}")
+    result = describe_findings(MEALS, "reply: {$contains: pizza}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         reply does not match
         at `pizza}`
@@ -156,11 +156,11 @@ def test_another_reply_names_the_run_that_made_it() -> None:
 
 
 def test_a_reply_of_null_claims_that_nothing_was_replied() -> None:
-    held = told(LOST, "reply: null\nerror: {type: NoRoute}")
-    found = told(MEALS, "reply: null")
+    value = describe_findings(LOST, "reply: null\nerror: {type: NoRoute}")
+    result = describe_findings(MEALS, "reply: null")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 2]
         reply does not match
         at `null`
@@ -170,9 +170,9 @@ def test_a_reply_of_null_claims_that_nothing_was_replied() -> None:
 
 
 def test_a_reply_that_an_error_prevented_names_the_error() -> None:
-    found = told(LOST, "reply: Here.\nerror: {type: NoRoute}")
+    result = describe_findings(LOST, "reply: Here.\nerror: {type: NoRoute}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1]
         reply does not match
         at `Here.`
@@ -182,11 +182,11 @@ def test_a_reply_that_an_error_prevented_names_the_error() -> None:
 
 
 def test_a_reply_that_is_a_value_is_held_against_the_value() -> None:
-    held = told(GREETING, "reply: {km: 8}")
-    found = told(GREETING, "reply: {km: 9}")
+    value = describe_findings(GREETING, "reply: {km: 8}")
+    result = describe_findings(GREETING, "reply: {km: 9}")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 1]
         reply does not match
         at `9}`
@@ -196,7 +196,7 @@ def test_a_reply_that_is_a_value_is_held_against_the_value() -> None:
 
 
 def test_what_a_run_got_and_gave_is_compared_part_by_part() -> None:
-    found = told(
+    result = describe_findings(
         MEALS,
         """
         runs:
@@ -210,7 +210,7 @@ def test_what_a_run_got_and_gave_is_compared_part_by_part() -> None:
     """,
     )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, nutrition]
         runs.nutrition.received does not match
         at `coach}, scratch: x}`
@@ -246,9 +246,11 @@ def test_what_a_run_got_and_gave_is_compared_part_by_part() -> None:
 
 
 def test_a_run_without_an_update_says_why() -> None:
-    found = told(HANDOFFS, "runs: {coach: {output: x, update: {messages: {$len: 1}}}}")
+    result = describe_findings(
+        HANDOFFS, "runs: {coach: {output: x, update: {messages: {$len: 1}}}}"
+    )
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, coach]
         runs.coach.output does not match
         at `x, update: {messages: {$len: 1}}}}`
@@ -264,9 +266,9 @@ def test_a_run_without_an_update_says_why() -> None:
 
 
 def test_a_rule_that_stood_in_is_named() -> None:
-    found = told(GREETING, "runs: {greeter: {update: {total: 4}}}")
+    result = describe_findings(GREETING, "runs: {greeter: {update: {total: 4}}}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, greeter]
         runs.greeter.update does not match
         at `4}}}`
@@ -276,11 +278,13 @@ def test_a_rule_that_stood_in_is_named() -> None:
 
 
 def test_a_function_agent_has_an_output() -> None:
-    held = told(GREETING, "runs: {counter: {output: 3, update: {messages: {$len: 1}}}}")
-    found = told(GREETING, "runs: {counter: {output: 4, update: {total: 1}}}")
+    value = describe_findings(
+        GREETING, "runs: {counter: {output: 3, update: {messages: {$len: 1}}}}"
+    )
+    result = describe_findings(GREETING, "runs: {counter: {output: 4, update: {total: 1}}}")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 1, counter]
         runs.counter.output does not match
         at `4, update: {total: 1}}}`
@@ -294,9 +298,9 @@ def test_a_function_agent_has_an_output() -> None:
 
 
 def test_a_run_that_was_not_made_is_reported_with_those_that_were() -> None:
-    found = told(MEALS, 'runs: {coach: {output: x}, "nutrition[1]": {output: x}}')
+    result = describe_findings(MEALS, 'runs: {coach: {output: x}, "nutrition[1]": {output: x}}')
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2, coach]
         agent 'coach' did not run in turn 2; those that did: router, nutrition
         at `{output: x}, "nutrition[1]": {output: x}}`
@@ -308,9 +312,11 @@ def test_a_run_that_was_not_made_is_reported_with_those_that_were() -> None:
 
 
 def test_a_star_stands_for_every_run() -> None:
-    found = told(MEALS, 'runs: {"*": {reply: {$contains: more}}, "*[1]": {output: x}}')
+    result = describe_findings(
+        MEALS, 'runs: {"*": {reply: {$contains: more}}, "*[1]": {output: x}}'
+    )
 
-    assert found == text(r"""
+    assert result == text(r"""
         claim E [turn 2, router]
         runs.router[0].reply does not match
         at `more}}, "*[1]": {output: x}}`
@@ -325,9 +331,9 @@ def test_a_star_stands_for_every_run() -> None:
 def test_the_last_run_of_every_agent_is_named_by_its_place() -> None:
     talk = GREETING.replace("[greeter, counter, coach]", "[counter, counter, coach]")
 
-    found = told(talk, 'runs: {"*[-1]": {output: {$type: mapping}}}')
+    result = describe_findings(talk, 'runs: {"*[-1]": {output: {$type: mapping}}}')
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, counter]
         runs.counter[1].output does not match
         at `mapping}}}`
@@ -336,14 +342,14 @@ def test_the_last_run_of_every_agent_is_named_by_its_place() -> None:
 
 
 def test_tool_calls_are_whole_and_in_order() -> None:
-    held = told(
+    value = describe_findings(
         FIRST_MEAL,
         "tool_calls: [{agent: nutrition, tool: log_meal, args: {food: pizza}, result: {kcal: 800}, error: null}]",
     )
-    found = told(FIRST_MEAL, "tool_calls: [{tool: log_meal, args: {food: pasta}}]")
+    result = describe_findings(FIRST_MEAL, "tool_calls: [{tool: log_meal, args: {food: pasta}}]")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 1]
         tool_calls does not match
         at `pasta}}]`
@@ -354,9 +360,9 @@ def test_tool_calls_are_whole_and_in_order() -> None:
 
 
 def test_a_tool_that_was_not_called_is_said_so() -> None:
-    found = told(MEALS, "tool_calls: [{tool: log_meal}]")
+    result = describe_findings(MEALS, "tool_calls: [{tool: log_meal}]")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         tool_calls does not match
         at `{tool: log_meal}]`
@@ -367,9 +373,9 @@ def test_a_tool_that_was_not_called_is_said_so() -> None:
 
 
 def test_model_calls_are_counted() -> None:
-    found = told(FIRST_MEAL, "model_calls: {nutrition: 0, coach: 1}")
+    result = describe_findings(FIRST_MEAL, "model_calls: {nutrition: 0, coach: 1}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 1, nutrition]
         agent 'nutrition' made 2 model calls in turn 1, wanted 0
         at `0, coach: 1}`
@@ -383,13 +389,13 @@ def test_model_calls_are_counted() -> None:
 
 
 def test_an_error_is_compared_field_by_field() -> None:
-    held = told(
+    value = describe_findings(
         LOST, "error: {type: NoRoute, message: {$contains: nobody}, status: {$absent: true}}"
     )
-    found = told(LOST, "error: {type: ReplyMissing}")
+    result = describe_findings(LOST, "error: {type: ReplyMissing}")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 1]
         error does not match
         at `ReplyMissing}`
@@ -399,9 +405,9 @@ def test_an_error_is_compared_field_by_field() -> None:
 
 
 def test_an_error_that_did_not_come_is_missed() -> None:
-    found = told(MEALS, "error: {type: NoRoute}")
+    result = describe_findings(MEALS, "error: {type: NoRoute}")
 
-    assert found == text("""
+    assert result == text("""
         claim E [turn 2]
         error does not match
         at `{type: NoRoute}`
@@ -411,12 +417,12 @@ def test_an_error_that_did_not_come_is_missed() -> None:
 
 
 def test_an_interrupt_is_the_question_that_the_turn_ends_with() -> None:
-    held = told(MEALS, "interrupt: {sure: '?'}\nstate: {total: 2}", edit=interrupted)
-    found = told(MEALS, "interrupt: {sure: '!'}", edit=interrupted)
-    missed = told(MEALS, "interrupt: {sure: '?'}")
+    value = describe_findings(MEALS, "interrupt: {sure: '?'}\nstate: {total: 2}", edit=interrupted)
+    result = describe_findings(MEALS, "interrupt: {sure: '!'}", edit=interrupted)
+    missed = describe_findings(MEALS, "interrupt: {sure: '?'}")
 
-    assert held == ""
-    assert found == text("""
+    assert value == ""
+    assert result == text("""
         claim E [turn 2]
         interrupt does not match
         at `'!'}`

@@ -24,42 +24,42 @@ def contexts() -> list[ContextView]:
     """The contexts of a conversation that is longer than a block."""
     turns = []
     for number in range(BLOCK // 2 + 20):
-        told = "coach: Answer" if number % 3 else "nutrition: [{calls: {log_meal: {food: pizza}}}"
+        text = "coach: Answer" if number % 3 else "nutrition: [{calls: {log_meal: {food: pizza}}}"
         end = f" {number}" if number % 3 else f", 'Answer {number} say/so é']"
         to = "coach" if number % 3 else "nutrition"
         turns.append(
             f"  - user: {{json: {{number: {number}, text: Question {number}}}}}\n"
-            f"    replies: {{router: {{json: {{to: {to}}}}}, {told}{end}}}\n"
+            f"    replies: {{router: {{json: {{to: {to}}}}}, {text}{end}}}\n"
             "    tool_results: {log_meal: {kcal: 800}}\n"
         )
     ran = run_yaml(PIPELINE, f"turns:\n{''.join(turns)}")
-    assert len(max(ran.view.streams.values(), key=lambda one: len(one.entries)).entries) > BLOCK
+    assert len(max(ran.view.streams.values(), key=lambda item: len(item.entries)).entries) > BLOCK
     return [call.context for call in ran.view.calls.values()]
 
 
 def every_message(context: ContextView) -> list[Message]:
     """The messages of a context, and before each the pieces that it is made of."""
-    found: list[Message] = []
+    messages: list[Message] = []
     for part in context.parts:
         if isinstance(part, MadePart):
-            found += [
-                replace(part.message, content=one.content, section=one.section, data=None)
-                for one in part.pieces
+            messages += [
+                replace(part.message, content=piece.content, section=piece.section, data=None)
+                for piece in part.pieces
             ]
-            found.append(part.message)
+            messages.append(part.message)
         else:
-            found += [part.message(place) for place in range(len(part))]
-    return [*found, *(replace(message, section="run") for message in context.own_messages)]
+            messages += [part.message(place) for place in range(len(part))]
+    return [*messages, *(replace(message, section="run") for message in context.own_messages)]
 
 
 words = st.sampled_from(WORDS)
 leaves = st.one_of(
     words,
     st.builds(lambda word: {"$contains": word}, words),
-    st.builds(lambda one, two: {"$contains": [one, two]}, words, words),
+    st.builds(lambda item, two: {"$contains": [item, two]}, words, words),
     st.builds(lambda word: {"$regex": word}, words),
     st.builds(lambda word: {"$not": {"$contains": word}}, words),
-    st.builds(lambda one, two: {"$either": [{"$contains": one}, two]}, words, words),
+    st.builds(lambda item, two: {"$either": [{"$contains": item}, two]}, words, words),
     st.builds(lambda word: {"text": word}, words),
     st.sampled_from([{"number": 8}, {"to": "coach"}, {"kcal": 800}, {"kcal": 800.0}]),
 )
@@ -87,9 +87,9 @@ def test_the_first_match_is_the_first_of_all_messages_that_matches(
     search = Search()
     some = [contexts()[place % len(contexts())], contexts()[-1], contexts()[0], contexts()[-2]]
 
-    found = [search.first(context, compiled) for context in some]
+    places = [search.first(context, compiled) for context in some]
 
-    assert found == [
+    assert places == [
         next((message for message in every_message(context) if compiled.holds(message)), None)
         for context in some
     ]
@@ -107,7 +107,7 @@ def test_what_a_stream_has_settled_is_matched_once_for_each_pattern() -> None:
             return False
 
     search = Search()
-    of_nutrition = [one for one in contexts() if one.tools]
+    of_nutrition = [view for view in contexts() if view.tools]
 
     watched: Matcher = Watched()  # type: ignore[assignment]
     for context in of_nutrition:

@@ -91,7 +91,7 @@ def _asks(event: Any) -> Any:
     return replace(event, message=replace(event.message, calls=(replace(call, args={"way": NEW}),)))
 
 
-def _made(section: str) -> Callable[[Any], Any]:
+def _section_change(section: str) -> Callable[[Any], Any]:
     def change(event: Any) -> Any:
         parts = [
             replace(part, message=replace(part.message, content=NEW))
@@ -140,16 +140,16 @@ PLACES = {
     "turn 1: said": Place(e.MessageAdded, 1, _says),
     "turn 1: input": Place(e.AgentStarted, 0, _says_that(input=NEW)),
     "turn 1: output": Place(e.AgentFinished, 0, _says_that(output=NEW)),
-    "turn 1: instructions": Place(e.ContextBuilt, 0, _made("instructions")),
+    "turn 1: instructions": Place(e.ContextBuilt, 0, _section_change("instructions")),
     "turn 1: tokens": Place(e.ContextBuilt, 0, _says_that(tokens=4711)),
     "turn 1: topic": Place(e.StateUpdated, 1, _writes),
     "user": Place(e.MessageAdded, 2, _says),
     "desk: input": Place(e.AgentStarted, 1, _says_that(input=NEW)),
     "desk: goal": Place(e.AgentStarted, 1, _says_that(goal=NEW)),
     "desk: agent": Place(e.AgentStarted, 1, _says_that(agent="expert")),
-    "desk: instructions": Place(e.ContextBuilt, 1, _made("instructions")),
-    "desk: known": Place(e.ContextBuilt, 1, _made("known")),
-    "desk: current message": Place(e.ContextBuilt, 1, _made("current_message")),
+    "desk: instructions": Place(e.ContextBuilt, 1, _section_change("instructions")),
+    "desk: known": Place(e.ContextBuilt, 1, _section_change("known")),
+    "desk: current message": Place(e.ContextBuilt, 1, _section_change("current_message")),
     "desk: section": Place(e.ContextBuilt, 1, _named),
     "desk: size of a part": Place(e.ContextBuilt, 1, _weighs),
     "expert: call": Place(e.ContextBuilt, 3, _says_that(agent="desk")),
@@ -171,8 +171,8 @@ PLACES = {
     "handoff: mode": Place(e.HandoffMade, 0, _says_that(mode="delegate")),
     "handoff: time": Place(e.HandoffMade, 0, _says_that(at=4711)),
     "handoff: memo": Place(e.StateUpdated, 3, _notes),
-    "expert: instructions": Place(e.ContextBuilt, 3, _made("instructions")),
-    "expert: handoff": Place(e.ContextBuilt, 3, _made("handoff")),
+    "expert: instructions": Place(e.ContextBuilt, 3, _section_change("instructions")),
+    "expert: handoff": Place(e.ContextBuilt, 3, _section_change("handoff")),
     "expert: said": Place(e.MessageAdded, 7, _says),
     "expert: topic": Place(e.StateUpdated, 4, _writes),
     "expert: output": Place(e.AgentFinished, 2, _says_that(output=NEW)),
@@ -206,7 +206,7 @@ def _run(agent: str, name: str, matcher: Any, places: str) -> Row:
     return Row({"runs": {agent: {name: matcher}}}, places)
 
 
-SENT = ["You are the desk.", "bikes", "Hi.", "How long?"]
+TEXTS = ["You are the desk.", "bikes", "Hi.", "How long?"]
 FIRST = "turn 1: said; desk: current message; desk: instructions; desk: known"
 CLAIMS = {
     "agents": Row({"agents": ["desk", "expert"]}, "desk: agent"),
@@ -242,8 +242,8 @@ CLAIMS = {
     "context.sections": _context(
         "sections", ["instructions", "known", "history", "current_message"], "desk: section"
     ),
-    "context.messages": _context("messages", SENT, FIRST),
-    "context.includes": _context("includes", SENT, FIRST),
+    "context.messages": _context("messages", TEXTS, FIRST),
+    "context.includes": _context("includes", TEXTS, FIRST),
     "context.excludes": _context(
         "excludes", [{"$contains": NEW}],
         f"{FIRST}; desk: asks; tool: message",
@@ -310,25 +310,25 @@ DENIALS = {
 def events() -> list[e.AnyEvent]:
     """The events of a run, with what only others have: settings, goals, a log record, an effect."""
     ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
-    found: list[e.AnyEvent] = []
+    result: list[e.AnyEvent] = []
     for event in run(ready).events:
         if isinstance(event, e.RunStarted):
             facts = replace(event.pipeline, observes=(*event.pipeline.observes, "logs"))
-            found.append(replace(event, pipeline=facts))
+            result.append(replace(event, pipeline=facts))
         elif isinstance(event, e.ContextBuilt):
-            found.append(replace(event, settings={"temperature": 0}))
+            result.append(replace(event, settings={"temperature": 0}))
         elif isinstance(event, e.AgentStarted):
-            found.append(replace(event, goal="answer"))
+            result.append(replace(event, goal="answer"))
         else:
-            found.append(event)
+            result.append(event)
         if isinstance(event, e.AgentStarted) and event.run == "r2":
             acting: dict[str, Any] = {"turn": 2, "agent": "desk", "run": "r2", "session": "s1"}
-            found += [
+            result += [
                 e.TurnInterrupted(event.at, **acting, question="Sure?"),
                 e.LogRecorded(event.at, **acting, level="INFO", logger="desk", message="Looking."),
                 e.UncontrolledEffect(event.at, **acting, effect="a thread", where="desk.py:1"),
             ]
-    return found
+    return result
 
 
 def _changed(events: list[e.AnyEvent], place: Place) -> list[e.AnyEvent]:
@@ -346,8 +346,8 @@ def _is_red(ready: Prepared, events: list[e.AnyEvent]) -> bool:
     trace = Trace()
     for event in events:
         trace.emit(event)
-    found = judge(ready.scenario, ready.document, trace, function_named).judgement.findings
-    return any(one.path[:3] == ("turns", 1, "expect") for one in found)
+    findings = judge(ready.scenario, ready.document, trace, function_named).judgement.findings
+    return any(finding.path[:3] == ("turns", 1, "expect") for finding in findings)
 
 
 def _kinds() -> Iterator[str]:

@@ -15,11 +15,11 @@ def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(functions, "_calls", {})
 
 
-def found(one: Ran) -> list[str]:
+def describe_findings(outcome: Ran) -> list[str]:
     """Returns the findings, each with its line."""
     return [
         f"{finding.where.rpartition('.yaml:')[2].split(':')[0]} {finding.id} {finding.what}"
-        for finding in one.judgement.findings
+        for finding in outcome.judgement.findings
     ]
 
 
@@ -57,9 +57,9 @@ def counts(more: str = "") -> str:
 
 @pytest.mark.slow
 def test_what_only_the_process_knew_is_lost_by_a_restart() -> None:
-    one = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob', 'restart: true')}")
+    outcome = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob', 'restart: true')}")
 
-    assert found(one) == [
+    assert describe_findings(outcome) == [
         "17 STA-06 after the restart before turn 2, turn 2 is not what it is without: "
         "context of a [1]: messages[5].content is Bob restarted, Ann without a restart"
     ]
@@ -67,9 +67,9 @@ def test_what_only_the_process_knew_is_lost_by_a_restart() -> None:
 
 @pytest.mark.slow
 def test_what_a_module_keeps_of_the_first_run_does_not_reach_the_second() -> None:
-    one = run_yaml(COUNTS, f"turns:{counts()}{counts('restart: true')}")
+    outcome = run_yaml(COUNTS, f"turns:{counts()}{counts('restart: true')}")
 
-    assert found(one) == [
+    assert describe_findings(outcome) == [
         "17 STA-06 after the restart before turn 2, turn 2 is not what it is without: "
         "context of a [1]: messages[5].content is 1 restarted, 2 without a restart"
     ]
@@ -77,20 +77,20 @@ def test_what_a_module_keeps_of_the_first_run_does_not_reach_the_second() -> Non
 
 @pytest.mark.slow
 def test_last_restart_before_the_difference_is_named() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         NAMES,
         f"turns:{asks('Ann')}{asks('Ann', 'restart: true')}{asks('Bob', 'restart: true')}"
         f"{asks('Bob', 'restart: true')}",
     )
 
-    assert [finding.split(":")[0] for finding in found(one)] == [
+    assert [finding.split(":")[0] for finding in describe_findings(outcome)] == [
         "20 STA-06 after the restart before turn 3, turn 3 is not what it is without"
     ]
 
 
 @pytest.mark.slow
 def test_restart_that_loses_nothing_is_no_finding() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         """
         channels: {facts: {reducer: merge}, notes: {reducer: append, scope: project}}
         tools: {look: {}}
@@ -126,14 +126,14 @@ def test_restart_that_loses_nothing_is_no_finding() -> None:
         """,
     )
 
-    assert found(one) == []
+    assert describe_findings(outcome) == []
 
 
 def test_difference_before_any_restart_is_told_as_what_it_is() -> None:
-    one = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob')}")
+    outcome = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob')}")
     other = run_yaml(NAMES.replace("A.", "B."), f"turns:{asks('Ann')}{asks('Bob')}")
 
-    (hit,) = resumed_differs(one.view, other.view, [2])
+    (hit,) = resumed_differs(outcome.view, other.view, [2])
 
     assert (hit.id, hit.turn, hit.path) == ("STA-06", 1, ("turns", 1, "restart"))
     assert hit.what == (
@@ -145,11 +145,11 @@ def test_difference_before_any_restart_is_told_as_what_it_is() -> None:
 def test_lint_that_is_off_makes_no_second_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simkit.session.simulate.unbroken", lambda _: 1 / 0)
 
-    one = run_yaml(
+    outcome = run_yaml(
         NAMES, f"lints: {{STA-06: known}}\nturns:{asks('Ann')}{asks('Bob', 'restart: true')}"
     )
 
-    assert found(one) == []
+    assert describe_findings(outcome) == []
 
 
 # Sessions
@@ -157,9 +157,9 @@ def test_lint_that_is_off_makes_no_second_run(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.slow
 def test_session_that_gets_what_another_left_in_a_module_is_found() -> None:
-    one = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob', 'session: s2')}")
+    outcome = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob', 'session: s2')}")
 
-    assert found(one) == [
+    assert describe_findings(outcome) == [
         "16 STA-08 session 's2' is not what it is alone, from turn 2 on: "
         "context of a [1]: messages[3].content is Ann among others, Bob alone"
     ]
@@ -167,11 +167,11 @@ def test_session_that_gets_what_another_left_in_a_module_is_found() -> None:
 
 @pytest.mark.slow
 def test_both_sessions_that_share_a_counter_are_found() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         COUNTS, f"turns:{counts()}{counts('session: s2')}{counts()}{counts('session: s2')}"
     )
 
-    assert found(one) == [
+    assert describe_findings(outcome) == [
         "16 STA-08 session 's2' is not what it is alone, from turn 2 on: "
         "context of a [1]: messages[3].content is 2 among others, 1 alone",
         "19 STA-08 session 's1' is not what it is alone, from turn 3 on: "
@@ -216,26 +216,26 @@ def works(session: str, notes: str, more: str = "") -> str:
 @pytest.mark.parametrize("store", ["memory", "sqlite", ""])
 def test_sessions_that_share_nothing_are_as_if_alone(store: str) -> None:
     pipeline = GRAPH.replace("store: STORE", f"store: {store}" if store else "")
-    seen, over = "[{$contains: Given.}]", "[]"
-    one = run_yaml(
+    text, over = "[{$contains: Given.}]", "[]"
+    outcome = run_yaml(
         pipeline,
         f"""
         start: 2026-01-05T09:00:00Z
         limits: {{virtual_ms: 999999999}}
         given: {{state: {{notes: [{{text: Given., at: "2026-01-04T10:30:00Z"}}]}}}}
-        turns:{works("s1", seen)}{works("s2", seen)}{works("s1", over)}{works("s2", over)}
+        turns:{works("s1", text)}{works("s2", text)}{works("s1", over)}{works("s2", over)}
         """,
     )
 
-    assert found(one) == []
+    assert describe_findings(outcome) == []
     # What was given to the project reaches each of them alone as well.
-    assert reached_by_others(one.view) == set()
+    assert reached_by_others(outcome.view) == set()
     # Ids stand in what is compared: they are others where the session is alone.
-    assert '"call_id":"call4"' in one.context("a").section("upstream")[0].content
+    assert '"call_id":"call4"' in outcome.context("a").section("upstream")[0].content
 
 
 def test_sessions_of_other_projects_have_each_what_was_given_to_it() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         GRAPH.replace("store: STORE", ""),
         f"""
         start: 2026-01-05T09:00:00Z
@@ -245,7 +245,7 @@ def test_sessions_of_other_projects_have_each_what_was_given_to_it() -> None:
         """,
     )
 
-    assert found(one) == []
+    assert describe_findings(outcome) == []
 
 
 SHARING = """
@@ -283,14 +283,14 @@ def noted(scope: str, project: str) -> Ran:
 def test_sessions_that_share_on_purpose_are_not_held_against_themselves(
     scope: str, project: str, reached: set[str]
 ) -> None:
-    one = noted(scope, project)
+    outcome = noted(scope, project)
 
-    assert found(one) == []
-    assert reached_by_others(one.view) == reached
+    assert describe_findings(outcome) == []
+    assert reached_by_others(outcome.view) == reached
 
 
 def test_session_that_alone_writes_what_it_shares_is_reached_by_nobody() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         SHARING.replace("SCOPE", "project").replace("agents:", "agents:\n  b: {}")
         .replace("start: a", 'start: "${user.agent}"'),
         """
@@ -300,8 +300,8 @@ def test_session_that_alone_writes_what_it_shares_is_reached_by_nobody() -> None
         """,
     )  # fmt: skip
 
-    assert found(one) == []
-    assert reached_by_others(one.view) == {"s2"}
+    assert describe_findings(outcome) == []
+    assert reached_by_others(outcome.view) == {"s2"}
 
 
 def test_first_difference_of_a_session_is_told_with_the_turn_of_the_scenario() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from simkit.checks.judge import CHECKS
 from simkit.spec.scenario.claims import RunClaims
 from simkit.trace import events as e
-from tests.checks.judging import MEALS, told
+from tests.checks.judging import MEALS, describe_findings
 
 PIZZA = """
 turns:
@@ -56,12 +56,12 @@ def bare(event: e.AnyEvent) -> list[e.AnyEvent]:
 
 def with_runs(event: e.AnyEvent) -> list[e.AnyEvent]:
     """The same of a driver that sees whose calls are of one run."""
-    found = bare(event)
+    events = bare(event)
     return [
-        replace(one, pipeline=replace(one.pipeline, observes=("runs", "handoffs")))
-        if isinstance(one, e.RunStarted)
-        else one
-        for one in found
+        replace(item, pipeline=replace(item.pipeline, observes=("runs", "handoffs")))
+        if isinstance(item, e.RunStarted)
+        else item
+        for item in events
     ]
 
 
@@ -72,30 +72,32 @@ def test_every_claim_is_seen_on_the_wire_or_tested_here() -> None:
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_what_is_not_seen_is_a_finding_whatever_the_claim_says(name: str) -> None:
-    found = told(PIZZA, CLAIMS[name], edit=bare)
+    result = describe_findings(PIZZA, CLAIMS[name], edit=bare)
 
-    assert "is not observable by driver 'wire', which does not see" in found
-    assert "does not match" not in found
+    assert "is not observable by driver 'wire', which does not see" in result
+    assert "does not match" not in result
 
 
 @pytest.mark.parametrize("claim", RunClaims.model_fields)
 def test_no_claim_on_a_run_holds_where_runs_are_not_seen(claim: str) -> None:
-    found = told(MEALS, f"runs: {{nutrition: {{{claim}: {{$absent: true}}}}}}", edit=bare)
+    result = describe_findings(
+        MEALS, f"runs: {{nutrition: {{{claim}: {{$absent: true}}}}}}", edit=bare
+    )
 
-    assert f"runs.nutrition.{claim} is not observable" in found
+    assert f"runs.nutrition.{claim} is not observable" in result
 
 
 def test_a_turn_in_which_no_tool_was_asked_for_called_none() -> None:
-    assert told(MEALS, "tool_calls: []", edit=with_runs) == ""
+    assert describe_findings(MEALS, "tool_calls: []", edit=with_runs) == ""
 
 
 @pytest.mark.parametrize("matcher", ["null", "And now?", "{$not: x}", "{$any: true}"])
 def test_an_input_that_nobody_saw_is_not_null(matcher: str) -> None:
-    found = told(MEALS, f"runs: {{nutrition: {{input: {matcher}}}}}", edit=with_runs)
+    result = describe_findings(MEALS, f"runs: {{nutrition: {{input: {matcher}}}}}", edit=with_runs)
 
     assert (
         "runs.nutrition.input is not observable by driver 'wire', which does not see what the code gave this run"
-        in found
+        in result
     )
 
 
@@ -103,19 +105,19 @@ def test_an_input_that_nobody_saw_is_not_null(matcher: str) -> None:
     "matcher", ["null", "{$contains: lunch}", "{$not: {$contains: x}}", "{$any: true}"]
 )
 def test_a_goal_that_nobody_told_is_not_null(matcher: str) -> None:
-    found = told(MEALS, f"runs: {{nutrition: {{goal: {matcher}}}}}", edit=with_runs)
+    result = describe_findings(MEALS, f"runs: {{nutrition: {{goal: {matcher}}}}}", edit=with_runs)
 
     assert (
         "runs.nutrition.goal is not observable by driver 'wire', which does not see for which goal this run works"
-        in found
+        in result
     )
 
 
 @pytest.mark.parametrize("matcher", ["[]", "{$len: 0}", "{$not: {$has: [{tool: log_meal}]}}"])
 def test_a_tool_that_was_asked_for_and_not_seen_was_not_left_uncalled(matcher: str) -> None:
-    found = told(PIZZA, f"tool_calls: {matcher}", edit=with_runs)
+    result = describe_findings(PIZZA, f"tool_calls: {matcher}", edit=with_runs)
 
     assert (
         "tool_calls is not observable by driver 'wire', which does not see whether a tool ran that was asked for last"
-        in found
+        in result
     )

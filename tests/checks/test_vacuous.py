@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from simkit.core.errors import SourceError
-from tests.checks.judging import HANDOFFS, MEALS, text, told
+from tests.checks.judging import HANDOFFS, MEALS, describe_findings, text
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,10 @@ from tests.checks.judging import HANDOFFS, MEALS, text, told
     ],
 )
 def test_a_pattern_that_occurs_nowhere_is_warned_of(claim: str) -> None:
-    found = told(MEALS, claim)
-    warned = told(MEALS, claim, warnings=True)
+    result = describe_findings(MEALS, claim)
+    warned = describe_findings(MEALS, claim, warnings=True)
 
-    assert found == ""
+    assert result == ""
     assert warned.count("RUN-03 W [turn 2]") == 1
 
 
@@ -58,7 +58,7 @@ def test_a_pattern_that_occurs_nowhere_is_warned_of(claim: str) -> None:
     ],
 )
 def test_a_pattern_that_occurs_somewhere_is_not(claim: str) -> None:
-    assert told(MEALS, claim, warnings=True) == ""
+    assert describe_findings(MEALS, claim, warnings=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_a_pattern_that_occurs_somewhere_is_not(claim: str) -> None:
     ],
 )
 def test_a_key_that_no_value_has_is_warned_of(claim: str) -> None:
-    assert told(MEALS, claim) == ""
-    assert told(MEALS, claim, warnings=True).count("RUN-03 W [turn 2]") == 1
+    assert describe_findings(MEALS, claim) == ""
+    assert describe_findings(MEALS, claim, warnings=True).count("RUN-03 W [turn 2]") == 1
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,21 @@ def test_a_key_that_no_value_has_is_warned_of(claim: str) -> None:
     ],
 )
 def test_a_key_that_some_value_may_have_is_not(claim: str) -> None:
-    assert told(MEALS, claim, warnings=True) == ""
+    assert describe_findings(MEALS, claim, warnings=True) == ""
 
 
 @pytest.mark.parametrize("key", ["asistant", "usr", "agnt"])
 def test_a_channel_of_messages_has_the_keys_of_messages(key: str) -> None:
     with pytest.raises(SourceError) as caught:
-        told(MEALS, f"state: {{messages: {{$not: {{$has: [{{{key}: {{$contains: pizza}}}}]}}}}}}")
+        describe_findings(
+            MEALS, f"state: {{messages: {{$not: {{$has: [{{{key}: {{$contains: pizza}}}}]}}}}}}"
+        )
 
     assert caught.value.what == f"a message has no `{key}`, so this could never match"
 
 
 def test_the_warning_names_claim_and_pattern() -> None:
-    warned = told(MEALS, """
+    warned = describe_findings(MEALS, """
         context:
           nutrition:
             excludes:
@@ -116,13 +118,16 @@ def test_the_warning_names_claim_and_pattern() -> None:
 def test_what_was_given_counts() -> None:
     talk = "given: {state: {messages: [{user: I like sugar}]}}" + MEALS
 
-    assert told(talk, "context: {nutrition: {excludes: [{user: sugar}]}}", warnings=True) == ""
+    assert (
+        describe_findings(talk, "context: {nutrition: {excludes: [{user: sugar}]}}", warnings=True)
+        == ""
+    )
 
 
 def test_the_scenarios_own_name_does_not_count() -> None:
     talk = "version: 1\nscenario: no sugar\npipeline: p\n" + MEALS
 
-    warned = told(talk, "reply: {$not: {$contains: sugar}}", warnings=True)
+    warned = describe_findings(talk, "reply: {$not: {$contains: sugar}}", warnings=True)
 
     assert warned.startswith("RUN-03 W [turn 2]")
 
@@ -132,7 +137,7 @@ def test_a_text_that_json_writes_differently_is_found() -> None:
 
     claim = 'context: {coach: {excludes: [{$contains: "say \\"hi\\"\\nnow"}]}}'
 
-    assert told(talk, claim, warnings=True) == ""
+    assert describe_findings(talk, claim, warnings=True) == ""
 
 
 def test_claims_of_turns_that_did_not_run_are_not_looked_at() -> None:
@@ -144,7 +149,7 @@ turns:
     expect: {reply: {$not: sugar}}
 """
 
-    assert told(talk, warnings=True) == ""
+    assert describe_findings(talk, warnings=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -160,8 +165,8 @@ turns:
     ],
 )
 def test_what_is_of_its_kind_elsewhere_in_the_run_could_have_been_here(claim: str) -> None:
-    assert told(MEALS, claim) == ""
-    assert told(MEALS, claim, warnings=True) == ""
+    assert describe_findings(MEALS, claim) == ""
+    assert describe_findings(MEALS, claim, warnings=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -174,14 +179,14 @@ def test_what_is_of_its_kind_elsewhere_in_the_run_could_have_been_here(claim: st
     ],
 )
 def test_a_claim_that_fails_has_no_warning_of_its_own(claim: str) -> None:
-    assert told(MEALS, claim) != ""
-    assert told(MEALS, claim, warnings=True) == ""
+    assert describe_findings(MEALS, claim) != ""
+    assert describe_findings(MEALS, claim, warnings=True) == ""
 
 
 def test_a_claim_beside_one_that_fails_keeps_its_warning() -> None:
     claim = "reply: sugar\ncontext: {router: {excludes: [{role: user}, {$contains: salt}]}}"
 
-    warned = told(MEALS, claim, warnings=True)
+    warned = describe_findings(MEALS, claim, warnings=True)
 
     assert warned.count("RUN-03 W") == 1
     assert "context.router.excludes[1]: nothing in the trace matches" in warned

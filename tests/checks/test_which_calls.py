@@ -16,7 +16,15 @@ from simkit.spec.pipeline.recipe import RESERVED
 from simkit.spec.scenario.claims import AFFIRMING, BOUNDING, CONTEXT_CLAIMS, malformed, selected
 from simkit.trace.views import view_of
 from tests.building import prepared
-from tests.checks.judging import FIRST_MEAL, HANDOFFS, MEALS, PIPELINE, text, told, with_claims
+from tests.checks.judging import (
+    FIRST_MEAL,
+    HANDOFFS,
+    MEALS,
+    PIPELINE,
+    describe_findings,
+    text,
+    with_claims,
+)
 
 TALK = f"{MEALS.rstrip().removesuffix('expect:').rstrip()}\nexpect:\n"
 """Two turns of `nutrition`: two calls, the second after a tool result; then one."""
@@ -25,11 +33,11 @@ TOOL = "{role: tool}"
 
 def whole(claims: str) -> str:
     """What is found of claims on the whole run."""
-    return told(f"{TALK}  {claims}")
+    return describe_findings(f"{TALK}  {claims}")
 
 
 def test_what_is_excluded_is_in_no_call_of_the_turn() -> None:
-    assert told(FIRST_MEAL, f"context: {{nutrition: {{excludes: [{TOOL}]}}}}") == text("""
+    assert describe_findings(FIRST_MEAL, f"context: {{nutrition: {{excludes: [{TOOL}]}}}}") == text("""
         claim E [turn 1, nutrition, call 1]
         context.nutrition.excludes[0] matches a message
         at `{role: tool}]}}`
@@ -40,11 +48,11 @@ def test_what_is_excluded_is_in_no_call_of_the_turn() -> None:
 
 
 def test_what_is_excluded_is_in_no_call_of_the_whole_run() -> None:
-    found = whole("context: {nutrition: {excludes: [And now?]}}")
+    result = whole("context: {nutrition: {excludes: [And now?]}}")
 
-    assert "it does not hold of `nutrition[2]`" in found
-    assert "of all 3 model calls of 'nutrition' in the whole run" in found
-    assert found.startswith("claim E [turn 2, nutrition, call 0]")
+    assert "it does not hold of `nutrition[2]`" in result
+    assert "of all 3 model calls of 'nutrition' in the whole run" in result
+    assert result.startswith("claim E [turn 2, nutrition, call 0]")
 
 
 @pytest.mark.parametrize(
@@ -67,13 +75,13 @@ def test_what_is_excluded_is_in_no_call_of_the_whole_run() -> None:
     ],
 )
 def test_a_denial_is_of_every_call_however_it_is_written(claim: str) -> None:
-    found = told(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
+    result = describe_findings(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
 
-    assert "[turn 1, nutrition, call 1]" in found
-    assert "does not hold of `nutrition[1]`" in found
-    assert told(FIRST_MEAL, f'context: {{"nutrition[0]": {{{claim}}}}}') == ""
-    assert told(FIRST_MEAL, f'context: {{"nutrition[run 0]": {{{claim}}}}}')
-    assert told(FIRST_MEAL, f'context: {{"nutrition[run 0][0]": {{{claim}}}}}') == ""
+    assert "[turn 1, nutrition, call 1]" in result
+    assert "does not hold of `nutrition[1]`" in result
+    assert describe_findings(FIRST_MEAL, f'context: {{"nutrition[0]": {{{claim}}}}}') == ""
+    assert describe_findings(FIRST_MEAL, f'context: {{"nutrition[run 0]": {{{claim}}}}}')
+    assert describe_findings(FIRST_MEAL, f'context: {{"nutrition[run 0][0]": {{{claim}}}}}') == ""
     assert whole(f"context: {{nutrition: {{{claim}}}}}")
 
 
@@ -90,14 +98,14 @@ def test_a_denial_is_of_every_call_however_it_is_written(claim: str) -> None:
     ],
 )
 def test_an_affirmation_is_of_the_first_call_and_says_of_which_it_holds(claim: str) -> None:
-    found = told(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
+    result = describe_findings(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
 
-    assert "it affirms, so it is of the first of 2 model calls of 'nutrition' in turn 1; " in found
-    assert "it holds of `nutrition[1]`" in found
+    assert "it affirms, so it is of the first of 2 model calls of 'nutrition' in turn 1; " in result
+    assert "it holds of `nutrition[1]`" in result
     for key in ("nutrition[1]", "nutrition[-1]", "nutrition[any]", "nutrition[run 0][1]"):
-        assert told(FIRST_MEAL, f'context: {{"{key}": {{{claim}}}}}') == ""
+        assert describe_findings(FIRST_MEAL, f'context: {{"{key}": {{{claim}}}}}') == ""
     for key in ("nutrition[*]", '"*"', "nutrition[run 0]", "nutrition[run 0][*]"):
-        assert told(
+        assert describe_findings(
             FIRST_MEAL,
             f"context: {{{key.join(chr(34) * 2) if key[0] != chr(34) else key}: {{{claim}}}}}",
         )
@@ -112,10 +120,10 @@ def test_an_affirmation_is_of_the_first_call_and_says_of_which_it_holds(claim: s
 def test_what_a_claim_denies_beside_what_it_affirms_is_of_every_call() -> None:
     claim = "messages: {$has: {user: I ate pizza for lunch}, $not: {$has: {role: tool}}}"
 
-    found = told(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
+    result = describe_findings(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
 
-    assert "what it denies is of all 2 model calls of 'nutrition' in turn 1" in found
-    assert "[turn 1, nutrition, call 1]" in found
+    assert "what it denies is of all 2 model calls of 'nutrition' in turn 1" in result
+    assert "[turn 1, nutrition, call 1]" in result
 
 
 def test_calls_are_named_by_the_run_that_made_them() -> None:
@@ -140,20 +148,25 @@ def test_some_call_holds_all_that_is_claimed_of_it() -> None:
         whole('context: {"nutrition[any]": {includes: [And now?], excludes: [{role: tool}]}}') == ""
     )
 
-    found = whole('context: {"nutrition[any]": {includes: [And now?, {role: tool}]}}')
+    result = whole('context: {"nutrition[any]": {includes: [And now?, {role: tool}]}}')
 
     assert (
         "no one of 3 model calls of 'nutrition' satisfies all claims; nearest is `nutrition[1]`"
-        in found
+        in result
     )
 
 
 def test_every_agent_is_held_against_each_form() -> None:
-    assert told(FIRST_MEAL, 'context: {"*": {includes: [{user: I ate pizza for lunch}]}}') == ""
-    assert told(FIRST_MEAL, f'context: {{"*[0]": {{excludes: [{TOOL}]}}}}') == ""
-    assert told(FIRST_MEAL, f'context: {{"*": {{excludes: [{TOOL}]}}}}')
-    assert "router" in told(FIRST_MEAL, f'context: {{"*[any]": {{includes: [{TOOL}]}}}}')
-    assert told(FIRST_MEAL, f'context: {{"*[run 0][-1]": {{excludes: [{TOOL}]}}}}')
+    assert (
+        describe_findings(FIRST_MEAL, 'context: {"*": {includes: [{user: I ate pizza for lunch}]}}')
+        == ""
+    )
+    assert describe_findings(FIRST_MEAL, f'context: {{"*[0]": {{excludes: [{TOOL}]}}}}') == ""
+    assert describe_findings(FIRST_MEAL, f'context: {{"*": {{excludes: [{TOOL}]}}}}')
+    assert "router" in describe_findings(
+        FIRST_MEAL, f'context: {{"*[any]": {{includes: [{TOOL}]}}}}'
+    )
+    assert describe_findings(FIRST_MEAL, f'context: {{"*[run 0][-1]": {{excludes: [{TOOL}]}}}}')
 
 
 @pytest.mark.parametrize(
@@ -183,9 +196,11 @@ def test_runs_are_named_as_calls_are(claim: str) -> None:
     ],
 )
 def test_what_runs_deny_is_of_every_run(claim: str) -> None:
-    found = whole(f"runs: {{nutrition: {{{claim}}}}}")
+    result = whole(f"runs: {{nutrition: {{{claim}}}}}")
 
-    assert "of all 2 runs of 'nutrition' in the whole run; it does not hold of `nutrition[" in found
+    assert (
+        "of all 2 runs of 'nutrition' in the whole run; it does not hold of `nutrition[" in result
+    )
 
 
 def test_a_run_of_runs_is_refused() -> None:
@@ -194,9 +209,14 @@ def test_a_run_of_runs_is_refused() -> None:
 
 
 def test_a_section_that_made_no_message_is_absent() -> None:
-    assert told(MEALS, "context: {nutrition: {run: {$absent: true}, history: {$any: true}}}") == ""
-    assert told(MEALS, "context: {nutrition: {history: {$absent: true}}}")
-    assert told(MEALS, "context: {nutrition: {run: {$any: true}}}")
+    assert (
+        describe_findings(
+            MEALS, "context: {nutrition: {run: {$absent: true}, history: {$any: true}}}"
+        )
+        == ""
+    )
+    assert describe_findings(MEALS, "context: {nutrition: {history: {$absent: true}}}")
+    assert describe_findings(MEALS, "context: {nutrition: {run: {$any: true}}}")
 
 
 def test_what_denies_and_bounds_is_a_claim_that_there_is() -> None:
@@ -206,7 +226,7 @@ def test_what_denies_and_bounds_is_a_claim_that_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "found"),
+    ("key", "expected"),
     [
         ("a", ("a", None, "")),
         ("a[2]", ("a", None, "2")),
@@ -220,8 +240,8 @@ def test_what_denies_and_bounds_is_a_claim_that_there_is() -> None:
         ("*[run 0]", ("*", 0, "")),
     ],
 )
-def test_a_key_names_calls(key: str, found: Any) -> None:
-    assert tuple(selected(key)) == found
+def test_a_key_names_calls(key: str, expected: Any) -> None:
+    assert tuple(selected(key)) == expected
     assert malformed(key) is None
 
 
@@ -246,4 +266,4 @@ def test_contexts_are_shown_as_claims_count_them_with_what_would_not_hold() -> N
 
 
 def test_a_run_that_goes_on_after_a_handoff_is_one_run() -> None:
-    assert told(HANDOFFS, 'context: {"coach[run 0][1]": {run: {$len: 2}}}') == ""
+    assert describe_findings(HANDOFFS, 'context: {"coach[run 0][1]": {run: {$len: 2}}}') == ""

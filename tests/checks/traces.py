@@ -47,7 +47,7 @@ def ran(folder: Path, text: str) -> Trace:
     return run(Library().prepared(item))
 
 
-def made(
+def context_message(
     section: str,
     text: str,
     *,
@@ -73,7 +73,7 @@ def made(
 
 def history(
     stream: str,
-    kept: Iterable[int] = (),
+    counts: Iterable[int] = (),
     tail: Iterable[int] = (),
     *,
     lo: int = 0,
@@ -81,7 +81,7 @@ def history(
     **more: Any,
 ) -> e.Shown:
     """A history part; ``kept`` is what it adds to the settled messages of its stream."""
-    return e.Shown(section, stream, lo, tuple(kept), (), tuple(tail), **more)
+    return e.Shown(section, stream, lo, tuple(counts), (), tuple(tail), **more)
 
 
 class Story:
@@ -220,13 +220,13 @@ class Story:
 
     def instructions(self) -> e.Made:
         """The acting agent's own instructions, as its recipe makes them."""
-        return made("instructions", f"I am {self.agent}.", agent=self.agent)
+        return context_message("instructions", f"I am {self.agent}.", agent=self.agent)
 
     def context(
         self,
         *parts: e.Part,
         base: str = "",
-        said: Sequence[int] = (),
+        counts: Sequence[int] = (),
         tokens: int | None = None,
         budget: int = 0,
         agent: str = "",
@@ -248,7 +248,7 @@ class Story:
                 call=call,
                 parts=tuple(parts),
                 base=base,
-                said=tuple(said),
+                said=tuple(counts),
                 tools=(),
                 settings=None,
                 tokens=tokens,
@@ -297,11 +297,11 @@ class Story:
         type: str = "handoff",
         query: str | None = None,
         payload: Any = None,
-        beside: Sequence[ToolCall] = (),
+        tool_calls: Sequence[ToolCall] = (),
     ) -> dict[str, Any]:
         """The acting agent asks to pass control; returns the handoff's fields."""
         call = f"call{self.next('call')}"
-        self.says("", ToolCall(call, f"{HANDOFF_PREFIX}{target}", {"query": query}), *beside)
+        self.says("", ToolCall(call, f"{HANDOFF_PREFIX}{target}", {"query": query}), *tool_calls)
         fields = {
             "handoff": f"h{self.next('h')}", "from_agent": self.agent, "to_agent": target,
             "type": type, "mode": "transfer", "query": query, "payload": payload,

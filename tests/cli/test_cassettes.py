@@ -126,15 +126,15 @@ def test_libraries_and_hidden_folders_are_left_alone(simkit: Call) -> None:
 def test_a_list_for_programs_says_the_same(simkit: Call) -> None:
     cassette("scenarios/cassettes/desk.yaml", days=40)
 
-    (found,) = json.loads(simkit("cassettes", "--format", "json").out)["cassettes"]
+    (result,) = json.loads(simkit("cassettes", "--format", "json").out)["cassettes"]
 
-    assert found == {
+    assert result == {
         "file": "scenarios/cassettes/desk.yaml",
         "scenarios": ["scenarios/desk.scenario.yaml::the clerk answers"],
         "interactions": 2,
         "protocols": {"GET search.example.com": 1, "openai-chat": 1},
         "bytes": Path("scenarios/cassettes/desk.yaml").stat().st_size,
-        "recorded_at": found["recorded_at"],
+        "recorded_at": result["recorded_at"],
         "days": 40,
         "is_orphan": False,
         "days_over": 10,
@@ -218,9 +218,9 @@ def test_files_of_other_kinds_below_a_folder_are_looked_through(simkit: Call) ->
 def test_a_path_is_looked_through_whatever_its_folders_are_called(simkit: Call) -> None:
     cassette("fixtures/http/desk.yaml", secret=KEY)
 
-    found = json.loads(simkit("cassettes", "scan", "fixtures", "--format", "json").out)
+    data = json.loads(simkit("cassettes", "scan", "fixtures", "--format", "json").out)
 
-    assert found == {
+    assert data == {
         "files": 1,
         "leaks": [
             {

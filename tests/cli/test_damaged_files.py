@@ -27,7 +27,7 @@ def dangling(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
-def written(content: bytes) -> Callable[[Path], None]:
+def write_content(content: bytes) -> Callable[[Path], None]:
     return lambda path: (path.write_bytes(content), None)[1]
 
 
@@ -39,16 +39,16 @@ PLACED: Final[dict[str, Callable[[Path], None]]] = {
     "a folder": folder,
     "a link to itself": looped,
     "a link to nothing": dangling,
-    "empty": written(b""),
-    "zeros": written(b"\0" * 100),
-    "no UTF-8": written(b"\xff\xfe\x00x"),
-    "a byte order mark alone": written(b"\xef\xbb\xbf"),
-    "UTF-16": written("version: 1\n".encode("utf-16")),
-    "a long line": written(b"[" * 100_000),
-    "a huge number": written(b'{"simkit_trace":' + b"9" * 5000 + b"}"),
-    "a number": written(b"1"),
-    "a list": written(b"[]\n[]\n"),
-    "CRLF": written(b"a: 1\r\n\tb\r\n"),
+    "empty": write_content(b""),
+    "zeros": write_content(b"\0" * 100),
+    "no UTF-8": write_content(b"\xff\xfe\x00x"),
+    "a byte order mark alone": write_content(b"\xef\xbb\xbf"),
+    "UTF-16": write_content("version: 1\n".encode("utf-16")),
+    "a long line": write_content(b"[" * 100_000),
+    "a huge number": write_content(b'{"simkit_trace":' + b"9" * 5000 + b"}"),
+    "a number": write_content(b"1"),
+    "a list": write_content(b"[]\n[]\n"),
+    "CRLF": write_content(b"a: 1\r\n\tb\r\n"),
 }
 CHANGES: Final[dict[str, Callable[[bytes], bytes]]] = {
     "a byte that is no UTF-8": changed(b"hello", b"hel\xfflo"),
@@ -76,34 +76,34 @@ def called(simkit: Call, command: str, file: str) -> Done:
 
 
 def check(done: Done, codes: tuple[int, ...] = (2,)) -> None:
-    said = done.out + done.err
-    assert "itself failed" not in said, said
-    assert "Traceback" not in said, said
-    assert "None:" not in said, said
-    assert done.code in codes, said
-    assert said.strip()
+    output = done.out + done.err
+    assert "itself failed" not in output, output
+    assert "Traceback" not in output, output
+    assert "None:" not in output, output
+    assert done.code in codes, output
+    assert output.strip()
 
 
 @pytest.fixture
-def kept(simkit: Call) -> bytes:
+def trace_bytes(simkit: Call) -> bytes:
     assert simkit("replay", "scenarios/good.scenario.yaml::it holds", "-q").code == 0
     (trace,) = Path(".simkit/traces").glob("*.jsonl")
     Path("good.jsonl").write_bytes(trace.read_bytes())
     return trace.read_bytes()
 
 
-@pytest.mark.parametrize("what", PLACED)
+@pytest.mark.parametrize("problem", PLACED)
 @pytest.mark.parametrize("name", READERS)
 def test_what_is_no_such_file_is_one_clear_error(
-    simkit: Call, kept: bytes, name: str, what: str
+    simkit: Call, trace_bytes: bytes, name: str, problem: str
 ) -> None:
     path = Path(name)
-    PLACED[what](path)
+    PLACED[problem](path)
     before = path.read_bytes() if path.is_file() else b""
 
     for command in READERS[name]:
         codes: tuple[int, ...] = (2,)
-        if what == "a folder" and command in (
+        if problem == "a folder" and command in (
             "validate", "replay", "expect", "cassettes scan", "cassettes",
         ):  # fmt: skip
             codes = (0, 2)
@@ -112,16 +112,16 @@ def test_what_is_no_such_file_is_one_clear_error(
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("problem", CHANGES)
 def test_a_damaged_trace_is_never_equal_and_one_clear_error(
-    simkit: Call, kept: bytes, what: str
+    simkit: Call, trace_bytes: bytes, problem: str
 ) -> None:
-    changed = CHANGES[what](kept)
-    assert changed != kept
+    changed = CHANGES[problem](trace_bytes)
+    assert changed != trace_bytes
     Path("x.jsonl").write_bytes(changed)
 
     for done in (simkit("judge", "x.jsonl"), simkit("diff", "x.jsonl", "good.jsonl")):
-        check(done, (0, 2) if what in ("CRLF", "a huge number") else (2,))
+        check(done, (0, 2) if problem in ("CRLF", "a huge number") else (2,))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_damaged_trace_is_never_equal_and_one_clear_error(
     ids=lambda arguments: " ".join(arguments).replace(LONG, "…"),
 )  # fmt: skip
 def test_a_name_that_is_too_long_is_one_clear_error(
-    simkit: Call, kept: bytes, arguments: list[str]
+    simkit: Call, trace_bytes: bytes, arguments: list[str]
 ) -> None:
     check(simkit(*arguments))
 
@@ -145,13 +145,13 @@ def test_a_name_that_is_too_long_is_one_clear_error(
     "place",
     [".simkit", ".simkit/last.json", ".simkit/traces", ".simkit/runs", ".simkit/.gitignore"],
 )
-@pytest.mark.parametrize("what", ["a folder", "a link to itself", "empty", "zeros", "no UTF-8"])
+@pytest.mark.parametrize("problem", ["a folder", "a link to itself", "empty", "zeros", "no UTF-8"])
 def test_what_stands_in_the_place_of_kept_traces_stops_no_run(
-    simkit: Call, place: str, what: str
+    simkit: Call, place: str, problem: str
 ) -> None:
     path = Path(place)
     path.parent.mkdir(exist_ok=True)
-    PLACED[what](path)
+    PLACED[problem](path)
 
     done = simkit("replay", "scenarios/good.scenario.yaml::it holds")
 
@@ -175,7 +175,7 @@ def test_the_ends_of_time_are_no_bug(simkit: Call, start: str) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 @pytest.mark.parametrize("command", ["replay", "validate", "cassettes", "judge"])
 def test_a_full_or_closed_stdout_is_one_clear_error(
-    simkit: Call, kept: bytes, command: str
+    simkit: Call, trace_bytes: bytes, command: str
 ) -> None:
     import subprocess
     import sys

@@ -96,8 +96,8 @@ def test_traces_whose_files_were_renamed_are_paired_by_their_scenarios(based: Ca
 
 def test_nothing_is_written(based: Call) -> None:
     def files() -> dict[str, tuple[int, bytes]]:
-        found = [file for file in Path().rglob("*") if file.is_file()]
-        return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in found}
+        paths = [file for file in Path().rglob("*") if file.is_file()]
+        return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in paths}
 
     before = files()
     based("diff", "--base", "base")
@@ -183,30 +183,30 @@ def test_secrets_stay_redacted(simkit: Call, monkeypatch: pytest.MonkeyPatch) ->
     telling = KIND.replace("kindly", "hunter2-hunter2").replace("pipeline: echo", "pipeline: kind")
     write("scenarios/kind.pipeline.yaml", telling)
 
-    told = [
+    outputs = [
         simkit("diff", GOOD_ID, "--pipeline", "kind", "--format", form).out
         for form in ("text", "json", "github", "markdown")
     ]
 
-    assert all("[redacted:env]" in text for text in told)
-    assert "hunter2" not in "".join(told)
+    assert all("[redacted:env]" in text for text in outputs)
+    assert "hunter2" not in "".join(outputs)
 
 
 def test_the_other_formats_speak_of_the_same(based: Call) -> None:
-    said = json.loads(based("diff", "--base", "base", "--format", "json").out)
-    told = based("diff", "--base", "base", "--format", "github").out.splitlines()
-    shown = based("diff", "--base", "base", "--format", "markdown").out.splitlines()
+    data = json.loads(based("diff", "--base", "base", "--format", "json").out)
+    lines = based("diff", "--base", "base", "--format", "github").out.splitlines()
+    output = based("diff", "--base", "base", "--format", "markdown").out.splitlines()
 
-    assert said["summary"] == {
+    assert data["summary"] == {
         "equal": 0, "different": 3, "one": 0, "other": 0, "left_out": 0, "broken": 0,
         "exit_code": 1,
     }  # fmt: skip
-    assert [pair["name"] for pair in said["scenarios"]][:1] == [GOOD_ID]
-    assert [line.partition("::scenarios")[0] for line in told] == [
+    assert [pair["name"] for pair in data["scenarios"]][:1] == [GOOD_ID]
+    assert [line.partition("::scenarios")[0] for line in lines] == [
         f"::warning file=scenarios/good.scenario.yaml,line={line},title={name}%3A now differs from base"
         for line, name in ((6, "it holds"), (12, "row one"), (12, "row two"))
     ] + ["3 scenarios: 3 different"]
-    assert shown[:3] == ["### Contexts in now against base", "", "3 scenarios: 3 different"]
+    assert output[:3] == ["### Contexts in now against base", "", "3 scenarios: 3 different"]
 
 
 @pytest.mark.parametrize(

@@ -141,12 +141,12 @@ REASONS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", REASONS)
 def test_why_there_was_no_call_is_told(doctor: Callable[..., Done], case: str) -> None:
-    code, told = REASONS[case]
+    code, report = REASONS[case]
 
     done = doctor(code)
 
     assert "0 model calls seen" in done.out
-    assert [text for text in told if text not in done.out] == []
+    assert [text for text in report if text not in done.out] == []
     assert done.code == 2
 
 
@@ -207,7 +207,7 @@ def test_no_value_of_a_secret_is_printed(process: Callable[..., Done]) -> None:
 
 
 def test_variables_are_told_by_name_and_addresses_by_their_host() -> None:
-    found = variables(
+    rows = variables(
         {
             "ANTHROPIC_API_KEY": "x", "HOME": "y", "MY_API_KEY": "x", "GEMINI_API_KEY": "",
             "OLLAMA_HOST": "box:11434", "OPENAI_BASE_URL": "http://127.0.0.1:8080/v1",
@@ -216,7 +216,7 @@ def test_variables_are_told_by_name_and_addresses_by_their_host() -> None:
         }
     )  # fmt: skip
 
-    assert found == [
+    assert rows == [
         ("ANTHROPIC_API_KEY", "set", "a dummy stands for it while a scenario runs"),
         ("AZURE_OPENAI_ENDPOINT", "no address", "points clients there; a scenario answers first"),
         ("LANGSMITH_TRACING", "set", "reports elsewhere, which a scenario refuses"),
@@ -231,22 +231,24 @@ def test_variables_are_told_by_name_and_addresses_by_their_host() -> None:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """What is installed here instead: names, with what each requires."""
-    found: dict[str, list[str]] = {}
+    texts_by_name: dict[str, list[str]] = {}
 
     def version(name: str) -> str:
-        if name not in found:
+        if name not in texts_by_name:
             raise metadata.PackageNotFoundError(name)
         return "1.0"
 
     monkeypatch.setattr(f"{doctor_checks.__name__}.metadata.version", version)
-    monkeypatch.setattr(f"{doctor_checks.__name__}.metadata.requires", lambda name: found[name])
-    return found
+    monkeypatch.setattr(
+        f"{doctor_checks.__name__}.metadata.requires", lambda name: texts_by_name[name]
+    )
+    return texts_by_name
 
 
 def test_a_patched_library_says_what_is_replaced(installed: dict[str, list[str]]) -> None:
     installed |= {"httpx": [], "requests": [], "grpcio": []}
 
-    rows = {name: (at, seen, replaced) for name, at, seen, replaced in clients()}
+    rows = {name: (at, observed, replaced) for name, at, observed, replaced in clients()}
 
     assert rows["httpx"] == (
         "1.0", "yes", "HTTPTransport.handle_request\nAsyncHTTPTransport.handle_async_request"

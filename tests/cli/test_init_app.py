@@ -108,7 +108,7 @@ Feature: Helpdesk
     Then the context of triage_agent includes "Hello"
     And the context of refunds includes "Hello"
 """
-WRITTEN = """\
+REPORT = """\
 running helpdesk.desk:answer: no model is asked
 tests/scenarios/helpdesk.pipeline.yaml: written: how the app is run, and which calls are whose
 tests/scenarios/helpdesk.scenario.yaml: written: 1 turn, refunds, triage_agent
@@ -167,7 +167,7 @@ def read(file: str) -> str:
 def test_the_first_test_of_an_app_is_written_and_passes() -> None:
     done = init("--app", "helpdesk.desk:answer")
 
-    assert done == Done(0, WRITTEN, "")
+    assert done == Done(0, REPORT, "")
     assert read("tests/scenarios/helpdesk.scenario.yaml") == SCENARIO
     assert read("tests/scenarios/helpdesk.pipeline.yaml") == PIPELINE
     assert read("tests/features/helpdesk.feature") == FEATURE

@@ -41,8 +41,8 @@ TO_ADD = """\
 """
 
 
-def said(what: str, files: Iterable[str] = FILES) -> str:
-    return "".join(f"{file}: {what}\n" for file in files)
+def expected_output(subject: str, files: Iterable[str] = FILES) -> str:
+    return "".join(f"{file}: {subject}\n" for file in files)
 
 
 def contents(folder: str = ".") -> dict[str, bytes]:
@@ -91,7 +91,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_a_first_project_is_written_and_said(simkit: Call) -> None:
     done = simkit("init")
 
-    assert done == Done(0, said("written") + NEXT, "")
+    assert done == Done(0, expected_output("written") + NEXT, "")
     assert sorted(contents()) == sorted(FILES)
 
 
@@ -102,7 +102,7 @@ def test_the_folder_can_be_named_and_is_made(simkit: Call) -> None:
 
     files = [f"deep/inside/{file}" for file in FILES]
     assert done == Done(
-        0, said("written", files) + NEXT.replace("Next:", "Next, in deep/inside:"), ""
+        0, expected_output("written", files) + NEXT.replace("Next:", "Next, in deep/inside:"), ""
     )
     assert contents("deep/inside") == {name: contents()[name] for name in sorted(FILES)}
 
@@ -142,15 +142,15 @@ def test_the_editor_is_told_of_a_schema_that_the_files_satisfy(simkit: Call) -> 
 
     settings = json.loads(Path(".vscode/settings.json").read_text(encoding="utf-8"))
     ((schema, globs),) = settings["yaml.schemas"].items()
-    found = [file for glob in globs for file in Path().rglob(glob)]
+    results = [file for glob in globs for file in Path().rglob(glob)]
 
-    assert [file.as_posix() for file in found] == [
+    assert [file.as_posix() for file in results] == [
         "scenarios/refund.scenario.yaml",
         "scenarios/support.pipeline.yaml",
     ]
     assert Path(schema).read_bytes() == Path("today.json").read_bytes()
     validator = jsonschema.Draft202012Validator(json.loads(Path(schema).read_bytes()))
-    for file in found:
+    for file in results:
         validator.validate(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
@@ -241,7 +241,7 @@ def test_a_second_call_changes_nothing(simkit: Call) -> None:
     simkit("init")
     before = contents()
 
-    assert simkit("init") == Done(0, said(LEFT) + NEXT, "")
+    assert simkit("init") == Done(0, expected_output(LEFT) + NEXT, "")
     assert contents() == before
 
 
@@ -254,7 +254,7 @@ def test_files_that_are_there_are_left_and_said(simkit: Call) -> None:
 
     assert done == Done(
         0,
-        said(LEFT, FILES[:-2])
+        expected_output(LEFT, FILES[:-2])
         + f".vscode/settings.json: {LEFT}; for completion in the editor, add to it:\n"
         + TO_ADD
         + ".gitignore: written\n"
@@ -265,7 +265,7 @@ def test_files_that_are_there_are_left_and_said(simkit: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "what"),
+    ("before", "after", "problem"),
     [
         ("", ".simkit/\n", "`.simkit/` added"),
         ("*.pyc\n", "*.pyc\n.simkit/\n", "`.simkit/` added"),
@@ -278,14 +278,14 @@ def test_files_that_are_there_are_left_and_said(simkit: Call) -> None:
     ],
 )
 def test_git_ignores_what_runs_leave_behind(
-    simkit: Call, before: str, after: str, what: str
+    simkit: Call, before: str, after: str, problem: str
 ) -> None:
     file = Path(".gitignore")
     file.write_bytes(before.encode())
 
     done = simkit("init")
 
-    assert done.out == said("written", FILES[:-1]) + f".gitignore: {what}\n" + NEXT
+    assert done.out == expected_output("written", FILES[:-1]) + f".gitignore: {problem}\n" + NEXT
     assert file.read_bytes() == after.encode()
 
 
@@ -303,8 +303,8 @@ def test_a_file_that_appears_meanwhile_is_left(
 
     done = simkit("init")
 
-    wanted = said("written").replace("refund.feature: written", f"refund.feature: {LEFT}")
-    assert done == Done(0, wanted + NEXT, "")
+    text = expected_output("written").replace("refund.feature: written", f"refund.feature: {LEFT}")
+    assert done == Done(0, text + NEXT, "")
     assert contents()["features/refund.feature"] == b"mine\n"
     assert sorted(contents()) == sorted(FILES)
 
@@ -334,7 +334,9 @@ def test_a_wrong_call_writes_nothing(simkit: Call, arguments: list[str], error: 
 def test_what_is_written_before_an_error_is_said(simkit: Call) -> None:
     write("features", "mine\n")
 
-    assert simkit("init") == Done(2, said("written", FILES[:2]), f"features: {NO_FOLDER}")
+    assert simkit("init") == Done(
+        2, expected_output("written", FILES[:2]), f"features: {NO_FOLDER}"
+    )
     assert sorted(contents()) == sorted([*FILES[:2], "features"])
 
 

@@ -74,8 +74,8 @@ reproduce: simkit judge {TRACE}
 
 def test_nothing_is_written(ran: Call) -> None:
     def files() -> dict[str, tuple[int, bytes]]:
-        found = [file for file in Path().rglob("*") if file.is_file()]
-        return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in found}
+        paths = [file for file in Path().rglob("*") if file.is_file()]
+        return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in paths}
 
     before = files()
     write("scenarios/good.scenario.yaml", OTHER_CLAIM)
@@ -89,11 +89,11 @@ def test_nothing_is_written(ran: Call) -> None:
 def test_a_trace_finds_its_scenario_by_its_name_and_the_name_of_its_file(ran: Call) -> None:
     write("scenarios/twin.scenario.yaml", ECHO + GOOD)
     Path("elsewhere").mkdir()
-    kept, renamed = Path("elsewhere") / Path(TRACE).name, Path("elsewhere/renamed.jsonl")
-    kept.write_bytes(Path(TRACE).read_bytes())
+    path, renamed = Path("elsewhere") / Path(TRACE).name, Path("elsewhere/renamed.jsonl")
+    path.write_bytes(Path(TRACE).read_bytes())
     renamed.write_bytes(Path(TRACE).read_bytes())
 
-    done = ran("judge", str(kept), "-q")
+    done = ran("judge", str(path), "-q")
     unclear = ran("judge", str(renamed), "-q")
 
     assert done == Done(0, "1 scenario: 1 held (0.00 s)\n", "")
@@ -267,8 +267,8 @@ not judged: STA-08 in 1 scenario: it holds a session against the same alone, and
 """,
         "",
     )
-    said = json.loads(simkit("judge", "--format", "json").out)
-    assert said["not_judged"] == [
+    data = json.loads(simkit("judge", "--format", "json").out)
+    assert data["not_judged"] == [
         {
             "id": "STA-08",
             "reason": "it holds a session against the same alone",
@@ -285,9 +285,9 @@ def test_a_lint_that_only_a_second_run_could_find_is_not_missed(simkit: Call) ->
         ECHO + TALK + "expect: {findings: [{id: STA-08}, {id: CTX-01}]}\n",
     )
 
-    said = json.loads(simkit("judge", "--format", "json").out)
+    data = json.loads(simkit("judge", "--format", "json").out)
 
-    assert [finding["what"] for finding in said["scenarios"][0]["findings"]] == [
+    assert [finding["what"] for finding in data["scenarios"][0]["findings"]] == [
         "CTX-01 is claimed, but not found in the whole run"
     ]
 

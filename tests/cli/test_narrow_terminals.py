@@ -24,14 +24,18 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STYLE = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 
-def shown(columns: int, **environment: str) -> str:
+def replay_output(columns: int, **environment: str) -> str:
     """Return what `simkit replay` writes to a terminal with so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-    kept |= {"TERM": "xterm", "PYTHONPATH": str(ROOT), **environment}
+    by_name = {
+        k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
+    }
+    by_name |= {"TERM": "xterm", "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, "-m", "simkit", "replay", "a.scenario.yaml", "--verify"]
-    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=kept) as process:
+    with subprocess.Popen(
+        command, stdout=theirs, stderr=subprocess.DEVNULL, env=by_name
+    ) as process:
         os.close(theirs)
         text = b""
         while True:
@@ -55,13 +59,13 @@ def test_no_line_is_wider_than_the_terminal(
     monkeypatch.chdir(tmp_path)
     write("a.scenario.yaml", ECHO + BAD)
 
-    text = shown(columns)
+    text = replay_output(columns)
     plain = STYLE.sub("", text)
 
     # A command is on one line, to be copied.
     lines = [line for line in plain.split("\n") if not line.startswith("reproduce: ")]
     assert [line for line in lines if len(line) > columns] == []
     assert "\x1b[31m" in text
-    assert "\x1b[" not in shown(columns, NO_COLOR="1")
+    assert "\x1b[" not in replay_output(columns, NO_COLOR="1")
     # The table of this scenario is 72 columns wide with its indent.
     assert ("----" in plain) is (columns >= 80)

@@ -10,10 +10,10 @@ from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 
 
-@pytest.mark.parametrize("there", ["file", "folder", "link to nothing", "nothing"])
-def test_a_file_is_written_only_where_nothing_is(tmp_path: Path, there: str) -> None:
+@pytest.mark.parametrize("existing", ["file", "folder", "link to nothing", "nothing"])
+def test_a_file_is_written_only_where_nothing_is(tmp_path: Path, existing: str) -> None:
     file = tmp_path / "new.yaml"
-    match there:
+    match existing:
         case "file":
             file.write_text("old")
         case "folder":
@@ -21,11 +21,11 @@ def test_a_file_is_written_only_where_nothing_is(tmp_path: Path, there: str) -> 
         case "link to nothing":
             file.symlink_to("gone")
 
-    written = write_new(file, "new\n")
+    is_new = write_new(file, "new\n")
 
-    assert written is (there == "nothing")
-    assert [one.name for one in tmp_path.iterdir()] == ["new.yaml"]
-    assert not file.is_file() or file.read_text() == ("new\n" if written else "old")
+    assert is_new is (existing == "nothing")
+    assert [path.name for path in tmp_path.iterdir()] == ["new.yaml"]
+    assert not file.is_file() or file.read_text() == ("new\n" if is_new else "old")
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def deeper(found):
 """
 
 
-def told(
+def run_desk(
     simkit: Callable[..., Done], pipeline: str, app: str = "{path: [code]}", code: str = CODE
 ) -> str:
     """Runs a scenario of a pipeline whose module is `code/shop_desk.py`; returns what is told."""
@@ -65,8 +65,8 @@ def told(
     )
     done = simkit("replay", "shop.scenario.yaml")
     before, _, _ = done.out.partition("\n\nreproduce:")
-    _, _, found = before.partition("shop.scenario.yaml:")
-    return found
+    _, _, result = before.partition("shop.scenario.yaml:")
+    return result
 
 
 NO_PIPELINE = {
@@ -123,13 +123,13 @@ NO_PIPELINE = {
 def test_a_name_that_leads_to_no_pipeline_is_told_with_what_was_near(
     simkit: Callable[..., Done], pipeline: str
 ) -> None:
-    assert told(simkit, pipeline) == NO_PIPELINE[pipeline]
+    assert run_desk(simkit, pipeline) == NO_PIPELINE[pipeline]
 
 
 def test_a_method_that_is_not_there_is_told_with_those_that_are(
     simkit: Callable[..., Done],
 ) -> None:
-    assert told(simkit, "shop_desk:Desk", "{path: [code], call: chat}") == (
+    assert run_desk(simkit, "shop_desk:Desk", "{path: [code], call: chat}") == (
         "3:11: `shop_desk:Desk` is or makes an object of class `Desk`, which has no method 'chat' "
         "(`app.call`). It has: answer."
     )
@@ -138,7 +138,7 @@ def test_a_method_that_is_not_there_is_told_with_those_that_are(
 def test_a_module_that_is_misspelt_is_told_with_the_one_that_is_there(
     simkit: Callable[..., Done],
 ) -> None:
-    assert told(simkit, "shop_dsk:Desk", "{path: [code]}") == (
+    assert run_desk(simkit, "shop_dsk:Desk", "{path: [code]}") == (
         "3:11: function `shop_dsk:Desk`: there is no module 'shop_dsk'. It is looked for in the "
         "working directory and on sys.path.\nDid you mean 'shop_desk'?"
     )
@@ -220,7 +220,7 @@ def test_a_module_that_is_not_found_is_told_with_what_to_write(
 def test_a_folder_that_is_not_there_is_told_with_the_one_that_has_the_module(
     simkit: Callable[..., Done], path: str, says: str
 ) -> None:
-    assert told(simkit, "shop_desk:breaks", f"{{path: {path}}}") == says
+    assert run_desk(simkit, "shop_desk:breaks", f"{{path: {path}}}") == says
 
 
 def test_folders_of_which_nothing_was_imported_are_told_with_the_module_that_was(
@@ -230,7 +230,7 @@ def test_folders_of_which_nothing_was_imported_are_told_with_the_module_that_was
     monkeypatch.syspath_prepend(str(Path("code").absolute()))
     echo = "def run(text):\n    return text\n"
 
-    assert told(simkit, "shop_desk:run", "{path: [empty], fresh: true}", echo) == (
+    assert run_desk(simkit, "shop_desk:run", "{path: [empty], fresh: true}", echo) == (
         "4:13: nothing was imported from `empty`: module 'shop_desk' is code/shop_desk.py.\n"
         "Name the folder of the module that is meant, or leave `path` out."
     )
@@ -253,7 +253,7 @@ IMPORTS = {
 def test_a_module_that_cannot_be_imported_is_told_with_its_line(
     simkit: Callable[..., Done], code: str
 ) -> None:
-    assert told(simkit, "shop_desk:run", code=code) == (
+    assert run_desk(simkit, "shop_desk:run", code=code) == (
         f"3:11: function `shop_desk:run`: importing 'shop_desk' failed{IMPORTS[code]}"
     )
 
@@ -268,7 +268,7 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(
 def test_what_the_code_raises_is_an_error_of_the_turn_with_its_own_line(
     simkit: Callable[..., Done], pipeline: str, raised: str
 ) -> None:
-    findings = told(simkit, pipeline)
+    findings = run_desk(simkit, pipeline)
 
     assert " ".join(findings.split("\n    turns:")[0].split()) == (
         f"5:9: turn 1 ended with error FunctionFailed: `{pipeline}` raised {raised}"

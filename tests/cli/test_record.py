@@ -60,15 +60,15 @@ agents:
 
 def without_replies(text: str) -> str:
     """Returns a scenario whose reply lines are taken out."""
-    kept, deep = [], None
+    results, deep = [], None
     for line in text.split("\n"):
         depth = len(line) - len(line.lstrip())
         if deep is not None and line.strip() and depth > deep:
             continue
         deep = depth if line.strip() == "replies:" else None
         if deep is None:
-            kept.append(line)
-    return "\n".join(kept)
+            results.append(line)
+    return "\n".join(results)
 
 
 def call(folder: Path, *words: str, **environment: str) -> Done:
@@ -111,8 +111,8 @@ def test_what_was_recorded_from_a_provider_is_replayed_byte_for_byte_without_it(
     served(tmp_path, "record", "recorded.scenario.yaml", HEARD="live.bin")
     done = call(tmp_path, "replay", "recorded.scenario.yaml", "-q", HEARD="replayed.bin")
 
-    told = (tmp_path / "told.txt").read_text(encoding="utf-8")
-    assert re.search(rf"recorded: [67] interactions in cassettes/{app}.yaml", told), told
+    text = (tmp_path / "told.txt").read_text(encoding="utf-8")
+    assert re.search(rf"recorded: [67] interactions in cassettes/{app}.yaml", text), text
     assert done.code == 0, done.out + done.err
     live = (tmp_path / "live.bin").read_bytes()
     assert live.count(b"-- over --") >= 6
@@ -146,7 +146,7 @@ def test_a_changed_system_prompt_is_named_by_the_miss(tmp_path: Path) -> None:
     ) in done.out
 
 
-SAID = {
+DATA = {
     "travel": ("I need to be in Lisbon on Friday", "And two nights near the river"),
     "clinic": ("My head has ached for three days", "I also feel dizzy since yesterday"),
 }
@@ -162,30 +162,30 @@ def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: s
     source = (tmp_path / f"{app}.py").read_text(encoding="utf-8")
     reachable = source.replace(UNREACHABLE, 'return [{"at": "9:40"}, {"at": "15:05"}]')
     (tmp_path / f"{app}.py").write_text(reachable, encoding="utf-8")
-    says = [word for text in SAID[app] for word in ("--say", text)]
+    says = [word for text in DATA[app] for word in ("--say", text)]
 
     served(tmp_path, "record", "--new", "first_talk", "--pipeline", *ENTRY[app], *says)
     done = call(tmp_path, "replay", "first_talk.scenario.yaml", "-q")
 
-    told = (tmp_path / "told.txt").read_text(encoding="utf-8")
+    report = (tmp_path / "told.txt").read_text(encoding="utf-8")
     names = {
         "travel": "flights, hotels, triage_agent",
         "clinic": "intake, nurse, pharmacist",
     }
-    assert told == (
+    assert report == (
         f"first_talk.scenario.yaml: 2 turns, 3 agents: {names[app]}\n"
         "It holds: `simkit replay first_talk.scenario.yaml`. Read its claims: they say what is.\n"
     )
     golden = Path(__file__).parent / "first_talk" / f"{app}.yaml"
-    written = (tmp_path / "first_talk.scenario.yaml").read_text(encoding="utf-8")
-    assert_file_is(golden, written)
+    written_text = (tmp_path / "first_talk.scenario.yaml").read_text(encoding="utf-8")
+    assert_file_is(golden, written_text)
     assert done.code == 0, done.out + done.err
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as result:
+        yield result
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def desk(project_folder: Path, server: Provider, monkeypatch: pytest.MonkeyPatch
     """The working directory: an app on plain HTTP, and its scenario."""
     monkeypatch.setenv("PROVIDER", server.url)
     monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
-    server.asked.clear()
+    server.requests.clear()
     server.answer = echo
     write(Path())
     return project_folder
@@ -236,7 +236,7 @@ def test_recording_is_refused_in_ci(
         "(CI is set)\n"
         "  Record where somebody reads what is written, and commit that; --force records here.\n",
     )
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_recording_can_be_forced_in_ci(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_scenarios_are_recorded_by_their_words(simkit: Call, server: Provider) -
     done = simkit("record", "desk.scenario.yaml", "-k", "more", "-q")
 
     assert done == Done(0, "1 scenario: 1 held (0.00 s)\n", "")
-    assert [b"bye" in one.body for one in server.asked] == [True, True]
+    assert [b"bye" in item.body for item in server.requests] == [True, True]
 
 
 def test_what_verify_finds_is_a_finding(simkit: Call, server: Provider) -> None:
@@ -303,12 +303,12 @@ def test_a_first_scenario_is_written_from_a_cassette_without_a_request(
     simkit: Call, server: Provider
 ) -> None:
     simkit("record", "desk.scenario.yaml")
-    server.asked.clear()
+    server.requests.clear()
 
     done = simkit(*NEW, "--cassette", "cassettes/desk.yaml")
 
     assert done.code == 0
-    assert server.asked == []
+    assert server.requests == []
     assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == (
         "scenario: talk\n"
         "pipeline: desk:run\n"
@@ -343,7 +343,7 @@ def test_a_first_scenario_is_written_over_nothing(simkit: Call, server: Provider
     assert done == Done(
         2, "", "talk.scenario.yaml: there is such a file, and nothing is written over it\n"
     )
-    assert server.asked == []
+    assert server.requests == []
     assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == "mine"
 
 
@@ -382,7 +382,7 @@ def test_no_first_scenario_is_written_of_an_app_that_calls_no_model(simkit: Call
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("record", "--new", "talk", "--say", "hello"), "--new needs --pipeline."),
         (("record", "--new", "talk", "--pipeline", "desk:run"), "--new needs --say."),
@@ -391,12 +391,12 @@ def test_no_first_scenario_is_written_of_an_app_that_calls_no_model(simkit: Call
     ],
 )
 def test_options_that_say_nothing_together_are_refused(
-    simkit: Call, words: tuple[str, ...], told: str
+    simkit: Call, words: tuple[str, ...], message: str
 ) -> None:
     done = simkit(*words)
 
     assert done.code == 2
-    assert told in " ".join(done.err.split())
+    assert message in " ".join(done.err.split())
 
 
 LAZY = "def run(text):\n    from answers import run as inner\n    return inner(text)\n"

@@ -100,7 +100,7 @@ SCENARIO = """
       - {user: Again, expect: {reply: You said Again}}
 """
 
-KEPT = """
+TEXT = """
 
     import LIBRARY
 
@@ -126,11 +126,11 @@ def test_a_client_that_is_kept_over_scenarios_is_recorded_in_each(
     """Each scenario has an event loop; a connection of one that is over serves no other."""
     pytest.importorskip(library)
     (tmp_path / "pyproject.toml").touch()
-    app = textwrap.dedent(APP + KEPT).replace("LIBRARY", library)
+    app = textwrap.dedent(APP + TEXT).replace("LIBRARY", library)
     (tmp_path / "desk.py").write_text(app.replace("SERVER()", "0"), encoding="utf-8")
-    one = textwrap.dedent(SCENARIO).replace("desk:ask", "desk:ask_kept")
-    other = one.replace("the desk answers", "it answers again").replace("Hello", "Good day")
-    (tmp_path / "desk.scenario.yaml").write_text(f"{one}---{other}", encoding="utf-8")
+    text = textwrap.dedent(SCENARIO).replace("desk:ask", "desk:ask_kept")
+    other = text.replace("the desk answers", "it answers again").replace("Hello", "Good day")
+    (tmp_path / "desk.scenario.yaml").write_text(f"{text}---{other}", encoding="utf-8")
 
     done = call(tmp_path, "record", "desk.scenario.yaml", "-q")
 

@@ -139,21 +139,21 @@ def answer(request: HttpRequest) -> HttpResponse:
         return HttpResponse(
             200, (("content-type", "text/event-stream"), *ANSWERED.items()), (body,)
         )
-    found = completion(text, usage={"prompt_tokens": 3}, **ANSWER_BODY)
-    return HttpResponse(200, (*found.headers, *ANSWERED.items()), found.chunks)
+    response = completion(text, usage={"prompt_tokens": 3}, **ANSWER_BODY)
+    return HttpResponse(200, (*response.headers, *ANSWERED.items()), response.chunks)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a run was recorded, and was replayed by pytest."""
-    found = tmp_path_factory.mktemp("leaks")
-    write(found, SCENARIO, APP)
+    result = tmp_path_factory.mktemp("leaks")
+    write(result, SCENARIO, APP)
     with provider() as server:
         server.answer = answer
-        run(found, server.url, "simkit", "record", "desk.scenario.yaml", "--keep-failed")
+        run(result, server.url, "simkit", "record", "desk.scenario.yaml", "--keep-failed")
     plugins = ("-p", "simkit.pytest_plugin", "-p", "no:cacheprovider")
-    run(found, "", "pytest", "-q", *plugins, "--junitxml=junit.xml", "desk.scenario.yaml")
-    return found
+    run(result, "", "pytest", "-q", *plugins, "--junitxml=junit.xml", "desk.scenario.yaml")
+    return result
 
 
 def run(folder: Path, url: str, *words: str) -> None:
@@ -176,7 +176,7 @@ def test_there_are_forty_of_them() -> None:
 def test_no_secret_reaches_the_disk(folder: Path, place: str) -> None:
     forms = {secret: json.dumps(secret)[1:-1] for secret in planted()}
 
-    found = [
+    results = [
         secret
         for secret, escaped in forms.items()
         for form in {secret, escaped}
@@ -184,7 +184,7 @@ def test_no_secret_reaches_the_disk(folder: Path, place: str) -> None:
     ]
 
     assert (folder / place).exists()
-    assert found == []
+    assert results == []
 
 
 def grepped(place: Path, text: str) -> bool:
@@ -194,12 +194,12 @@ def grepped(place: Path, text: str) -> bool:
 
 @pytest.mark.slow
 def test_what_is_no_secret_is_recorded_as_it_is(folder: Path) -> None:
-    found = load(folder / "cassettes" / "desk.yaml").interactions
+    interactions = load(folder / "cassettes" / "desk.yaml").interactions
 
-    bodies = [json.loads(one.request.body) for one in found]
+    bodies = [json.loads(interaction.request.body) for interaction in interactions]
     assert [body["max_tokens"] for body in bodies] == [77, 77]
-    assert json.loads(found[0].response.body)["usage"] == {"prompt_tokens": 3}
-    assert len(found) == 2
+    assert json.loads(interactions[0].response.body)["usage"] == {"prompt_tokens": 3}
+    assert len(interactions) == 2
 
 
 def test_what_was_recorded_with_secrets_is_found_again(folder: Path) -> None:

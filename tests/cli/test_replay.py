@@ -201,12 +201,12 @@ def test_a_scenario_that_holds_against_its_xfail_fails_unless_it_is_not_strict(
 
     done = simkit("replay")
 
-    told = (
+    text = (
         "scenarios/good.scenario.yaml:8:8: the scenario held, but is expected to fail: bug 12\n"
         "  → Remove `xfail`, or write `strict: false` under it.\n"
     )
     assert done.code == code
-    assert (told in done.out) is (code == 1)
+    assert (text in done.out) is (code == 1)
 
 
 def test_lints_that_are_turned_off_are_printed_with_their_reason(simkit: Call) -> None:
@@ -236,7 +236,7 @@ def test_k_selects_by_words_of_path_name_and_tags(
 ) -> None:
     done = simkit("replay", "-k", expression, "--format", "json")
 
-    assert [one["name"] for one in json.loads(done.out)["scenarios"]] == names
+    assert [scenario["name"] for scenario in json.loads(done.out)["scenarios"]] == names
 
 
 def test_nothing_to_run_is_an_error(simkit: Call) -> None:
@@ -280,7 +280,10 @@ def test_a_table_can_be_named_as_a_whole_or_row_by_row(simkit: Call) -> None:
     whole = simkit("replay", "scenarios/good.scenario.yaml::it holds", "--format", "json")
     row = simkit("replay", "scenarios/good.scenario.yaml::it holds [2]", "--format", "json")
 
-    names = [[one["name"] for one in json.loads(done.out)["scenarios"]] for done in (whole, row)]
+    names = [
+        [scenario["name"] for scenario in json.loads(done.out)["scenarios"]]
+        for done in (whole, row)
+    ]
     assert names == [["it holds [1]", "it holds [2]"], ["it holds [2]"]]
 
 
@@ -363,11 +366,16 @@ def test_json_is_one_object_and_the_same_every_time(simkit: Call) -> None:
 
     first, second = simkit("replay", "--format", "json"), simkit("replay", "--format", "json")
 
-    told = json.loads(first.out)
+    data = json.loads(first.out)
     assert first == second
-    assert first.code == told["summary"]["exit_code"] == 1
-    assert [one["outcome"] for one in told["scenarios"]] == ["failed", "held", "held", "held"]
-    assert Path(told["scenarios"][0]["trace"]).is_file()
+    assert first.code == data["summary"]["exit_code"] == 1
+    assert [scenario["outcome"] for scenario in data["scenarios"]] == [
+        "failed",
+        "held",
+        "held",
+        "held",
+    ]
+    assert Path(data["scenarios"][0]["trace"]).is_file()
 
 
 def test_json_and_show_are_not_asked_for_together(simkit: Call) -> None:
@@ -395,10 +403,14 @@ def test_the_traces_of_the_last_run_are_kept_and_recorded(simkit: Call) -> None:
     simkit("replay", "-k", "two")
 
     last = json.loads(Path(".simkit/last.json").read_text(encoding="utf-8"))
-    (kept,) = Path(".simkit/traces").iterdir()
-    assert [one["id"] for one in last["scenarios"]] == ["scenarios/good.scenario.yaml::row two"]
-    assert last["scenarios"][0]["trace"] == str(kept)
-    assert kept.read_text(encoding="utf-8").startswith('{"simkit_trace":1}\n{"kind":"RunStarted"')
+    (remaining,) = Path(".simkit/traces").iterdir()
+    assert [scenario["id"] for scenario in last["scenarios"]] == [
+        "scenarios/good.scenario.yaml::row two"
+    ]
+    assert last["scenarios"][0]["trace"] == str(remaining)
+    assert remaining.read_text(encoding="utf-8").startswith(
+        '{"simkit_trace":1}\n{"kind":"RunStarted"'
+    )
     assert Path(".simkit/.gitignore").read_text(encoding="utf-8") == "*\n"
 
 
@@ -419,10 +431,10 @@ def test_processes_give_the_same_output_in_the_same_order(process: Call) -> None
     write("scenarios/bad.scenario.yaml", ECHO + BAD)
     write("scenarios/broken.scenario.yaml", ECHO + MISSPELT)
 
-    one, three = process("replay"), process("replay", "-j", "3")
+    item, three = process("replay"), process("replay", "-j", "3")
 
-    assert one == three
-    assert one.code == 2
+    assert item == three
+    assert item.code == 2
 
 
 @pytest.mark.slow

@@ -62,8 +62,8 @@ def test_a_base_is_compared_and_what_changed_is_in_the_summary(simkit: Call, sum
         "against base: 3 scenarios: 3 different; `simkit diff --base base` shows what\n",
         "",
     )
-    told = summary.read_text(encoding="utf-8")
-    assert "| it holds | a, turn 1 | 2 messages, 2 → 3 tokens; 1 changed |" in told
+    text = summary.read_text(encoding="utf-8")
+    assert "| it holds | a, turn 1 | 2 messages, 2 → 3 tokens; 1 changed |" in text
 
 
 def test_a_base_that_is_none_is_refused_before_anything_runs(simkit: Call, project: Path) -> None:

@@ -128,9 +128,9 @@ def test_a_whole_conversation_holds_with_every_provider_s_client(
         "Both are grey. 🌫", {"city": "Zürich", "degrees": 21}, busy, "it failed", "Grüezi!"
     ], done.err  # fmt: skip
     # Google's library says that it finds a key under each of its two names.
-    told = [line for line in done.err.splitlines() if not line.startswith("Both GOOGLE_API_KEY")]
+    lines = [line for line in done.err.splitlines() if not line.startswith("Both GOOGLE_API_KEY")]
     assert "  ok      a whole conversation" in done.out
-    assert (done.code, told) == (0, [])
+    assert (done.code, lines) == (0, [])
 
 
 SUPERVISED = """\
@@ -303,10 +303,10 @@ def test_a_turn_that_the_program_does_not_come_to_is_told_once(
 
     done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
 
-    told = done.out[
+    output = done.out[
         done.out.index("echo.scenario.yaml:6") : done.out.index("    echo.scenario.yaml:")
     ]
-    assert " ".join(told.split()) == (
+    assert " ".join(output.split()) == (
         "echo.scenario.yaml:6:3: the run ended with error ProgramEnded: the program made no model "
         "call in turn 2: the latest user message of no request held 'bye'. If contexts do not show "
         "it, begin the turn with a POST to /simkit/next. turns: "
@@ -335,8 +335,8 @@ def test_a_call_that_nobody_answers_is_told_to_the_program_and_judged(
 
     done = process("serve", "echo.scenario.yaml", "--then", f"{curl('hi')}; {curl('hi')}")
 
-    said = "agent 'a' made model call #2 in turn 1, but the scenario has 1 reply"
-    assert f'"message":"simkit: {said}' in done.out
+    text = "agent 'a' made model call #2 in turn 1, but the scenario has 1 reply"
+    assert f'"message":"simkit: {text}' in done.out
     assert "RUN-01: agent 'a' made model call #2 in turn 1" in done.out
     assert "turn 2 did not run" in done.out
     assert done.code == 1
@@ -349,11 +349,11 @@ def test_a_script_that_cannot_be_served_is_told_at_its_place(process: Callable[.
 
     done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
 
-    said = (
+    text = (
         "turns[0].replies.a[0] calls tool 'search', which agent 'a' is not offered. Offered: none."
     )
-    assert json.loads(done.out)["error"]["message"] == f"simkit: {said}"
-    assert (done.code, done.err) == (2, f"echo.scenario.yaml:6:29: {said}\n")
+    assert json.loads(done.out)["error"]["message"] == f"simkit: {text}"
+    assert (done.code, done.err) == (2, f"echo.scenario.yaml:6:29: {text}\n")
 
 
 @pytest.mark.slow
@@ -381,7 +381,7 @@ def test_what_is_no_model_call_is_refused_and_told(process: Callable[..., Done])
     answer, _ = json.JSONDecoder().raw_decode(done.out)
     message = answer["error"]["message"]
     assert message.startswith(
-        "GET /v1/models is no model call. Spoken here: openai-chat, openai-responses, "
+        "GET /v1/models is no model call. Entry here: openai-chat, openai-responses, "
         "anthropic, gemini, at their providers' own paths. Clients are pointed here by: "
         "OPENAI_BASE_URL=http://127.0.0.1:"
     )
@@ -421,7 +421,7 @@ def test_the_context_is_shown(process: Callable[..., Done]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reply"),
     [
         (("scenarios",), "scenarios: `simkit serve` serves one scenario, and here are 3\n"
          "  Name one: PATH::NAME.\n"),
@@ -435,19 +435,19 @@ def test_the_context_is_shown(process: Callable[..., Done]) -> None:
     ids=["several", "no file", "no name", "no scenario", "nothing", "no port"],
 )  # fmt: skip
 def test_a_wrong_call_is_broken(
-    simkit: Callable[..., Done], arguments: tuple[str, ...], said: str
+    simkit: Callable[..., Done], arguments: tuple[str, ...], reply: str
 ) -> None:
     write("bad.scenario.yaml", "- 1\n")
 
     done = simkit("serve", *arguments)
 
-    assert said in done.err
+    assert reply in done.err
     assert (done.code, done.out) == (2, "")
 
 
 def test_a_port_in_use_is_one_error(simkit: Callable[..., Done]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
 
         done = simkit("serve", "scenarios/good.scenario.yaml::it holds", "--port", str(port))
 
@@ -474,7 +474,7 @@ def post(url: str, body: Any) -> Any:
         return json.load(answer)
 
 
-def said(url: str, text: str) -> str:
+def ask_server(url: str, text: str) -> str:
     """Asks for a chat completion; returns what the model says."""
     messages = [{"role": "system", "content": "Say hello."}, {"role": "user", "content": text}]
     answer = post(f"{url}/v1/chat/completions", {"model": "m", "messages": messages})
@@ -491,11 +491,11 @@ def test_a_signal_ends_it_and_it_judges(project: Path, which: signal.Signals) ->
         assert process.stdout is not None
         printed = json.loads(process.stdout.readline())
         url = printed["url"]
-        heard = [said(url, "hi"), said(url, "bye")]
+        texts = [ask_server(url, "hi"), ask_server(url, "bye")]
         process.send_signal(which)
         out, err = process.communicate(timeout=60)
 
-    assert heard == ["hello", "goodbye"]
+    assert texts == ["hello", "goodbye"]
     assert printed["environment"]["OPENAI_BASE_URL"] == f"{url}/v1"
     assert printed["environment"]["NO_PROXY"] == "a.example,127.0.0.1"
     assert out.startswith("  ok      hello\n")
@@ -527,14 +527,14 @@ def test_without_a_command_a_problem_is_told_as_it_comes(project: Path) -> None:
     with listening("echo.scenario.yaml") as process:
         assert process.stderr is not None
         url = process.stderr.readline().split()[2].rstrip(";")
-        said(url, "hi")
+        ask_server(url, "hi")
         with pytest.raises(urllib.error.HTTPError, match="400"):
-            said(url, "hi")
-        told = process.stderr.readline()
+            ask_server(url, "hi")
+        line = process.stderr.readline()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
 
-    assert told.startswith("refused from now on: agent 'a' made model call #2 in turn 1")
+    assert line.startswith("refused from now on: agent 'a' made model call #2 in turn 1")
     assert process.returncode == 1
 
 

@@ -72,11 +72,13 @@ class Running:
         while self._process.poll() is None and not [*self._folder.glob("started-*")]:
             time.sleep(0.05)
         self._process.send_signal(number)
-        said, _ = self._process.communicate(timeout=60)  # It ends with the last who holds the pipe.
+        reply, _ = self._process.communicate(
+            timeout=60
+        )  # It ends with the last who holds the pipe.
         for started in self._folder.glob("started-*"):
             while _is_there(int(started.name.rpartition("-")[2])):
                 time.sleep(0.05)
-        return self._process.returncode, said
+        return self._process.returncode, reply
 
 
 def _is_there(process: int) -> bool:
@@ -99,15 +101,15 @@ def test_a_replay_that_is_stopped_leaves_nobody_behind(
     (tmp_path / "a.scenario.yaml").write_text(FAILS)
     (tmp_path / "b.scenario.yaml").write_text(second)
 
-    code, said = Running(tmp_path, "simkit", "replay", "-j", processes, ".").stopped(number)
+    code, reply = Running(tmp_path, "simkit", "replay", "-j", processes, ".").stopped(number)
 
     assert code == 128 + number
     # Whether the first one's end was heard of before the signal is the system's to say.
-    assert ("stopped after 1 of 2" in said) == ("a.scenario.yaml::fails" in said)
-    what = "what" if "a.scenario.yaml::fails" in said else "nothing"
-    assert f"{what} failed until then" in said
+    assert ("stopped after 1 of 2" in reply) == ("a.scenario.yaml::fails" in reply)
+    text = "what" if "a.scenario.yaml::fails" in reply else "nothing"
+    assert f"{text} failed until then" in reply
     if processes == "1":
-        assert "a.scenario.yaml::fails" in said
+        assert "a.scenario.yaml::fails" in reply
     assert [*(tmp_path / ".simkit" / "runs").iterdir()] == []
 
 
@@ -116,9 +118,9 @@ def test_whoever_watches_ends_with_its_processes(tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "b.scenario.yaml").write_text(WAITS_LONG)
 
-    code, said = Running(tmp_path, "simkit", "replay", "--watch", ".").stopped(signal.SIGTERM)
+    code, reply = Running(tmp_path, "simkit", "replay", "--watch", ".").stopped(signal.SIGTERM)
 
-    assert (code, "Traceback" in said) == (143, False)
+    assert (code, "Traceback" in reply) == (143, False)
 
 
 @pytest.mark.slow
@@ -126,9 +128,9 @@ def test_a_recording_that_is_stopped_writes_no_half_cassette(tmp_path: Path) -> 
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "b.scenario.yaml").write_text(RECORDED)
 
-    code, said = Running(tmp_path, "simkit", "record", ".").stopped(signal.SIGTERM)
+    code, reply = Running(tmp_path, "simkit", "record", ".").stopped(signal.SIGTERM)
 
-    assert (code, "Traceback" in said) == (143, False)
+    assert (code, "Traceback" in reply) == (143, False)
     assert [*tmp_path.glob("talk*")] == []
 
 
@@ -140,10 +142,10 @@ def test_a_test_run_that_is_stopped_leaves_nobody_behind(tmp_path: Path, process
     (tmp_path / "b.scenario.yaml").write_text(WAITS_LONG)
     command = ("pytest", "-p", "no:randomly", "-n", processes, "--junitxml=report.xml", ".")
 
-    code, said = Running(tmp_path, *command).stopped(signal.SIGTERM)
+    code, reply = Running(tmp_path, *command).stopped(signal.SIGTERM)
 
     assert code == 143
-    assert "Terminated" in said
+    assert "Terminated" in reply
     if processes == "0":
-        assert "reply does not match" in said
+        assert "reply does not match" in reply
     assert "</testsuites>" in (tmp_path / "report.xml").read_text()

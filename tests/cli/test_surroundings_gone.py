@@ -16,7 +16,7 @@ from simkit.cli.commands import cli
 from tests.cli.conftest import ROOT
 from tests.cli.projects import Done, write
 
-GONE: Final = """\
+MISSING: Final = """\
 the working directory is not there any more: No such file or directory
   Go to a folder that is there, and call simkit again.
 """
@@ -44,7 +44,7 @@ def run(message):
 
 
 @pytest.fixture
-def gone(project: Path) -> Iterator[Path]:
+def deleted_folder(project: Path) -> Iterator[Path]:
     """A working directory that was deleted."""
     folder = project / "gone"
     folder.mkdir()
@@ -57,11 +57,11 @@ def gone(project: Path) -> Iterator[Path]:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no working directory")
 @pytest.mark.parametrize("command", cli.commands)
 def test_every_command_says_that_its_directory_is_gone(
-    command: str, simkit: Callable[..., Done], gone: Path
+    command: str, simkit: Callable[..., Done], deleted_folder: Path
 ) -> None:
     done = simkit(command)
 
-    assert (done.code, done.out, done.err) == (2, "", GONE)
+    assert (done.code, done.out, done.err) == (2, "", MISSING)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no working directory")

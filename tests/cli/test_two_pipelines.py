@@ -173,7 +173,7 @@ def test_a_difference_that_is_declared_and_is_not_there_is_broken(both: Call) ->
     changed("scenarios/real.pipeline.yaml", "differs: {", "differs: {state.plan: Old., ")
 
     whole = both("diff", "scenarios", "--pipeline", "real")
-    one = both("diff", "scenarios/talk.scenario.yaml::it is another's", "--pipeline", "real")
+    call = both("diff", "scenarios/talk.scenario.yaml::it is another's", "--pipeline", "real")
 
     assert whole.code == 2
     assert whole.out.endswith(
@@ -184,7 +184,7 @@ scenarios/real.pipeline.yaml
 4 scenarios: 1 equal, 2 left out, 1 broken
 """
     )
-    assert one.code == 0
+    assert call.code == 0
 
 
 def test_a_file_that_implements_a_design_is_used(both: Call) -> None:

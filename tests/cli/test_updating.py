@@ -51,8 +51,8 @@ def test_without_a_terminal_the_difference_is_only_shown(simkit: Call) -> None:
 def test_with_yes_it_is_written_and_holds(simkit: Call) -> None:
     done = simkit("replay", "--update", "--yes")
 
-    said = f"\n{DIFF}\n1 file of 1 written\n4 scenarios: 4 held (0.00 s)\n"
-    assert done == Done(0, said, "")
+    reply = f"\n{DIFF}\n1 file of 1 written\n4 scenarios: 4 held (0.00 s)\n"
+    assert done == Done(0, reply, "")
     assert text() == ECHO + BAD.replace("bye", "hello")
 
 
@@ -146,15 +146,15 @@ def on_a_terminal(answer: str, *arguments: str) -> tuple[int, str]:
     )  # fmt: skip
     os.close(follower)
     os.write(leader, answer.encode())
-    said = b""
+    reply = b""
     try:
         while piece := os.read(leader, 4096):
-            said += piece
+            reply += piece
     except OSError:
         # Nobody holds the other end any more.
         pass
     os.close(leader)
-    return process.wait(60), said.decode().replace("\r\n", "\n")
+    return process.wait(60), reply.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.slow
@@ -165,11 +165,11 @@ def on_a_terminal(answer: str, *arguments: str) -> tuple[int, str]:
 def test_on_a_terminal_each_file_is_asked_for(
     answer: str, code: int, last: str, reply: str
 ) -> None:
-    ended, said = on_a_terminal(answer, "replay", FILE, "--update")
+    ended, message = on_a_terminal(answer, "replay", FILE, "--update")
 
-    assert ended == code, said
-    assert f"write {FILE}? [y/N]: " in said
-    assert last in said.splitlines()[-1]
+    assert ended == code, message
+    assert f"write {FILE}? [y/N]: " in message
+    assert last in message.splitlines()[-1]
     assert text() == ECHO + BAD.replace("bye", reply)
 
 
@@ -179,11 +179,11 @@ BARE = GOOD.replace(", expect: {reply: hello}", "")
 def test_claims_are_written_where_there_are_none_and_hold(simkit: Call) -> None:
     write(FILE, ECHO + BARE + BAD)
 
-    shown = simkit("expect", f"{FILE}::it holds")
-    written = simkit("expect", f"{FILE}::it holds", "--yes")
+    output = simkit("expect", f"{FILE}::it holds")
+    written_text = simkit("expect", f"{FILE}::it holds", "--yes")
     again = simkit("expect", FILE, "--yes")
 
-    wanted = ECHO + BARE.replace("turns: [{user: hi, replies: {a: hello}}]\n", """\
+    echo = ECHO + BARE.replace("turns: [{user: hi, replies: {a: hello}}]\n", """\
 turns:
   - user: hi
     replies: {a: hello}
@@ -202,14 +202,14 @@ turns:
           - user: hi
           - assistant: hello
 """) + BAD  # fmt: skip
-    assert shown.code == 1
-    assert shown.out.endswith("nothing written: say so with --yes\n")
-    assert written.code == 0
-    assert written.out == shown.out.replace(
+    assert output.code == 1
+    assert output.out.endswith("nothing written: say so with --yes\n")
+    assert written_text.code == 0
+    assert written_text.out == output.out.replace(
         "nothing written: say so with --yes", "1 file of 1 written"
     )
     assert again == Done(0, "every turn that runs has claims\n", "")
-    assert text() == wanted
+    assert text() == echo
     assert simkit("replay", f"{FILE}::it holds", "-q").code == 0
 
 

@@ -126,10 +126,10 @@ def test_programs_get_one_object(simkit: Call) -> None:
 
     done = simkit("validate", "--strict", "--format", "json")
 
-    said = json.loads(done.out)
+    data = json.loads(done.out)
     assert (done.code, done.err) == (1, "")
-    assert [problem["code"] for problem in said["problems"]] == ["VAL-24"]
-    assert said["summary"] == {
+    assert [problem["code"] for problem in data["problems"]] == ["VAL-24"]
+    assert data["summary"] == {
         "files": 2, "scenarios": 4, "errors": 0, "warnings": 1, "turned_off": 0, "exit_code": 1,
     }  # fmt: skip
 

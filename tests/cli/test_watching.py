@@ -87,8 +87,8 @@ def watch(project: Path) -> Iterator[Callable[..., Watch]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.stop(signal.SIGKILL)
+    for item in started:
+        item.stop(signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_what_is_edited_runs_again_until_ctrl_c(watch: Callable[..., Watch]) -> 
 
     write("scenarios/other.scenario.yaml", ECHO + GOOD.replace("{reply: hello}", "{reply: bye}"))
     rounds.append(watching.round())
-    shown = list(watching.printed)
+    printed = list(watching.printed)
     write("scenarios/other.scenario.yaml", ECHO + GOOD.replace("it holds", "it holds again"))
     rounds.append(watching.round())
     write("scenarios/new.scenario.yaml", ECHO + GOOD)
@@ -115,7 +115,7 @@ def test_what_is_edited_runs_again_until_ctrl_c(watch: Callable[..., Watch]) -> 
         "scenarios/new.scenario.yaml changed, 1 scenario ran; all 5 scenarios: 5 held",
         f"{other}, 0 scenarios ran; all 4 scenarios: 4 held",
     ]
-    assert '  wanted "bye", found "hello"' in shown
+    assert '  wanted "bye", found "hello"' in printed
     assert watching.stop() == 0
 
 
@@ -149,16 +149,16 @@ def test_every_file_that_a_scenario_reads_belongs_to_it(
     write("echo.pipeline.yaml", pipeline)
     rounds.append(watching.round())
 
-    said, held = "changed, 1 scenario ran; all 5 scenarios", "5 held"
+    reply, value = "changed, 1 scenario ran; all 5 scenarios", "5 held"
     assert rounds == [
         "5 scenarios: 5 held; watching 8 files, Ctrl-C stops",
-        f"price.txt {said}: {held}",
-        f"prices.py {said}: {held}",
-        f"shop.py {said}: 4 held, 1 broken",
-        f"shop.py {said}: {held}",
-        f"echo.pipeline.yaml {said}: {held}",
-        f"shared/used.yaml {said}: {held}",
-        f"echo.pipeline.yaml {said}: {held}",
+        f"price.txt {reply}: {value}",
+        f"prices.py {reply}: {value}",
+        f"shop.py {reply}: 4 held, 1 broken",
+        f"shop.py {reply}: {value}",
+        f"echo.pipeline.yaml {reply}: {value}",
+        f"shared/used.yaml {reply}: {value}",
+        f"echo.pipeline.yaml {reply}: {value}",
     ]
     assert watching.stop() == 0
 

@@ -96,7 +96,7 @@ FILES: Final = {
 
 
 @pytest.fixture(params=[*FILES.values()], ids=[*FILES])
-def written(request: pytest.FixtureRequest, project: Path) -> Path:
+def secret_project(request: pytest.FixtureRequest, project: Path) -> Path:
     """A project that holds a secret, in one of the places where users write them down."""
     shutil.rmtree(project / "scenarios")
     write("talk.py", CODE)
@@ -119,7 +119,7 @@ CALLS: Final = {
 
 
 def test_a_secret_that_a_file_holds_reaches_no_output(
-    written: Path, simkit: Callable[..., Done]
+    secret_project: Path, simkit: Callable[..., Done]
 ) -> None:
     for name, call in CALLS.items():
         done = simkit(*call)
@@ -127,13 +127,13 @@ def test_a_secret_that_a_file_holds_reaches_no_output(
         assert SECRET not in done.out + done.err, name
         assert "Traceback" not in done.err, name
     assert SECRET not in "".join(
-        file.read_text() for file in (written / ".simkit").rglob("*") if file.is_file()
+        file.read_text() for file in (secret_project / ".simkit").rglob("*") if file.is_file()
     )
     assert "[redacted:env]" in simkit("replay", ".").out
 
 
 @pytest.mark.slow
-def test_pytest_and_its_reports_hold_no_secret_of_a_file(written: Path) -> None:
+def test_pytest_and_its_reports_hold_no_secret_of_a_file(secret_project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n0", "-rA", "--junitxml=report.xml", "."],
         capture_output=True, text=True, encoding="utf-8", check=False,
@@ -142,7 +142,7 @@ def test_pytest_and_its_reports_hold_no_secret_of_a_file(written: Path) -> None:
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert SECRET not in done.stdout + done.stderr
-    assert SECRET not in (written / "report.xml").read_text()
+    assert SECRET not in (secret_project / "report.xml").read_text()
     assert "[redacted:env]" in done.stdout
 
 

@@ -95,13 +95,15 @@ def wrong(folder: Path, arguments: list[str]) -> list[str]:
         ended = f"pytest {' '.join(arguments)} ended with {done.returncode}:"
         return [ended, done.stdout, done.stderr]
     cases = ElementTree.parse(folder / "junit.xml").getroot().findall(".//testcase")
-    wanted = 1 if "smoke" in arguments else TESTS
-    found = [f"{arguments}: {len(cases)} tests, not {wanted}"] if len(cases) != wanted else []
-    told = [case for case in cases if case.find(".//property[@name='simkit.digest']") is not None]
+    tests = 1 if "smoke" in arguments else TESTS
+    texts = [f"{arguments}: {len(cases)} tests, not {tests}"] if len(cases) != tests else []
+    report = [case for case in cases if case.find(".//property[@name='simkit.digest']") is not None]
     scenarios = [case for case in cases if str(case.get("classname")).endswith("scenario.yaml")]
-    if not scenarios or told != scenarios:
-        found.append(f"{arguments}: JUnit tells {len(told)} digests of {len(scenarios)} scenarios")
-    return found
+    if not scenarios or report != scenarios:
+        texts.append(
+            f"{arguments}: JUnit tells {len(report)} digests of {len(scenarios)} scenarios"
+        )
+    return texts
 
 
 if __name__ == "__main__":

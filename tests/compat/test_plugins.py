@@ -45,10 +45,10 @@ def digests(pytester: pytest.Pytester) -> dict[str, str | None]:
     """The digest of each scenario's run, as JUnit tells it."""
     cases = ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase")
     return {
-        f"{case.get('classname')} {case.get('name')}": found.get("value")
+        f"{case.get('classname')} {case.get('name')}": result.get("value")
         for case in cases
-        for found in case.iter("property")
-        if found.get("name") == "simkit.digest"
+        for result in case.iter("property")
+        if result.get("name") == "simkit.digest"
     }
 
 
@@ -75,18 +75,18 @@ def test_xdist_gives_every_process_all_scenarios_if_asked(only: pytest.Pytester)
 def test_randomly_shuffles_scenarios_and_changes_no_run(only: pytest.Pytester) -> None:
     fake = named(HOLDS.replace("user: Hello", 'user: "${fake.name}"'), "seed: 3")
     write(only, a=SEVERAL, b=SEVERAL, c=fake)
-    orders, told = [], []
+    orders, results = [], []
     for seed in ("1", "2"):
         arguments = ("-p", "pytest_randomly", f"--randomly-seed={seed}")
         result = only.runpytest_subprocess(*arguments, "-v", "--junitxml=junit.xml")
         result.assert_outcomes(passed=7)
         orders.append([line.split(" PASSED")[0] for line in result.outlines if " PASSED" in line])
-        told.append(digests(only))
+        results.append(digests(only))
 
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1])
-    assert told[0] == told[1]
-    assert len(told[0]) == 7
+    assert results[0] == results[1]
+    assert len(results[0]) == 7
 
 
 @pytest.mark.slow
@@ -154,9 +154,9 @@ def test_all_plugins_that_are_installed_together(
 
 
 def test_the_plugins_of_this_page_are_installed() -> None:
-    there = {point.name for point in entry_points(group="pytest11")}
+    names = {point.name for point in entry_points(group="pytest11")}
 
-    assert there >= {"asyncio", "pytest_cov", "randomly", "recording", "xdist", "pytest-bdd"}
+    assert names >= {"asyncio", "pytest_cov", "randomly", "recording", "xdist", "pytest-bdd"}
 
 
 def test_no_option_of_simkit_can_be_one_of_another_plugin() -> None:

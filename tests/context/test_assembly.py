@@ -9,7 +9,7 @@ import pytest
 from simkit.runtime.context.tokens import chars_over_four
 from simkit.trace.events import ContextBuilt, Made
 from simkit.trace.views import ContextView
-from tests.building import run_yaml, shown
+from tests.building import message_lines, run_yaml
 
 
 def context_of(recipe: str, given: str = "{}", user: str = "Hi", extra: str = "") -> ContextView:
@@ -49,7 +49,7 @@ flow: {handoffs: {start: helper}}
     )
     context = ran.context("helper")
 
-    assert shown(context.messages) == [
+    assert message_lines(context.messages) == [
         "system/helper: Help.", "user: A", "assistant/helper: B", "user: C",
     ]  # fmt: skip
     assert context.sections == ["instructions", "history", "current_message"]
@@ -61,7 +61,7 @@ flow: {handoffs: {start: helper}}
 def test_sections_stand_in_the_order_of_the_recipe() -> None:
     context = context_of("[current_message, history, instructions]", FACTS)
 
-    assert shown(context.messages) == [
+    assert message_lines(context.messages) == [
         "user: Hi", "user: First", "assistant/helper: Hello", "system/helper: Help Ada.",
     ]  # fmt: skip
 
@@ -120,7 +120,7 @@ def test_sections_stand_in_the_order_of_the_recipe() -> None:
 def test_section_makes_this_message_or_none(section: str, message: str | None) -> None:
     context = context_of(f"[{section}]", FACTS)
 
-    assert shown(context.messages) == ([] if message is None else [message])
+    assert message_lines(context.messages) == ([] if message is None else [message])
     assert len(context.sections) == (0 if message is None else 1)
 
 
@@ -131,8 +131,8 @@ def test_section_named_twice_is_told_apart_by_its_name() -> None:
     )
 
     assert context.sections == ["one", "two"]
-    assert shown(context.section("two")) == ['system: T\n{"name":"Ada"}']
-    assert shown(context.section("shared")) == []
+    assert message_lines(context.section("two")) == ['system: T\n{"name":"Ada"}']
+    assert message_lines(context.section("shared")) == []
 
 
 HISTORY_TEXT = "User: First\nAI: Hello"
@@ -152,7 +152,7 @@ HISTORY_TEXT = "User: First\nAI: Hello"
 def test_history_is_one_message_of_the_user_as_text_or_json(options: str, message: str) -> None:
     context = context_of(f"[instructions, {{history: {options}}}, current_message]", FACTS)
 
-    assert shown(context.section("history")) == [message]
+    assert message_lines(context.section("history")) == [message]
     assert context.sections == ["instructions", "history", "current_message"]
 
 
@@ -184,7 +184,7 @@ def test_nested_list_is_one_message_whose_sections_keep_their_parts() -> None:
         "{facts: {name: Ada}}",
     )
 
-    assert shown(context.messages) == [
+    assert message_lines(context.messages) == [
         'system/helper: Help Ada.\n\nFacts\n{"name":"Ada"}',
         "user: First",
         "assistant/helper: Hello",
@@ -210,7 +210,9 @@ def test_history_inside_a_nested_message_is_text_and_still_tells_what_it_drops()
         "{facts: {name: Ada}}",
     )
 
-    assert shown(context.messages) == ["system/helper: Help Ada.\n\nSo far\nAI: Hello\n\nHi"]
+    assert message_lines(context.messages) == [
+        "system/helper: Help Ada.\n\nSo far\nAI: Hello\n\nHi"
+    ]
     assert context.sections == ["instructions", "history", "current_message"]
     assert [m.content for m in context.section("history")] == ["So far\nAI: Hello"]
     assert [(d.message.content, d.by) for d in context.dropped()] == [("First", "window")]
@@ -290,7 +292,7 @@ turns:
     )
     contexts = [call.context for call in ran.calls("helper")]
 
-    assert [shown(context.section("run")) for context in contexts] == [
+    assert [message_lines(context.section("run")) for context in contexts] == [
         [],
         ["assistant/helper: Looking [look{}]", "tool/helper: one"],
         [
@@ -313,9 +315,9 @@ def test_section_that_says_the_same_again_is_told_again() -> None:
         "agents: {helper: {instructions: H.}}\nflow: {handoffs: {start: helper}}",
         "turns:\n  - {user: A, replies: {helper: B}}\n  - {user: A, replies: {helper: B}}",
     )
-    made: list[Any] = [
+    values: list[Any] = [
         [part.message.content for part in built.parts if isinstance(part, Made)]
         for built in ran.events(ContextBuilt)
     ]
 
-    assert made == [["H.", "A"], ["H.", "A"]]
+    assert values == [["H.", "A"], ["H.", "A"]]

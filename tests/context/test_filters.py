@@ -27,8 +27,8 @@ COMMITTED = {"m1", "m6"}
 
 def left_by(spec: Any) -> list[str]:
     _, function = filter_named(spec)
-    kept = [function(message, COMMITTED) for message in MESSAGES]
-    return [line(message) for message in kept if message is not None]
+    texts = [function(message, COMMITTED) for message in MESSAGES]
+    return [line(message) for message in texts if message is not None]
 
 
 def agents(**options: Any) -> FilterSpec:

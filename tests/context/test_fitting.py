@@ -14,7 +14,7 @@ from simkit.runtime.context.truncation import fitted
 
 def cut_to(most: int, value: Any) -> tuple[Any, list[Loss]]:
     """The value cut to so many characters of JSON."""
-    return fitted(value, lambda one: len(json_text(one)) <= most)
+    return fitted(value, lambda item: len(json_text(item)) <= most)
 
 
 def items(path: str, cut: int) -> Loss:
@@ -26,7 +26,7 @@ def characters(path: str, cut: int) -> Loss:
 
 
 @pytest.mark.parametrize(
-    ("most", "value", "shown", "losses"),
+    ("most", "value", "output", "losses"),
     [
         (99, {"a": [1, 2]}, {"a": [1, 2]}, []),
         (9, {"a": [1, 2]}, {"a": [1]}, [items("a", 1)]),
@@ -45,19 +45,19 @@ def characters(path: str, cut: int) -> Loss:
     ],
 )
 def test_lists_and_texts_are_cut_at_their_ends_until_it_fits(
-    most: int, value: Any, shown: Any, losses: list[Loss]
+    most: int, value: Any, output: Any, losses: list[Loss]
 ) -> None:
-    assert cut_to(most, value) == (shown, losses)
+    assert cut_to(most, value) == (output, losses)
 
 
 def test_as_much_as_fits_is_shown_at_every_budget() -> None:
     value = {"rows": [{"name": "n" * 20, "tags": list(range(n))} for n in range(30)], "total": 30}
     sizes = []
     for most in range(0, len(json_text(value)) + 1, 10):
-        shown, losses = cut_to(most, value)
-        text = "" if shown is ABSENT else json_text(shown)
+        output, losses = cut_to(most, value)
+        text = "" if output is ABSENT else json_text(output)
         assert len(text) <= most
-        assert bool(losses) == (shown != value)
+        assert bool(losses) == (output != value)
         assert not text or json.loads(text)["total"] == 30
         sizes.append(len(text))
 

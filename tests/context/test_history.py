@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simkit.trace.events import ContextBuilt, Shown
-from tests.building import Ran, dropped, run_yaml, shown
+from tests.building import Ran, dropped, message_lines, run_yaml
 
 
 def pipeline(history: str, agents: str = "", current: str = "current_message") -> str:
@@ -136,7 +136,7 @@ FILTERED = {
         ["user: One", *ALL[3:8], "assistant/b: Second."],
         [(ALL[k], "message", "drop") for k in (1, 2, 8, 10)],
     ),
-    "[{older_than: {rounds: 1}}]": (ALL[7:], [(one, "message", "older_than") for one in ALL[:7]]),
+    "[{older_than: {rounds: 1}}]": (ALL[7:], [(item, "message", "older_than") for item in ALL[:7]]),
     "[{older_than: {messages: 6, filters: [tool_messages, tool_calls]}}]": (
         ["user: One", ALL[1], "assistant/a: Looking.", *ALL[5:]],
         [
@@ -157,7 +157,7 @@ FILTERED = {
     "[{older_than: {tokens: 8}}, intermediate_ai]": (
         ["assistant/b: Second."],
         [
-            *((one, "message", "older_than") for one in ALL[:8]),
+            *((item, "message", "older_than") for item in ALL[:8]),
             (ALL[8], "message", "intermediate_ai"), (ALL[10], "message", "intermediate_ai"),
         ],
     ),
@@ -254,12 +254,12 @@ LONG = "turns:\n" + "\n".join(
 
 
 def last(count: int, turns: int = 4) -> list[str]:
-    said = [
+    results = [
         line
         for n in range(1, turns)
         for line in (f"user: Question {n}", f"assistant/a: Answer {n}.")
     ]
-    return said[-count:] if count else []
+    return results[-count:] if count else []
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_window_shows_the_newest_part_and_lists_the_rest(window: str, count: int
     ran = run_yaml(pipeline(f"{{window: {window}}}"), LONG)
     context = ran.context("a")
 
-    assert shown(context.section("history")) == last(count)
+    assert message_lines(context.section("history")) == last(count)
     assert dropped(context) == [
         (line, "message", "window") for line in last(6)[: 6 - count]
     ]  # fmt: skip
@@ -338,7 +338,7 @@ def test_current_message_is_omitted_exactly_where_the_recipe_shows_it(
     ran = run_yaml(pipeline("{}", current=recipe), LONG)
     context = ran.context("a")
 
-    assert shown(context.section("history")) == history
+    assert message_lines(context.section("history")) == history
     assert context.sections == sections
     assert dropped(context) == []
 
@@ -430,10 +430,10 @@ def test_summary_stands_for_what_the_window_leaves_out_and_rolls() -> None:
     ran = summarised("", "", "Sum of 1.", "Sum of 1 and 2.")
 
     assert [len(ran.calls("scribe", turn)) for turn in (1, 2, 3, 4)] == [0, 0, 1, 1]
-    assert shown(ran.context("scribe", 3).messages) == [
+    assert message_lines(ran.context("scribe", 3).messages) == [
         "system/scribe: Sum up.", "user: Question 1", "assistant/a: Answer 1.",
     ]  # fmt: skip
-    assert shown(ran.context("scribe", 4).messages) == [
+    assert message_lines(ran.context("scribe", 4).messages) == [
         "system/scribe: Sum up.",
         "system/scribe: Sum of 1.",
         "user: Question 2",
@@ -477,7 +477,7 @@ turns:
 """,
     )
 
-    assert shown(ran.context("scribe").messages)[1:] == last(4, 3)
+    assert message_lines(ran.context("scribe").messages)[1:] == last(4, 3)
     assert ran.history("a") == ["system/scribe: Sum.", "user: Question 3"]
     assert dropped(ran.context("a")) == [(line, "message", "window") for line in last(4, 3)]
 

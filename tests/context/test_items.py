@@ -13,7 +13,7 @@ from tests.building import prepared
 
 
 @pytest.mark.parametrize(
-    ("score", "query", "found"),
+    ("score", "query", "expected"),
     [
         (0.5, "any", 0.5),
         (None, "any", None),
@@ -23,9 +23,9 @@ from tests.building import prepared
     ],
 )
 def test_score_is_a_number_or_the_first_rule_that_holds_of_the_query(
-    score: Any, query: str, found: float | None
+    score: Any, query: str, expected: float | None
 ) -> None:
-    assert score_for(score, query) == found
+    assert score_for(score, query) == expected
 
 
 def test_an_item_is_read_once() -> None:
@@ -41,10 +41,10 @@ def test_an_item_is_read_once() -> None:
 
 
 def times(*known: float) -> Times:
-    found = Times()
+    result = Times()
     for place, at in enumerate(known):
-        found.add(at, place)
-    return found
+        result.add(at, place)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,20 @@ def times(*known: float) -> Times:
 def test_places_are_found_by_their_times(
     known: tuple[float, ...], newest: list[int], within: list[tuple[int, int]]
 ) -> None:
-    found = times(*known)
+    result = times(*known)
 
-    assert list(found.newest_first(None)) == newest
-    assert list(found.oldest_first(None)) == sorted(newest, key=lambda place: (known[place], place))
-    assert found.within([(1.5, 2.5)]) == within
+    assert list(result.newest_first(None)) == newest
+    assert list(result.oldest_first(None)) == sorted(
+        newest, key=lambda place: (known[place], place)
+    )
+    assert result.within([(1.5, 2.5)]) == within
     inside = [place for lo, hi in within for place in range(lo, hi)]
-    assert list(found.oldest_first([(1.5, 2.5)])) == inside
-    assert list(found.newest_first([(1.5, 2.5)])) == inside[::-1]
+    assert list(result.oldest_first([(1.5, 2.5)])) == inside
+    assert list(result.newest_first([(1.5, 2.5)])) == inside[::-1]
 
 
 @pytest.mark.parametrize(
-    ("score", "place", "what"),
+    ("score", "place", "label"),
     [
         ("high", "score", "a score must be a number"),
         ("[{wen: x, score: 1}]", "score[0].wen", "unknown key of a score's rule `wen`"),
@@ -80,7 +82,7 @@ def test_places_are_found_by_their_times(
         ("[{when: {$gt: 3}, score: 1}]", "score[0].when.$gt", "can never match the query"),
     ],
 )
-def test_a_score_that_is_none_is_refused_with_its_place(score: str, place: str, what: str) -> None:
+def test_a_score_that_is_none_is_refused_with_its_place(score: str, place: str, label: str) -> None:
     recipe = "[instructions, {memories: {top: 2, threshold: 0.5}}, current_message]"
     pipeline = f"""
     channels: {{memories: {{reducer: append, scope: project}}}}
@@ -96,7 +98,7 @@ def test_a_score_that_is_none_is_refused_with_its_place(score: str, place: str, 
         prepared(pipeline, scenario)
 
     assert problem.value.at == f"given.state.memories[0].{place}"
-    assert what in problem.value.what
+    assert label in problem.value.what
 
 
 def test_a_score_that_an_agent_wrote_and_that_is_none_is_an_error_of_the_run() -> None:

@@ -44,12 +44,12 @@ TWO_TURNS = """
 
 @pytest.mark.slow
 def test_the_script_and_the_judges_see_the_same_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, tuple[list[Any], dict[str, list[Any]]]] = {}
+    pairs_by_name: dict[str, tuple[list[Any], dict[str, list[Any]]]] = {}
     answer = ScriptedModel.answer
 
     def noting(model: ScriptedModel, request: ModelRequest) -> Answer:
-        sections = {name: list(found) for name, found in request.sections().items() if found}
-        asked[request.call] = list(request.messages()), sections
+        sections = {name: list(result) for name, result in request.sections().items() if result}
+        pairs_by_name[request.call] = list(request.messages()), sections
         return answer(model, request)
 
     monkeypatch.setattr(ScriptedModel, "answer", noting)
@@ -58,14 +58,17 @@ def test_the_script_and_the_judges_see_the_same_contexts(monkeypatch: pytest.Mon
         library.prepared(item) for file in scenario_files(SCENARIOS) for item in items_in(file)
     ]
     compared = 0
-    declared = [one for one in scenarios if isinstance(one.pipeline, Pipeline)]
+    declared = [item for item in scenarios if isinstance(item.pipeline, Pipeline)]
     for scenario in [*declared, prepared(RENDERED, TWO_TURNS)]:
-        asked.clear()
+        pairs_by_name.clear()
         view = view_of(run(scenario).events)
-        for call, (messages, sections) in asked.items():
+        for call, (messages, sections) in pairs_by_name.items():
             context = view.calls[call].context
-            seen = {name: list(context.section(name)) for name in context.sections}
+            by_name = {name: list(context.section(name)) for name in context.sections}
             compared += 1
-            assert (messages, sections) == (list(context.messages), seen), (scenario.item.id, call)
+            assert (messages, sections) == (list(context.messages), by_name), (
+                scenario.item.id,
+                call,
+            )
 
     assert compared > 100

@@ -19,13 +19,13 @@ def test_places_in_a_row_are_one_range() -> None:
     assert ranges_of([5, 1, 0, 2, 7]) == [(0, 3), (5, 6), (7, 8)]
 
 
-@pytest.mark.parametrize(("one", "other"), list(product(SOME, SOME)))
-def test_ranges_are_sets_of_places(one: set[int], other: set[int]) -> None:
-    some, others = ranges_of(one), ranges_of(other)
+@pytest.mark.parametrize(("counts", "other"), list(product(SOME, SOME)))
+def test_ranges_are_sets_of_places(counts: set[int], other: set[int]) -> None:
+    some, others = ranges_of(counts), ranges_of(other)
 
-    assert places(common(some, others)) == one & other
-    assert places(without(some, others)) == one - other
-    assert size(some) == len(one)
+    assert places(common(some, others)) == counts & other
+    assert places(without(some, others)) == counts - other
+    assert size(some) == len(counts)
 
 
 @pytest.mark.parametrize("lo", range(7))

@@ -17,7 +17,7 @@ from simkit.runtime.context.tokens import chars_over_four
 from simkit.spec.pipeline.recipe import Recall
 from simkit.trace.events import ContextBuilt, LeftOut
 from simkit.trace.reducers import Appended, append
-from tests.building import run_yaml, shown
+from tests.building import message_lines, run_yaml
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 SCOPES = {"task": "turn", "project": "project", "global": "global"}
@@ -38,18 +38,18 @@ def recaller(options: Mapping[str, Any], *channels: str) -> Recaller:
     return Recaller("recall", Recall.model_validate(options), channels, SCOPES, chars_over_four)
 
 
-def found(options: Mapping[str, Any], **state: Any) -> RecallResult:
+def recall_channels(options: Mapping[str, Any], **state: Any) -> RecallResult:
     """What a section shows of these channels, in this order."""
     return recaller(options, *state).recall(root(state), options.get("time_ranges"))
 
 
-def texts_of(found: RecallResult) -> list[str]:
-    return [item["text"] for _, _, item in found.items]
+def texts_of(recall: RecallResult) -> list[str]:
+    return [item["text"] for _, _, item in recall.items]
 
 
-def reasons(found: RecallResult) -> dict[tuple[str, str], list[list[int]]]:
+def reasons(recall: RecallResult) -> dict[tuple[str, str], list[list[int]]]:
     """(channel, reason) to the ranges of places left out for it."""
-    return {(o.channel, o.by): [list(span) for span in o.places] for o in found.left_out}
+    return {(o.channel, o.by): [list(span) for span in o.places] for o in recall.left_out}
 
 
 ITEMS: list[Mapping[str, Any]] = [
@@ -95,20 +95,24 @@ ITEMS: list[Mapping[str, Any]] = [
 def test_items_are_chosen_by_age_tags_score_and_budget(
     options: dict[str, Any], texts: list[str]
 ) -> None:
-    assert texts_of(found(options, items=ITEMS)) == texts
+    assert texts_of(recall_channels(options, items=ITEMS)) == texts
 
 
 def test_equally_old_items_are_newest_first_by_their_place() -> None:
     at = "2026-01-05T08:00:00Z"
     items = [{"text": "first", "at": at}, {"text": "second", "at": at}]
 
-    assert texts_of(found({}, items=items)) == ["second", "first"]
+    assert texts_of(recall_channels({}, items=items)) == ["second", "first"]
 
 
 def test_items_may_be_texts_and_messages() -> None:
     items = ["a text", Message("assistant", "said", agent="a"), 3]
 
-    assert texts_of(found({"order": "oldest_first"}, items=items)) == ["a text", "said", "3"]
+    assert texts_of(recall_channels({"order": "oldest_first"}, items=items)) == [
+        "a text",
+        "said",
+        "3",
+    ]
 
 
 def test_query_of_a_handoff_is_what_scores_are_for() -> None:
@@ -183,11 +187,11 @@ TIERS = {
 def test_items_of_several_channels_are_chosen_together(
     options: dict[str, Any], texts: list[str]
 ) -> None:
-    assert texts_of(found(options, **TIERS)) == texts
+    assert texts_of(recall_channels(options, **TIERS)) == texts
 
 
 def test_what_is_chosen_knows_its_channel_and_place() -> None:
-    chosen = found({"max": 2}, **TIERS)
+    chosen = recall_channels({"max": 2}, **TIERS)
 
     assert [(channel, place) for channel, place, _ in chosen.items] == [("task", 0), ("project", 1)]
 
@@ -234,7 +238,7 @@ AGED = [{"text": f"i{n}", "at": f"2026-01-0{n}T08:00:00Z", "tags": ["odd"] if n 
 def test_what_is_left_out_is_told_with_the_first_reason(
     options: dict[str, Any], left_out: dict[str, list[list[int]]]
 ) -> None:
-    chosen = found(options, items=AGED)
+    chosen = recall_channels(options, items=AGED)
 
     assert reasons(chosen) == {("items", by): spans for by, spans in left_out.items()}
     missing = sum(hi - lo for spans in left_out.values() for lo, hi in spans)
@@ -244,14 +248,14 @@ def test_what_is_left_out_is_told_with_the_first_reason(
 def test_what_has_no_time_is_left_out_where_a_time_is_asked_for() -> None:
     items = [{"text": "a"}, {"text": "b", "at": "2026-01-05"}, {"text": "c"}, {"text": "d"}]
 
-    assert reasons(found({"since_days": 1}, items=items)) == {
+    assert reasons(recall_channels({"since_days": 1}, items=items)) == {
         ("items", "since_days"): [[0, 1], [2, 4]]
     }
 
 
 def test_items_that_are_not_in_the_order_of_their_times_are_told_by_their_places() -> None:
     items = [AGED[4], AGED[0], AGED[3], AGED[1]]
-    chosen = found({"since_days": 2, "max": 1}, items=items)
+    chosen = recall_channels({"since_days": 2, "max": 1}, items=items)
 
     assert texts_of(chosen) == ["i5"]
     assert reasons(chosen) == {
@@ -260,7 +264,7 @@ def test_items_that_are_not_in_the_order_of_their_times_are_told_by_their_places
 
 
 def test_a_channel_out_of_scope_is_left_out_as_a_whole_in_the_order_of_the_channels() -> None:
-    chosen = found({"scopes": ["turn", "global"], "max": 1}, **TIERS)
+    chosen = recall_channels({"scopes": ["turn", "global"], "max": 1}, **TIERS)
 
     assert chosen.left_out == [
         LeftOut("recall", "task", "max", ((1, 2),)),
@@ -332,12 +336,12 @@ def test_a_channel_that_grows_is_chosen_from_as_if_it_were_read_anew(seed: int) 
     options = {key: value for key, value in drawn.items() if value is not None}
     last = draw.choice([0, 0, 7])
     section = recaller(options, "items")
-    seen = [Appended()]
+    sources = [Appended()]
     for _ in range(40):
         # Now and then an older list is read again, or grows another way, as in a branch.
-        current = seen[-1] if draw.random() < 0.8 else draw.choice(seen)
-        seen.append(append(current, [any_item(draw) for _ in range(draw.randrange(3))], last))
-        for items in (seen[-1], draw.choice(seen)):
+        current = sources[-1] if draw.random() < 0.8 else draw.choice(sources)
+        sources.append(append(current, [any_item(draw) for _ in range(draw.randrange(3))], last))
+        for items in (sources[-1], draw.choice(sources)):
             for user in ("Hi", "Ho"):
                 chosen = section.recall(root({"items": items}, user=user), None)
                 places = [place for _, place, _ in chosen.items]
@@ -352,7 +356,7 @@ def call(work: Callable[..., RecallResult], *given: Any) -> RecallResult:
 
 def calls_for(options: Mapping[str, Any], sizes: Sequence[int], item: Any) -> list[int]:
     """How many functions a call makes when a channel has so many items, one of them new."""
-    section, items, made = recaller(options, "items"), Appended(), []
+    section, items, results = recaller(options, "items"), Appended(), []
     for size in range(1, max(sizes) + 1):
         items = append(items, item(size))
         given = root({"items": items})
@@ -361,8 +365,8 @@ def calls_for(options: Mapping[str, Any], sizes: Sequence[int], item: Any) -> li
         chosen = called(section.recall, given, options.get("time_ranges"))
         if size in sizes:
             assert chosen.left_out
-            made.append(sum(entry.callcount for entry in profile.getstats()))
-    return made
+            results.append(sum(entry.callcount for entry in profile.getstats()))
+    return results
 
 
 def daily(number: int) -> dict[str, Any]:
@@ -440,7 +444,7 @@ def test_tiers_are_shown_below_their_names_and_the_rest_is_told() -> None:
     ran = run_yaml(PIPELINE, GIVEN)
 
     assert [finding.what for finding in ran.judgement.findings] == []
-    assert shown(ran.context("helper").section("recall")) == [
+    assert message_lines(ran.context("helper").section("recall")) == [
         "system: task_items:\n- Draft\nproject_items:\n- Style guide v2"
     ]
 
@@ -457,7 +461,7 @@ def test_notes_of_several_channels_keep_their_form_below_the_names() -> None:
     recipe = PIPELINE.replace("- recall:", "- memories:").replace("max: 2", "top: 2")
     ran = run_yaml(recipe, GIVEN[: GIVEN.index("    expect:")])
 
-    assert shown(ran.context("helper").section("memories")) == [
+    assert message_lines(ran.context("helper").section("memories")) == [
         "system: # Relevant Long-Term Memories\n"
         "task_items:\n- Draft\nproject_items:\n- Style guide v1"
     ]

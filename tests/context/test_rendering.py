@@ -163,7 +163,7 @@ def test_other_items_are_list_items() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "expected"),
     [
         ("2026-01-04", datetime(2026, 1, 4, tzinfo=UTC)),
         ("2026-01-04T08:00:00Z", datetime(2026, 1, 4, 8, tzinfo=UTC)),
@@ -173,8 +173,8 @@ def test_other_items_are_list_items() -> None:
         (20260104, None),
     ],
 )
-def test_moment_is_an_iso_time_in_utc_where_it_names_no_zone(value: Any, found: Any) -> None:
-    assert moment(value) == found
+def test_moment_is_an_iso_time_in_utc_where_it_names_no_zone(value: Any, expected: Any) -> None:
+    assert moment(value) == expected
 
 
 def test_conversation_as_text_names_speakers_as_reference_system_4_does() -> None:

@@ -14,7 +14,7 @@ from simkit.runtime.context.history import Slice
 from simkit.runtime.context.tokens import chars_over_four
 from simkit.spec.pipeline.recipe import Recipe
 from simkit.trace.events import LeftOut, Made, Shortened, Unshown
-from tests.building import run_yaml, shown
+from tests.building import message_lines, run_yaml
 
 
 class NoSources:
@@ -41,10 +41,10 @@ def built(*recipe: Any, **known: Any) -> Built:
             "now": datetime(2026, 1, 5, tzinfo=UTC).isoformat(), **known}  # fmt: skip
     sections: Recipe = TypeAdapter(Recipe).validate_python(list(recipe))
     assembly = Assembly("Help.", sections, chars_over_four, lambda name: len)
-    made = assembly.build(root, NoSources())
-    messages = [part.message for part in made.parts if isinstance(part, Made)]
-    assert made.tokens == sum(chars_over_four(message.content) for message in messages)
-    return Built(shown(messages), made.left_out)
+    result = assembly.build(root, NoSources())
+    messages = [part.message for part in result.parts if isinstance(part, Made)]
+    assert result.tokens == sum(chars_over_four(message.content) for message in messages)
+    return Built(message_lines(messages), result.left_out)
 
 
 UPSTREAM = {
@@ -84,22 +84,24 @@ def test_sections_of_graphs_and_supervisors_make_nothing_elsewhere(
 
 
 def test_preview_of_upstream_is_told_with_its_path() -> None:
-    found = built({"upstream": {"preview": {"search.output": 5}}}, upstream=UPSTREAM)
+    result = built({"upstream": {"preview": {"search.output": 5}}}, upstream=UPSTREAM)
 
-    assert '"output":"Found","tool_calls"' in found.messages[0]
-    assert found.left_out == (Shortened("upstream", "preview", path="search.output", characters=8),)
+    assert '"output":"Found","tool_calls"' in result.messages[0]
+    assert result.left_out == (
+        Shortened("upstream", "preview", path="search.output", characters=8),
+    )
 
 
 ROWS = {"data": [{"name": f"product {n}", "note": "n" * 20} for n in range(9)], "total": 9}
 
 
 def test_a_budget_cuts_a_shared_value_which_stays_json() -> None:
-    found = built(
+    result = built(
         {"shared": {"from": "result", "tokens": 32, "fields": {"rows": "data", "total": "total"}}},
         state={"result": ROWS},
     )
 
-    assert found == (
+    assert result == (
         [
             'system: {"rows":[{"name":"product 0","note":"nnnnnnnnnnnnnnnnnnnn"},'
             '{"name":"product 1","note":"nnnnnnnnnnnnnnnnnnnn"}],"total":9}'
@@ -109,22 +111,22 @@ def test_a_budget_cuts_a_shared_value_which_stays_json() -> None:
 
 
 def test_a_shared_value_of_which_nothing_fits_is_told_as_a_whole() -> None:
-    found = built({"shared": {"from": "result", "tokens": 1}}, state={"result": {"a": 1, "b": 2}})
+    result = built({"shared": {"from": "result", "tokens": 1}}, state={"result": {"a": 1, "b": 2}})
 
-    assert found == ([], (Shortened("shared", "tokens", "result", "", characters=13),))
+    assert result == ([], (Shortened("shared", "tokens", "result", "", characters=13),))
 
 
 def test_a_shared_text_is_cut_as_a_text() -> None:
-    found = built({"shared": {"from": "result", "tokens": 5}}, state={"result": "x" * 30})
+    result = built({"shared": {"from": "result", "tokens": 5}}, state={"result": "x" * 30})
 
-    assert found == (
+    assert result == (
         [f"system: {'x' * 16}"],
         (Shortened("shared", "tokens", "result", "", characters=14),),
     )
 
 
 def test_what_one_shared_message_leaves_out_is_told_section_by_section() -> None:
-    found = built(
+    result = built(
         [
             "instructions",
             {"recall": {"from": "items", "max": 1, "preview": {"text": 2}}},
@@ -136,7 +138,7 @@ def test_what_one_shared_message_leaves_out_is_told_section_by_section() -> None
         },
     )
 
-    assert found == (
+    assert result == (
         ["system/me: Help.\n\n- se\n\n# Context from Previous Agents\n## coach:\nA lo"],
         (
             LeftOut("recall", "items", "max", ((0, 1),)),
@@ -186,7 +188,7 @@ turns: [{user: Go, replies: {analysis_agent: Done}}]
 """,
     )
 
-    assert shown(ran.context("analysis_agent").messages) == [
+    assert message_lines(ran.context("analysis_agent").messages) == [
         """\
 system/analysis_agent: Use database_agent_output in your analysis tools.
 

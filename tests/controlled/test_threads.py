@@ -33,15 +33,15 @@ TABLE: dict[str, Callable[[], Any]] = {
 }
 
 
-def answers(one: World, step: Callable[[], object]) -> list[Any]:
+def answers(item: World, step: Callable[[], object]) -> list[Any]:
     """Returns what a world answers, and in between lets others have their way."""
-    found = []
+    results = []
     for _ in range(3):
-        with one.at_work():
+        with item.at_work():
             for name, read in TABLE.items():
                 step()
-                found.append((name, read()))
-    return found
+                results.append((name, read()))
+    return results
 
 
 def test_worlds_in_two_threads_give_what_each_gives_alone() -> None:
@@ -65,26 +65,26 @@ def test_the_process_has_its_own_chance_beside_a_world() -> None:
     random.seed(3)
     expected = [random.random(), random.gauss(0, 1), random.getrandbits(8), random.random()]
     random.seed(3)
-    found = [random.random()]
+    numbers = [random.random()]
     with world().at_work():
         random.random()
         other = threading.Thread(
-            target=lambda: found.extend((random.gauss(0, 1), random.getrandbits(8)))
+            target=lambda: numbers.extend((random.gauss(0, 1), random.getrandbits(8)))
         )
         other.start()
         other.join()
-    found.append(random.random())
+    numbers.append(random.random())
 
-    assert found == expected
+    assert numbers == expected
 
 
 def test_zones_are_put_back_in_whatever_order_scenarios_end() -> None:
     before = time.tzname
-    one, other = world().in_its_zone(), world(start="2027-03-01T10:00:00-05:00").in_its_zone()
+    zone, other = world().in_its_zone(), world(start="2027-03-01T10:00:00-05:00").in_its_zone()
 
-    one.__enter__()
+    zone.__enter__()
     other.__enter__()
-    one.__exit__(None, None, None)
+    zone.__exit__(None, None, None)
     other.__exit__(None, None, None)
 
     assert time.tzname == before
@@ -101,12 +101,12 @@ _steps: list[threading.Barrier] = []
 
 def draw(context: Any) -> str:
     """Is an agent that draws, in step with the other scenario's."""
-    found = []
+    results = []
     for _ in range(5):
         for step in _steps:
             step.wait(10)
-        found.append(f"{random.random()} {uuid.uuid4()} {uuid.uuid1()} {random.gauss(0, 1)}")
-    return "\n".join(found)
+        results.append(f"{random.random()} {uuid.uuid4()} {uuid.uuid1()} {random.gauss(0, 1)}")
+    return "\n".join(results)
 
 
 @pytest.mark.parametrize("seeds", [(1, 2), (5, 5)])

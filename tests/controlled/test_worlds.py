@@ -36,23 +36,23 @@ from tests.controlled.worlds import (
 )
 
 
-def answers(one: World, *tables: dict[str, Callable[[], Any]]) -> dict[str, Any]:
-    with one.at_work():
+def answers(item: World, *tables: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    with item.at_work():
         return {name: read() for table in tables for name, read in table.items()}
 
 
 @pytest.mark.parametrize("name", CLOCKS)
 def test_clock_shows_the_scenarios_time(name: str) -> None:
-    (shown,) = answers(world(), {name: CLOCKS[name]}).values()
+    (output,) = answers(world(), {name: CLOCKS[name]}).values()
 
-    if isinstance(shown, datetime):
-        moment = shown if shown.tzinfo else shown.astimezone(UTC).replace(tzinfo=UTC)
+    if isinstance(output, datetime):
+        moment = output if output.tzinfo else output.astimezone(UTC).replace(tzinfo=UTC)
         assert moment.year == 2027
-        assert shown.hour == (8 if shown.tzinfo else 10)
-    elif isinstance(shown, int | float):
-        assert shown in (SECONDS, SECONDS * 10**9)
+        assert output.hour == (8 if output.tzinfo else 10)
+    elif isinstance(output, int | float):
+        assert output in (SECONDS, SECONDS * 10**9)
     else:
-        assert "2027" in str(shown)
+        assert "2027" in str(output)
 
 
 @pytest.mark.parametrize("name", DERIVED)
@@ -65,12 +65,12 @@ def test_what_the_standard_library_makes_of_the_clock_follows_the_scenario(name:
 
 def test_log_records_count_from_the_scenarios_start() -> None:
     clock = VirtualClock(START)
-    one, before = World(clock, world()._chance), DERIVED["LogRecord.relativeCreated"]()
+    item, before = World(clock, world()._chance), DERIVED["LogRecord.relativeCreated"]()
     clock.advance_to(1_500)
 
-    (shown,) = answers(one, {"it": DERIVED["LogRecord.relativeCreated"]}).values()
+    (output,) = answers(item, {"it": DERIVED["LogRecord.relativeCreated"]}).values()
 
-    assert round(shown) == 1_500
+    assert round(output) == 1_500
     assert DERIVED["LogRecord.relativeCreated"]() >= before
 
 
@@ -99,7 +99,7 @@ def test_numpy_draws_from_the_seed_in_threads_too(name: str) -> None:
 
     def drawn(seed: int) -> Any:
         with world(seed).at_work():
-            here = NUMPY[name](numpy)
+            folder = NUMPY[name](numpy)
             apart: list[Any] = []
             context = contextvars.copy_context()
             thread = threading.Thread(
@@ -107,7 +107,7 @@ def test_numpy_draws_from_the_seed_in_threads_too(name: str) -> None:
             )
             thread.start()
             thread.join()
-            return here, apart
+            return folder, apart
 
     assert drawn(1) == drawn(1)
     assert drawn(1)[0] != drawn(2)[0]
@@ -130,11 +130,11 @@ def test_numpys_own_state_is_put_back_and_a_seed_of_ones_own_heeded() -> None:
 @pytest.mark.parametrize("name", STOPWATCHES)
 def test_stopwatch_goes_on_as_virtual_time_does(name: str) -> None:
     clock = VirtualClock(START)
-    one = World(clock, world()._chance)
+    item = World(clock, world()._chance)
 
-    (before,) = answers(one, {name: STOPWATCHES[name]}).values()
+    (before,) = answers(item, {name: STOPWATCHES[name]}).values()
     clock.advance_to(1_500)
-    (after,) = answers(one, {name: STOPWATCHES[name]}).values()
+    (after,) = answers(item, {name: STOPWATCHES[name]}).values()
 
     assert after - before in (1.5, 1_500_000_000)
 
@@ -151,82 +151,89 @@ def test_draw_is_the_same_for_a_seed_and_another_for_another(name: str) -> None:
 
 def test_nothing_that_is_drawn_comes_twice() -> None:
     with world().at_work():
-        found = [uuid.uuid4() for _ in range(500)] + [uuid.uuid1() for _ in range(500)]
+        values = [uuid.uuid4() for _ in range(500)] + [uuid.uuid1() for _ in range(500)]
 
-    assert len(set(found)) == len(found)
+    assert len(set(values)) == len(values)
 
 
 def test_a_new_draw_in_one_place_moves_nothing_elsewhere() -> None:
-    def here() -> uuid.UUID:
+    def draw_here() -> uuid.UUID:
         return uuid.uuid4()
 
     with world().at_work():
-        expected = [here(), here()]
+        expected = [draw_here(), draw_here()]
     with world().at_work():
-        first = here()
+        first = draw_here()
         [uuid.uuid4() for _ in range(3)]
 
-        assert [first, here()] == expected
+        assert [first, draw_here()] == expected
 
 
 def test_a_turn_draws_the_same_whatever_came_before_it() -> None:
-    one, other = world(), world()
-    one.begin_turn("s1/1", 0)
-    answers(one, DRAWS)
-    one.begin_turn("s1/2", 1, seeds_anew=True)
+    item, other = world(), world()
+    item.begin_turn("s1/1", 0)
+    answers(item, DRAWS)
+    item.begin_turn("s1/2", 1, seeds_anew=True)
     other.begin_turn("s1/2", 1, seeds_anew=True)
 
-    assert answers(one, DRAWS) == answers(other, DRAWS)
+    assert answers(item, DRAWS) == answers(other, DRAWS)
 
 
 def test_worlds_at_work_by_turns_have_their_own() -> None:
     alone = [answers(world(seed), DRAWS, DRAWS) for seed in (1, 2)]
-    one, other = world(1), world(2)
+    item, other = world(1), world(2)
 
-    found = [answers(one, DRAWS), answers(other, DRAWS), answers(one, DRAWS), answers(other, DRAWS)]
+    rows = [
+        answers(item, DRAWS),
+        answers(other, DRAWS),
+        answers(item, DRAWS),
+        answers(other, DRAWS),
+    ]
 
-    assert found[2:] == alone
+    assert rows[2:] == alone
 
 
 def test_tasks_threads_and_pools_have_the_same_time() -> None:
-    found: list[int] = []
+    counts: list[int] = []
 
     async def task() -> None:
         await asyncio.sleep(0)
-        found.append(round(time.time()))
+        counts.append(round(time.time()))
 
     async def tasks() -> None:
         await asyncio.gather(task(), task())
-        found.append(round(await asyncio.to_thread(time.time)))
+        counts.append(round(await asyncio.to_thread(time.time)))
 
     with world().at_work():
         asyncio.run(tasks())
-        here = contextvars.copy_context()
-        thread = threading.Thread(target=here.run, args=(lambda: found.append(int(time.time())),))
+        context = contextvars.copy_context()
+        thread = threading.Thread(
+            target=context.run, args=(lambda: counts.append(int(time.time())),)
+        )
         thread.start()
         thread.join()
 
-    assert found == [SECONDS] * 4
+    assert counts == [SECONDS] * 4
 
 
 def test_who_is_no_part_of_it_has_the_real_time() -> None:
-    entered, asked, found = threading.Event(), threading.Event(), list[Any]()
+    entered, event, result = threading.Event(), threading.Event(), list[Any]()
 
-    def elsewhere() -> None:
+    def read_elsewhere() -> None:
         entered.wait()
-        found.extend((time.time(), time.monotonic()))
-        asked.set()
+        result.extend((time.time(), time.monotonic()))
+        event.set()
 
     before = time.time(), time.monotonic()
-    other = threading.Thread(target=elsewhere)
+    other = threading.Thread(target=read_elsewhere)
     other.start()
     with world().at_work():
         entered.set()
-        asked.wait()
+        event.wait()
     other.join()
 
-    assert [real - then < 60 for real, then in zip(found, before, strict=True)] == [True, True]
-    assert [real >= then for real, then in zip(found, before, strict=True)] == [True, True]
+    assert [real - then < 60 for real, then in zip(result, before, strict=True)] == [True, True]
+    assert [real >= then for real, then in zip(result, before, strict=True)] == [True, True]
 
 
 async def loops_wait() -> float:
@@ -324,13 +331,13 @@ def test_errors_of_what_is_redirected_are_raised_as_they_were() -> None:
     [((), (True, True)), (("clock",), (False, True)), (("chance",), (True, False))],
 )
 def test_what_is_wanted_real_is_real(real: tuple[str, ...], same: tuple[bool, bool]) -> None:
-    found = [
+    rows = [
         answers(world(real=real), {"clock": time.monotonic, "wall": time.time, "id": uuid.uuid4})
         for _ in range(2)
     ]
 
-    assert tuple(found[0][name] == found[1][name] for name in ("clock", "id")) == same
-    assert (found[0]["wall"] == SECONDS) is ("clock" not in real)
+    assert tuple(rows[0][name] == rows[1][name] for name in ("clock", "id")) == same
+    assert (rows[0]["wall"] == SECONDS) is ("clock" not in real)
 
 
 def test_a_seed_of_ones_own_is_heeded() -> None:
@@ -362,11 +369,11 @@ def test_local_time_is_that_of_the_start(start: str, zone: str) -> None:
 
 
 def test_time_passes_between_turns_and_never_goes_back() -> None:
-    one = world()
-    found = []
+    item = world()
+    results = []
 
     for name, before in (("s1/1", 0), ("s1/2", 1), ("s2/1", 0), ("s1/3", 2)):
-        one.begin_turn(name, before)
-        found.append(one.elapsed_ns())
+        item.begin_turn(name, before)
+        results.append(item.elapsed_ns())
 
-    assert found == [0, 1_000, 1_000, 2_000]
+    assert results == [0, 1_000, 1_000, 2_000]

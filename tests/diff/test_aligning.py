@@ -11,15 +11,15 @@ FEW = st.lists(st.sampled_from("abcde"), max_size=30)
 MANY = st.lists(st.integers(0, 200), max_size=60)
 
 
-def rebuilt(one: list[object], other: list[object], spans: list[Span]) -> bool:
+def rebuilt(item: list[object], other: list[object], spans: list[Span]) -> bool:
     """Whether spans cover both lists without a gap, and say truly what is equal."""
     lo = other_lo = 0
     for span in spans:
         assert (span.lo, span.other_lo) == (lo, other_lo)
         lo, other_lo = span.hi, span.other_hi
         if span.is_equal:
-            assert one[span.lo : span.hi] == other[span.other_lo : span.other_hi]
-    return (lo, other_lo) == (len(one), len(other))
+            assert item[span.lo : span.hi] == other[span.other_lo : span.other_hi]
+    return (lo, other_lo) == (len(item), len(other))
 
 
 @given(st.one_of(st.tuples(FEW, FEW), st.tuples(MANY, MANY)))
@@ -28,17 +28,17 @@ def test_spans_cover_both_lists_and_alternate(lists: tuple[list[object], list[ob
 
     assert rebuilt(*lists, spans)
     kinds = [span.is_equal for span in spans]
-    assert all(one != other for one, other in pairwise(kinds))
+    assert all(item != other for item, other in pairwise(kinds))
 
 
 @given(MANY, st.data())
 def test_an_item_that_came_in_the_middle_is_one_difference(
-    one: list[object], data: st.DataObject
+    item: list[object], data: st.DataObject
 ) -> None:
-    place = data.draw(st.integers(0, len(one)))
-    other = [*one[:place], "new", *one[place:]]
+    place = data.draw(st.integers(0, len(item)))
+    other = [*item[:place], "new", *item[place:]]
 
-    different = [span for span in aligned(one, other) if not span.is_equal]
+    different = [span for span in aligned(item, other) if not span.is_equal]
 
     assert different == [Span(place, place, place, place + 1, False)]
 
@@ -67,9 +67,9 @@ def test_repeated_items_are_found_in_a_short_rest() -> None:
 
 
 def test_a_long_rest_without_anchors_is_not_searched_for_repeated_items() -> None:
-    one, other = ["x", *"ab" * 60, "y"], ["p", *"ab" * 60, "q"]
+    texts, other = ["x", *"ab" * 60, "y"], ["p", *"ab" * 60, "q"]
 
-    assert aligned(one, other) == [Span(0, 122, 0, 122, False)]
+    assert aligned(texts, other) == [Span(0, 122, 0, 122, False)]
 
 
 def test_long_lists_that_share_their_items_cost_little_more_than_their_length() -> None:

@@ -19,25 +19,25 @@ flow: {handoffs: {start: a}}
 """
 
 
-def turns(*said: str) -> str:
+def turns(*reply: str) -> str:
     lines = [
         f"  - {{user: {text}, replies: {{a: [calls: {{t: {{}}}}, ok]}}, tool_results: {{t: 1}}}}"
-        for text in said
+        for text in reply
     ]
     return "\n".join(("turns:", *lines))
 
 
-def contexts(*said: str) -> list[ContextView]:
-    ran = run_yaml(PIPELINE, turns(*said))
+def contexts(*reply: str) -> list[ContextView]:
+    ran = run_yaml(PIPELINE, turns(*reply))
     return [call.context for turn in ran.view.turns for call in turn.calls]
 
 
 def test_a_fingerprint_is_made_of_what_is_said_not_of_ids_turns_and_sections() -> None:
-    one = Message("assistant", "x", "m3", "a", 1, (ToolCall("call1", "t", {"n": 1}),))
+    message = Message("assistant", "x", "m3", "a", 1, (ToolCall("call1", "t", {"n": 1}),))
     same = Message("assistant", "x", "m9", "a", 4, (ToolCall("call5", "t", {"n": 1}),),
                    section="history")  # fmt: skip
 
-    assert fingerprint(one) == fingerprint(same)
+    assert fingerprint(message) == fingerprint(same)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_messages_that_say_something_else_have_other_fingerprints(other: Message
     assert fingerprint(other) != fingerprint(Message("assistant", "x"))
 
 
-def _by_messages(one: ContextView, other: ContextView) -> tuple[int, int]:
+def _by_messages(item: ContextView, other: ContextView) -> tuple[int, int]:
     """How much two contexts have in common, counted message by message."""
-    mine, its = ([fingerprint(m) for m in view.messages] for view in (one, other))
+    mine, its = ([fingerprint(m) for m in view.messages] for view in (item, other))
     head = next(
         (n for n, (a, b) in enumerate(zip(mine, its, strict=False)) if a != b),
         min(len(mine), len(its)),
@@ -76,9 +76,9 @@ def test_what_contexts_have_in_common_is_what_a_look_at_every_message_says(
     ours, theirs = contexts("b", "c", "d", "e", "f"), contexts(*other)
     prints: list[Callable[[ContextView], ContextPrint]] = [Fingerprints().of, Fingerprints().of]
 
-    for one in ours:
+    for message in ours:
         for its in theirs:
-            pair = prints[0](one), prints[1](its)
-            assert (pair[0].size, pair[1].size) == (len(one.messages), len(its.messages))
-            assert common_ends(*pair) == _by_messages(one, its)
-            assert pair[0].prints(1, pair[0].size) == [fingerprint(m) for m in one.messages[1:]]
+            pair = prints[0](message), prints[1](its)
+            assert (pair[0].size, pair[1].size) == (len(message.messages), len(its.messages))
+            assert common_ends(*pair) == _by_messages(message, its)
+            assert pair[0].prints(1, pair[0].size) == [fingerprint(m) for m in message.messages[1:]]

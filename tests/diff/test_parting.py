@@ -31,8 +31,8 @@ def ran(*turns: str, pipeline: str = PIPELINE, more: str = "") -> Ran:
     return run_yaml(pipeline, f"{more}\nturns:\n{listed}")
 
 
-def parting(one: Ran, other: Ran) -> Parting | None:
-    return first_parting(zip(one.view.turns, other.view.turns, strict=False))
+def parting(outcome: Ran, other: Ran) -> Parting | None:
+    return first_parting(zip(outcome.view.turns, other.view.turns, strict=False))
 
 
 def test_equal_runs_do_not_part() -> None:
@@ -101,37 +101,37 @@ def test_difference_that_only_the_state_shows_is_found() -> None:
 
 
 def test_turn_is_named_as_the_first_run_numbers_it() -> None:
-    one = ran("{user: X, session: x, replies: {b: x, a: {json: {n: 0}}}}", FIRST)
+    outcome = ran("{user: X, session: x, replies: {b: x, a: {json: {n: 0}}}}", FIRST)
     other = ran("{user: One, replies: {b: go, a: {json: {n: 5}}}}")
 
-    found = first_parting([(one.view.turns[1], other.view.turns[0])])
+    result = first_parting([(outcome.view.turns[1], other.view.turns[0])])
 
-    assert found == Parting(2, "a", "output of a.n", "1", "5")
+    assert result == Parting(2, "a", "output of a.n", "1", "5")
 
 
 def test_errors_part_runs_that_are_equal_otherwise() -> None:
     failing = "{user: One, replies: {b: {error: KIND}}, expect: {error: {}}}"
-    one, other = (
+    item, other = (
         ran(failing.replace("KIND", kind).replace("{}", f"{{type: {kind}}}"))
         for kind in ("timeout", "rate_limit")
     )
 
-    found = parting(one, other)
+    result = parting(item, other)
 
-    assert found is not None
-    assert (found.agent, found.at, found.left[:10]) == ("", "error", '["timeout"')
+    assert result is not None
+    assert (result.agent, result.at, result.left[:10]) == ("", "error", '["timeout"')
 
 
 def test_long_values_are_shown_in_part() -> None:
-    one, other = (
+    item, other = (
         ran(f"{{user: One, replies: {{b: go, a: {{json: {{n: {letter * 300}}}}}}}}}")
         for letter in "xy"
     )
 
-    found = parting(one, other)
+    result = parting(item, other)
 
-    assert found is not None
-    assert (len(found.left), found.left[:3], found.right[:3]) == (120, "xxx", "yyy")
+    assert result is not None
+    assert (len(result.left), result.left[:3], result.right[:3]) == (120, "xxx", "yyy")
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ def test_value_is_compared_without_ids(value: Any, without: Any) -> None:
 
 def test_message_that_is_settled_is_compared() -> None:
     # What differs is far back: said once, in a turn that is not compared.
-    one, other = (
-        ran(f"{{user: {said}, replies: {{b: go, a: {{json: {{n: 1}}}}}}}}", FIRST)
-        for said in ("X", "Y")
+    item, other = (
+        ran(f"{{user: {text}, replies: {{b: go, a: {{json: {{n: 1}}}}}}}}", FIRST)
+        for text in ("X", "Y")
     )
 
-    found = first_parting([(one.view.turns[1], other.view.turns[1])])
+    result = first_parting([(item.view.turns[1], other.view.turns[1])])
 
-    assert found == Parting(2, "b", "context of b: messages[1].content", "X", "Y")
+    assert result == Parting(2, "b", "context of b: messages[1].content", "X", "Y")
 
 
 def test_message_that_was_equal_before_is_not_compared_again(
@@ -181,10 +181,10 @@ def test_message_that_was_equal_before_is_not_compared_again(
     monkeypatch.setattr("simkit.trace.diff.parting.plain", noting)
 
     def looked_at(turns: int) -> int:
-        said = [FIRST] * turns
-        one, other = ran(*said), ran(*said)
+        places = [FIRST] * turns
+        outcome, other = ran(*places), ran(*places)
         compared.clear()
-        assert parting(one, other) is None
+        assert parting(outcome, other) is None
         return len(compared)
 
     few, many = looked_at(10) / 10, looked_at(40) / 40

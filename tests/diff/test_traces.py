@@ -28,9 +28,9 @@ flow: {handoffs: {start: a}}
 """
 
 
-def diff(one: tuple[str, str], other: tuple[str, str]) -> TraceDiff:
+def diff(pair: tuple[str, str], other: tuple[str, str]) -> TraceDiff:
     """Runs two pipelines with their scenarios and compares."""
-    return trace_diff(*(view_of(trace_yaml(*texts).events) for texts in (one, other)))
+    return trace_diff(*(view_of(trace_yaml(*texts).events) for texts in (pair, other)))
 
 
 def changed(
@@ -40,10 +40,10 @@ def changed(
     return diff((PIPELINE, TWO_TURNS), (pipeline(PIPELINE), scenario(TWO_TURNS)))
 
 
-def told(found: TraceDiff) -> list[tuple[Any, ...]]:
+def describe_diff(result: TraceDiff) -> list[tuple[Any, ...]]:
     """The calls that differ, and what changed in their contexts."""
     rows: list[tuple[Any, ...]] = []
-    for call in found.calls:
+    for call in result.calls:
         edits: list[Any] = []
         for edit in call.messages:
             if isinstance(edit, Same):
@@ -62,66 +62,66 @@ def test_a_run_and_the_same_again_are_equal() -> None:
 
 
 def test_what_is_only_declared_differently_makes_no_difference() -> None:
-    found = changed(
+    result = changed(
         lambda text: text.replace("pipeline: coach", "pipeline: other"),
         lambda text: text.replace("pipeline: coach", "pipeline: other\nseed: 3"),
     )
 
-    assert found == TraceDiff(
+    assert result == TraceDiff(
         (Edit("pipeline.name", "coach", "other"), Edit("seed", ABSENT, 3)), None
     )
 
 
 def test_a_message_that_came_is_one_difference_in_every_context() -> None:
-    found = changed(
+    result = changed(
         lambda text: text.replace("[instructions, handoff", "[instructions, notes, handoff")
     )
 
     note = (1, "+knee hurts")
-    assert told(found) == [
+    assert describe_diff(result) == [
         ("coach", 1, 0, [1, note, 2], [(1, 1), (2, 0), (2, 1)]),
         ("analyst", 2, 0, [1, note, 6], []),
     ]
 
 
 def test_a_turn_that_came_first_moves_the_others_and_is_seen_by_them_as_history() -> None:
-    found = changed(scenario=lambda text: text.replace("turns:\n", GREETING))
+    result = changed(scenario=lambda text: text.replace("turns:\n", GREETING))
 
     greeted = [(1, "+Hello"), (2, '+{"agent":"coach"}'), (3, "+Hi.")]
-    assert told(found) == [
+    assert describe_diff(result) == [
         ("coach", 2, 0, [1, *greeted, 2], [(2, 1), (3, 0), (3, 1)]),
         ("analyst", 3, 0, [2, *[(at + 1, text) for at, text in greeted], 5], []),
     ]
-    assert found.turns == (TurnDiff(None, 1, "Hello"),)
-    assert found.first is not None
-    assert found.first.number == 5
-    assert [e.kind_of(event) for event in found.first.before] == [
+    assert result.turns == (TurnDiff(None, 1, "Hello"),)
+    assert result.first is not None
+    assert result.first.number == 5
+    assert [e.kind_of(event) for event in result.first.before] == [
         "SessionStarted", "StateUpdated", "TurnStarted",
     ]  # fmt: skip
-    assert found.first.edits == (
+    assert result.first.edits == (
         Edit("message.content", "I ran 8 km", "Hello"),
         Edit("tokens", 3, 2),
     )
 
 
 def test_what_a_filter_no_longer_drops_comes() -> None:
-    found = changed(lambda text: text.replace("[tool_messages, tool_calls]", "[tool_calls]"))
+    result = changed(lambda text: text.replace("[tool_messages, tool_calls]", "[tool_calls]"))
 
-    assert told(found)[0] == ("coach", 2, 0, [3, (3, '+{"ok":true}'), 3], [(2, 1)])
-    assert [call.agent for call in found.calls] == ["coach", "analyst"]
-    assert found.turns == ()
+    assert describe_diff(result)[0] == ("coach", 2, 0, [3, (3, '+{"ok":true}'), 3], [(2, 1)])
+    assert [call.agent for call in result.calls] == ["coach", "analyst"]
+    assert result.turns == ()
 
 
 def test_a_changed_message_stands_against_what_it_was_and_is_told_once() -> None:
-    found = changed(scenario=lambda text: text.replace("Well done.", "Great."))
+    result = changed(scenario=lambda text: text.replace("Well done.", "Great."))
 
-    assert told(found) == [
+    assert describe_diff(result) == [
         ("coach", 1, 1, [5], []),
         ("coach", 2, 0, [3, (3, "Well done.", "Great."), 2], [(2, 1)]),
         ("analyst", 2, 0, [4, (4, "Well done.", "Great."), 2], []),
     ]
-    assert found.calls[0].edits == (Edit("answer", "Well done.", "Great."),)
-    assert found.turns == (
+    assert result.calls[0].edits == (Edit("answer", "Well done.", "Great."),)
+    assert result.turns == (
         TurnDiff(
             1, 1, "I ran 8 km", (Edit("reply", "Well done.", "Great."),), (),
             (Edit("messages[1].content", "Well done.", "Great."),),
@@ -130,45 +130,45 @@ def test_a_changed_message_stands_against_what_it_was_and_is_told_once() -> None
 
 
 def test_a_handoff_that_is_made_at_once_leaves_a_request_and_a_call_out() -> None:
-    found = changed(
+    result = changed(
         scenario=lambda text: text.replace("        - handoff: {to: analyst, payload: {}}\n", "")
     )
 
-    (turn,) = found.turns
+    (turn,) = result.turns
     assert [(item.left and item.left["outcome"], item.right) for item in turn.handoffs] == [
         ("rejected", None)
     ]
-    assert [(call.agent, call.call, call.sizes) for call in found.calls] == [
+    assert [(call.agent, call.call, call.sizes) for call in result.calls] == [
         ("coach", 0, (6, 6)),
         ("coach", 1, (8, None)),
     ]
-    assert found.calls[0].edits == (
+    assert result.calls[0].edits == (
         Edit("answer.calls[0].transfer_to_analyst.payload.km", ABSENT, 8),
     )
 
 
 def test_what_is_given_differently_is_told_before_the_first_turn() -> None:
-    found = changed(scenario=lambda text: text.replace("[knee hurts]", "[knee hurts, no milk]"))
+    result = changed(scenario=lambda text: text.replace("[knee hurts]", "[knee hurts, no milk]"))
 
-    assert found.turns == (TurnDiff(0, 0, "", state=(Edit("notes[1]", ABSENT, "no milk"),)),)
-    assert found.calls == ()
+    assert result.turns == (TurnDiff(0, 0, "", state=(Edit("notes[1]", ABSENT, "no milk"),)),)
+    assert result.calls == ()
 
 
 def test_runs_that_differ_only_in_time_say_so_by_their_first_event() -> None:
-    found = changed(scenario=lambda text: text.replace("1500", "2500"))
+    result = changed(scenario=lambda text: text.replace("1500", "2500"))
 
-    assert found.first is not None
-    assert found.first.edits == (Edit("at", 1500, 2500),)
-    assert (found.calls, found.turns, found.at_end) == ((), (), ())
+    assert result.first is not None
+    assert result.first.edits == (Edit("at", 1500, 2500),)
+    assert (result.calls, result.turns, result.at_end) == ((), (), ())
 
 
 def test_a_run_that_has_ended_has_no_event_against_the_other() -> None:
     events = trace_yaml(PIPELINE, TWO_TURNS).events
 
-    found = trace_diff(view_of(events), view_of(events[:-1]))
+    result = trace_diff(view_of(events), view_of(events[:-1]))
 
-    assert found.first is not None
-    assert (found.first.number, found.first.left, found.first.right) == (
+    assert result.first is not None
+    assert (result.first.number, result.first.left, result.first.right) == (
         len(events), events[-1], None,
     )  # fmt: skip
 
@@ -182,9 +182,9 @@ def _long(size: int, marked: set[int]) -> str:
 
 
 def test_one_changed_answer_in_a_long_conversation_is_two_differences() -> None:
-    found = diff((LONG, _long(60, set())), (LONG, _long(60, {20})))
+    result = diff((LONG, _long(60, set())), (LONG, _long(60, {20})))
 
-    assert told(found) == [
+    assert describe_diff(result) == [
         ("a", 21, 0, [42], []),
         ("a", 22, 0, [42, (42, "answer 20", "answer 20!"), 1], [(n, 0) for n in range(23, 61)]),
     ]
@@ -193,12 +193,12 @@ def test_one_changed_answer_in_a_long_conversation_is_two_differences() -> None:
 @pytest.mark.slow
 def test_the_cost_of_a_diff_grows_with_the_conversation_and_not_with_its_square() -> None:
     def calls(size: int) -> int:
-        one, other = (
+        item, other = (
             view_of(decoded(trace_yaml(LONG, _long(size, marked)).encoded()).events)
             for marked in (set(), {20})
         )
         profile = Profile()
-        profile.runcall(trace_diff, one, other)
+        profile.runcall(trace_diff, item, other)
         return sum(entry.callcount for entry in profile.getstats())
 
     assert calls(400) < 2.4 * calls(200)

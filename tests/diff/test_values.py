@@ -8,7 +8,7 @@ from simkit.trace.diff.values import edits, item_edits, plain
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "wanted"),
+    ("item", "other", "expected"),
     [
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, []),
         (1, 1.0, [Edit("v", 1, 1.0)]),
@@ -22,8 +22,8 @@ from simkit.trace.diff.values import edits, item_edits, plain
         ("c3", "c4", [Edit("v", "c3", "c4")]),
     ],
 )
-def test_values_differ_at_places(one: object, other: object, wanted: list[Edit]) -> None:
-    assert list(edits(one, other, "v")) == wanted
+def test_values_differ_at_places(item: object, other: object, expected: list[Edit]) -> None:
+    assert list(edits(item, other, "v")) == expected
 
 
 def test_a_message_is_what_it_says_whatever_its_ids_are() -> None:
@@ -45,18 +45,18 @@ def test_a_message_is_what_it_says_whatever_its_ids_are() -> None:
 
 
 def test_items_that_agree_in_a_key_changed_and_others_came_or_went() -> None:
-    one = [{"to": "a", "n": 1}, {"to": "b", "n": 1}]
+    rows = [{"to": "a", "n": 1}, {"to": "b", "n": 1}]
     other = [{"to": "a", "n": 2}, {"to": "c", "n": 1}]
 
-    assert list(item_edits(one, other, ("to",))) == [
-        ItemEdit(one[0], other[0], (Edit("n", 1, 2),)),
-        ItemEdit(one[1], None),
+    assert list(item_edits(rows, other, ("to",))) == [
+        ItemEdit(rows[0], other[0], (Edit("n", 1, 2),)),
+        ItemEdit(rows[1], None),
         ItemEdit(None, other[1]),
     ]
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_same"),
+    ("item", "other", "is_same"),
     [
         ('{"id":"call12"}', f'{{"id":"call_{12:024}"}}', True),
         ('{"id":"call12"}', f'{{"id":"toolu_{12:024}"}}', True),
@@ -65,6 +65,6 @@ def test_items_that_agree_in_a_key_changed_and_others_came_or_went() -> None:
     ],
 )
 def test_a_text_that_names_a_call_as_its_provider_does_names_the_same_call(
-    one: str, other: str, is_same: bool
+    item: str, other: str, is_same: bool
 ) -> None:
-    assert (plain(Message("system", one)) == plain(Message("system", other))) is is_same
+    assert (plain(Message("system", item)) == plain(Message("system", other))) is is_same

@@ -21,7 +21,7 @@ def block(number: int) -> str:
     return (BLOCKS / f"{number}.yaml").read_text(encoding="utf-8")
 
 
-def written(name: str = "config.pipeline.yaml") -> str:
+def read_written(name: str = "config.pipeline.yaml") -> str:
     return Path(name).read_text(encoding="utf-8")
 
 
@@ -55,7 +55,7 @@ def test_the_example_workflow_becomes_a_pipeline(convert: Call) -> None:
         "`simkit validate config.pipeline.yaml` says what it lacks.\n",
         "",
     )
-    assert written() == (
+    assert read_written() == (
         "# Made by from_engine of workflow.yaml.\n"
         "version: 1\n"
         "pipeline: config\n"
@@ -204,7 +204,7 @@ config/agents.yaml:12: agent `writer` is no node's: left out
 config/memory.yaml: not read: only workflow.yaml, tools.yaml and agents.yaml are
 """
     )
-    text = written("assistant.pipeline.yaml")
+    text = read_written("assistant.pipeline.yaml")
     assert text.startswith(
         "# Made by from_engine of workflow.yml, tools.yaml, agents.yaml.\n"
         "version: 1\npipeline: assistant\n"
@@ -262,7 +262,7 @@ config/workflow.yaml:8: `schema_id` of node `twin` has no counterpart: left out
 config/workflow.yaml:10: `weight` of edge 1 has no counterpart: left out
 """
     )
-    assert agents_and_flow(written()) == (
+    assert agents_and_flow(read_written()) == (
         """\
 agents:
   in: {function: myapp.nodes:normal}
@@ -429,7 +429,7 @@ def test_a_fragment_is_converted_and_validate_says_what_it_lacks(
     done = convert("config")
 
     assert (done.code, done.out.splitlines()[0]) == (0, f"config.pipeline.yaml: {holds}")
-    assert written().endswith(f"flow:\n  graph:\n{graph}")
+    assert read_written().endswith(f"flow:\n  graph:\n{graph}")
     verdict = "1 error" if lacks else "fine"
     assert simkit("validate", "config.pipeline.yaml") == Done(
         2 if lacks else 0, f"1 file, 0 scenarios: {verdict}\n", lacks
@@ -450,7 +450,7 @@ def test_the_file_to_write_can_be_named(convert: Call) -> None:
     done = convert("config", "--output", "designs/x.pipeline.yaml")
 
     assert done.code == 0
-    assert "pipeline: config\n" in written("designs/x.pipeline.yaml")
+    assert "pipeline: config\n" in read_written("designs/x.pipeline.yaml")
     assert os.listdir("designs") == ["x.pipeline.yaml"]
 
 
@@ -464,7 +464,7 @@ def test_nothing_is_overwritten(convert: Call) -> None:
         "config.pipeline.yaml: the file is there already, and nothing is overwritten\n"
         "  Name another with `--output`, or move this one away.\n",
     )
-    assert written() == "mine\n"
+    assert read_written() == "mine\n"
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(
@@ -482,7 +482,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
     done = convert("config")
 
     assert done.err.startswith("config.pipeline.yaml: the file is there already")
-    assert written() == "mine\n"
+    assert read_written() == "mine\n"
     assert sorted(os.listdir()) == ["config", "config.pipeline.yaml", "scenarios"]
 
 

@@ -27,7 +27,7 @@ def team(client: Any) -> Any:
     builder = HandoffBuilder(
         name="support",
         participants=[triage, billing],
-        termination_condition=lambda said: any("DONE" in (one.text or "") for one in said),
+        termination_condition=lambda reply: any("DONE" in (item.text or "") for item in reply),
     )
     return builder.with_start_agent(triage).add_handoff(triage, [billing]).build()
 

@@ -53,9 +53,9 @@ async def panel(text: str) -> str:
     runtime.start()
     members = [agent(name, "Decide.") for name in ("a", "b", "c")]
     result = await ConcurrentOrchestration(members=members).invoke(task=text, runtime=runtime)
-    said = await result.get()
+    value = await result.get()
     await runtime.stop_when_idle()
-    return ", ".join(sorted(one.content for one in said))
+    return ", ".join(sorted(item.content for item in value))
 
 
 async def delegating(text: str) -> str:

@@ -20,7 +20,7 @@ from simkit.spec.scenario.files import Prepared
 from tests.adapters import running
 from tests.adapters.running import passes
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 FRAMEWORKS = ("agent_framework", "autogen", "semantic_kernel", "strands")
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 def scenarios(framework: str) -> list[Prepared]:
     """Returns a framework's scenarios; skips where they say that it is not installed."""
-    found = running.scenarios(HERE / f"{framework}_team.scenario.yaml")
-    for one in found:
-        if one.skip is not None:
-            pytest.skip(one.skip)
-    return found
+    cases = running.scenarios(FOLDER / f"{framework}_team.scenario.yaml")
+    for case in cases:
+        if case.skip is not None:
+            pytest.skip(case.skip)
+    return cases
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -46,19 +46,19 @@ def test_ten_runs_have_one_digest(framework: str) -> None:
 def test_a_scenario_is_red_where_spans_are_not_seen(
     framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = scenarios(framework)
-    assert [passes(one) for one in found] == [True] * len(found)
+    cases = scenarios(framework)
+    assert [passes(case) for case in cases] == [True] * len(cases)
 
     monkeypatch.setattr(spans, "_started", lambda before: before)
 
-    assert [passes(one) for one in found] == [False] * len(found)
+    assert [passes(case) for case in cases] == [False] * len(cases)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_who_calls_whom_is_known_by_the_spans_around(
     framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (nested,) = [one for one in scenarios(framework) if "works for the one" in one.item.name]
+    (nested,) = [case for case in scenarios(framework) if "works for the one" in case.item.name]
     assert passes(nested)
 
     monkeypatch.setattr(watch.SpanInstrument, "_parent", lambda *args: "")

@@ -23,10 +23,10 @@ def test_what_was_compiled_before_is_returned_again() -> None:
 
 def test_two_texts_of_one_number_are_two_matchers() -> None:
     (document,) = load_text("[1.0, 1.00, {source: '1.00'}, 9007199254740993]", "x.yaml")
-    one, two, mapping, huge = map(compile_matcher, document.data)
+    first, second, mapping, huge = map(compile_matcher, document.data)
 
-    assert [source_text(matcher.source) for matcher in (one, two)] == ["1.0", "1.00"]
-    assert [matcher.holds(1) for matcher in (one, two, huge)] == [True, True, False]
+    assert [source_text(matcher.source) for matcher in (first, second)] == ["1.0", "1.00"]
+    assert [matcher.holds(1) for matcher in (first, second, huge)] == [True, True, False]
     assert mapping.holds({"source": "1.00"})
 
 

@@ -63,7 +63,7 @@ _MESSAGE: Final = [
 ]  # fmt: skip
 _MESSAGES: Final = [
     "x", {"user": "x"}, [["x"]], {"$starts": "x"}, {"$not": {"$has": [["x"]]}},
-    *([one] for one in _MESSAGE), *({"$not": {"$has": [one]}} for one in _MESSAGE),
+    *([item] for item in _MESSAGE), *({"$not": {"$has": [item]}} for item in _MESSAGE),
 ]  # fmt: skip
 _NAMES: Final = ["x", [{"name": "x"}], {"$gt": 1}, {"$not": {"$has": [["x"]]}}, {"$not": "x"}]
 _NUMBER: Final = ["many", {"$len": 3}, [1], {"a": 1}, {"$not": "many"}, {"$starts": "1"}]
@@ -134,8 +134,8 @@ _WHEN: Final = [
 _FILTERS: Final = [
     "contracts.0.history.0",
     *(
-        f"{whose}.{section}.history.filters.0"
-        for whose in ("agents.*", "defaults")
+        f"{text}.{section}.history.filters.0"
+        for text in ("agents.*", "defaults")
         for section in ("context.0", "context.0.0")
     ),
 ]
@@ -153,8 +153,8 @@ PLACES: Final[dict[str, dict[str, list[Any]]]] = {
         **{f"{place}.drop": _MESSAGE for place in _FILTERS},
         "contracts.0.rules.0": [*_RECORD, {"to": ["x"]}, {"type": {"$gt": 1}}],
         **{
-            f"{whose}.{place}.when": _ROOT
-            for whose in ("agents.*", "defaults")
+            f"{text}.{place}.when": _ROOT
+            for text in ("agents.*", "defaults")
             for place in ("before.0", "after.0", "context.0.section", "context.0.0.section")
         },
     },
@@ -176,9 +176,11 @@ NOT_IN_A_SCHEMA: Final[dict[str, dict[str, list[Any]]]] = {
 
 
 def test_the_table_knows_every_place() -> None:
-    found = {kind: {_named(place) for place in _places(one)} for kind, one in _schemas().items()}
+    by_name = {
+        kind: {_named(place) for place in _places(item)} for kind, item in _schemas().items()
+    }
 
-    assert found == {kind: set(places) for kind, places in PLACES.items()}
+    assert by_name == {kind: set(places) for kind, places in PLACES.items()}
 
 
 def _schemas() -> dict[str, Any]:
@@ -189,28 +191,28 @@ def _places(schema: Any) -> Iterator[Template]:
     """Yields the places of matchers in a schema; of one that holds itself, only the outermost."""
     definitions = schema["$defs"]
 
-    def walk(node: Any, path: Template, seen: frozenset[str]) -> Iterator[Template]:
+    def walk(node: Any, path: Template, observed: frozenset[str]) -> Iterator[Template]:
         if isinstance(node, list):
-            for one in node:
-                yield from walk(one, path, seen)
+            for item in node:
+                yield from walk(item, path, observed)
         if not isinstance(node, dict):
             return
         name = node.get("$ref", "").rpartition("/")[2]
         if name == "matcher":
             yield path
-        elif name and name not in seen:
-            yield from walk(definitions[name], path, seen | {name})
+        elif name and name not in observed:
+            yield from walk(definitions[name], path, observed | {name})
         for key in ("anyOf", "oneOf", "allOf"):
-            yield from walk(node.get(key), path, seen)
+            yield from walk(node.get(key), path, observed)
         for key, inner in node.get("properties", {}).items():
-            yield from walk(inner, (*path, key), seen)
+            yield from walk(inner, (*path, key), observed)
         for inner in (
             node.get("additionalProperties"),
             *node.get("patternProperties", {}).values(),
         ):
-            yield from walk(inner, (*path, "*"), seen)
+            yield from walk(inner, (*path, "*"), observed)
         for inner in (node.get("items"), node.get("prefixItems")):
-            yield from walk(inner, (*path, 0), seen)
+            yield from walk(inner, (*path, 0), observed)
 
     yield from walk(schema, (), frozenset())
 
@@ -253,7 +255,7 @@ def _cases(table: dict[str, dict[str, list[Any]]]) -> Iterator[Any]:
         for place, nevers in places.items():
             all_ = [*IMPOSSIBLE.values(), *nevers]
             if place.endswith("findings.0.*"):
-                all_ = [*({"what": one} for one in all_), {"turn": "x"}, {"agent": ["x"]}]
+                all_ = [*({"what": item} for item in all_), {"turn": "x"}, {"agent": ["x"]}]
             yield pytest.param(document, place, all_, id=f"{document} {place}")
 
 
@@ -269,7 +271,7 @@ def _path_of(document: str, place: str) -> Template:
     return tuple(path)
 
 
-def _written(document: str, path: Template, matcher: Any) -> dict[str, str]:
+def _make_files(document: str, path: Template, matcher: Any) -> dict[str, str]:
     """Returns files, by name, that hold a matcher at a place."""
     pipeline, scenario = copy.deepcopy(PIPELINE), copy.deepcopy(SCENARIO)
     code, shared = copy.deepcopy(PROGRAM if document == "program" else CODE), {"version": 1}
@@ -285,8 +287,8 @@ def _written(document: str, path: Template, matcher: Any) -> dict[str, str]:
     _put(target, path, matcher)
     for rule in ("before", "after"):
         for agent in (*pipeline["agents"].values(), pipeline.get("defaults", {})):
-            for one in agent.get(rule, ()):
-                one["writes"] = {"total": 1}
+            for item in agent.get(rule, ()):
+                item["writes"] = {"total": 1}
     if "replies" in path:
         lines = scenario["turns"][0]["replies"]["a"]
         (lines[0] if isinstance(lines, list) else lines)["text"] = "Yes"
@@ -294,7 +296,7 @@ def _written(document: str, path: Template, matcher: Any) -> dict[str, str]:
         scenario["given"]["state"]["memories"][0] |= {"text": "x"}
         scenario["given"]["state"]["memories"][0]["score"][0]["score"] = 1
     own = [pipeline, scenario] if scenario["pipeline"] == "p" else [scenario]
-    files = {FILE: "\n---\n".join(_yaml(one) for one in own), "u.yaml": _yaml(shared)}
+    files = {FILE: "\n---\n".join(_yaml(entry) for entry in own), "u.yaml": _yaml(shared)}
     return {**files, "k.pipeline.yaml": _yaml(code)}
 
 
@@ -351,7 +353,7 @@ def test_what_can_never_hold_is_refused_with_its_place(
         path = path[:-1]
 
     for never in nevers:
-        files = _written(document, path, {"id": "CTX-01", **never} if finding else never)
+        files = _make_files(document, path, {"id": "CTX-01", **never} if finding else never)
         problem = _refusal(files)
 
         assert problem is not None, f"{place}: {never}"
@@ -363,9 +365,9 @@ def test_the_file_without_it_is_taken(document: str, place: str, nevers: list[An
     """What is refused above is refused for the matcher alone."""
     path = _path_of(document, place)
     if place.endswith("findings.0.*"):
-        files = _written(document, path[:-1], {"id": "CTX-01", "what": {"$any": True}})
+        files = _make_files(document, path[:-1], {"id": "CTX-01", "what": {"$any": True}})
     else:
-        files = _written(document, path, {"$not": {"$eq": None}})
+        files = _make_files(document, path, {"$not": {"$eq": None}})
 
     assert _refusal(files) is None
 
@@ -382,7 +384,7 @@ def test_a_story_refuses_it_too(name: str, turn: int) -> None:
     nevers = [*IMPOSSIBLE.values(), *_CLAIMS[name]]
     if name == "findings.0.*":
         claimed = ("findings",)
-        nevers = [{"id": "CTX-01", "what": one} for one in IMPOSSIBLE.values()]
+        nevers = [{"id": "CTX-01", "what": value} for value in IMPOSSIBLE.values()]
 
     for never in nevers:
         story = Story(Library(), root=Path(), folders=[Path()])
@@ -419,7 +421,7 @@ def test_a_matcher_in_python_that_no_value_can_be_is_refused(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "wanted"),
+    ("of", "expected"),
     [
         (lambda run: run.context("a"), "x"),
         (lambda run: run.context("a"), {"user": "x"}),
@@ -439,13 +441,13 @@ def test_a_matcher_in_python_that_no_value_can_be_is_refused(make: Any) -> None:
         (lambda run: run.tool_calls, "t"),
     ],
 )
-def test_what_can_be_in_no_list_of_a_turn_is_refused(of: Any, wanted: Any) -> None:
+def test_what_can_be_in_no_list_of_a_turn_is_refused(of: Any, expected: Any) -> None:
     Path("p.pipeline.yaml").write_text(_yaml(PIPELINE), encoding="utf-8")
     with Simulation("p.pipeline.yaml") as desk:
         run = desk.say("Hi", replies={"a": "Yes"})
 
         with pytest.raises(ValueError, match="never"):
-            assert wanted not in of(run)
+            assert expected not in of(run)
 
 
 def test_what_may_be_in_a_list_of_a_turn_is_looked_for() -> None:

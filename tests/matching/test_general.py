@@ -135,15 +135,15 @@ def test_not_is_the_opposite_of_everything(matcher: Any, value: Any) -> None:
 def test_type_names_hold_of_their_values_and_no_others(name: str, values: list[Any]) -> None:
     every: list[Any] = [None, True, 1, 1.0, 1.5, "a", [], {}, ABSENT]
 
-    found = [repr(value) for value in every if holds({"$type": name}, value)]
-    assert found == [repr(value) for value in values]
+    texts = [repr(value) for value in every if holds({"$type": name}, value)]
+    assert texts == [repr(value) for value in values]
 
 
 def test_compiled_matcher_serves_many_values() -> None:
     matcher = compile_matcher({"state.ready": True, "state.phase": {"$in": ["a", "b"]}})
 
-    found = [
+    answers = [
         matcher.holds({"state": state})
         for state in ({"ready": True, "phase": "b"}, {"ready": True}, {"ready": False})
     ]
-    assert found == [True, False, False]
+    assert answers == [True, False, False]

@@ -24,11 +24,11 @@ from simkit.language.matching.kinds import (
     Kind,
     check_kind,
 )
-from tests.checks.judging import MEALS, told
+from tests.checks.judging import MEALS, describe_findings
 
 
 @pytest.mark.parametrize(
-    ("kind", "matcher", "what"),
+    ("kind", "matcher", "label"),
     [
         (MESSAGE, [{"$contains": "hello"}], "can never match a message"),
         (MESSAGE, {"$not": ["x"]}, "can never match a message"),
@@ -82,11 +82,11 @@ from tests.checks.judging import MEALS, told
     ],
 
 )  # fmt: skip
-def test_what_can_never_hold_is_refused(kind: Kind, matcher: Any, what: str) -> None:
+def test_what_can_never_hold_is_refused(kind: Kind, matcher: Any, label: str) -> None:
     with pytest.raises(MatcherError) as problem:
         check_kind(matcher, kind)
 
-    assert what in problem.value.what
+    assert label in problem.value.what
 
 
 @pytest.mark.parametrize(
@@ -149,6 +149,6 @@ def test_what_can_hold_is_taken(kind: Kind, matcher: Any) -> None:
 )
 def test_a_claim_that_can_never_hold_is_refused_with_its_place(claims: str) -> None:
     with pytest.raises(SourceError) as problem:
-        told(MEALS, claims)
+        describe_findings(MEALS, claims)
 
     assert "turns[1].expect." in problem.value.at

@@ -25,7 +25,7 @@ EVERY: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    ("matcher", "held"),
+    ("matcher", "expected"),
     [
         ([], [[]]),
         ([1, 2], [[1, 2], (1, 2)]),
@@ -39,10 +39,10 @@ EVERY: list[Any] = [
         ({"$unordered": []}, [[]]),
     ],
 )
-def test_matcher_holds_of_these_lists_and_nothing_else(matcher: Any, held: list[Any]) -> None:
-    found = [repr(value) for value in EVERY if holds(matcher, value)]
+def test_matcher_holds_of_these_lists_and_nothing_else(matcher: Any, expected: list[Any]) -> None:
+    texts = [repr(value) for value in EVERY if holds(matcher, value)]
 
-    assert found == [repr(value) for value in held]
+    assert texts == [repr(value) for value in expected]
 
 
 @pytest.mark.parametrize("name", ["$has", "$unordered"])

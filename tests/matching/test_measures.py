@@ -26,7 +26,7 @@ EVERY: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    ("matcher", "held"),
+    ("matcher", "expected"),
     [
         ({"$gt": 1}, [1.5, 2]),
         ({"$gte": 1}, [1, 1.5, 2]),
@@ -56,10 +56,10 @@ EVERY: list[Any] = [
         ({"$len": {"$gt": 1}}, ["pizza for lunch", [1, 2]]),
     ],
 )
-def test_operator_holds_of_these_values_and_no_others(matcher: Any, held: list[Any]) -> None:
-    found = [repr(value) for value in EVERY if holds(matcher, value)]
+def test_operator_holds_of_these_values_and_no_others(matcher: Any, expected: list[Any]) -> None:
+    texts = [repr(value) for value in EVERY if holds(matcher, value)]
 
-    assert found == [repr(value) for value in held]
+    assert texts == [repr(value) for value in expected]
 
 
 def test_json_is_searched_with_letters_as_they_are_and_keys_in_their_order() -> None:

@@ -34,7 +34,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(
-    ("matcher", "held"),
+    ("matcher", "expected"),
     [
         ("I ate pizza", "USER"),
         ({"$contains": "ate"}, "USER"),
@@ -89,10 +89,10 @@ NAMED = {
         ({"$each": {"$any": True}}, ""),
     ],
 )
-def test_matcher_holds_of_these_messages_and_no_others(matcher: Any, held: str) -> None:
-    found = [name for name, value in NAMED.items() if holds(matcher, value)]
+def test_matcher_holds_of_these_messages_and_no_others(matcher: Any, expected: str) -> None:
+    results = [name for name, value in NAMED.items() if holds(matcher, value)]
 
-    assert found == held.split()
+    assert results == expected.split()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_only_what_differs_is_told_with_its_place_in_value_and_matcher() -> None
 
 
 @pytest.mark.parametrize(
-    ("matcher", "value", "wanted", "found"),
+    ("matcher", "value", "expected", "result"),
     [
         (1, "1", "1", '"1"'),
         (True, 1, "true", "1"),
@@ -38,8 +38,12 @@ def test_only_what_differs_is_told_with_its_place_in_value_and_matcher() -> None
         ({"$eq": {"a": 1}}, {"a": 1, "b: c": 2}, "{a: 1}", '{a: 1, "b: c": 2}'),
     ],
 )
-def test_wanted_and_found_read_like_yaml(matcher: Any, value: Any, wanted: str, found: str) -> None:
-    assert [(one.expected, one.actual) for one in mismatches(matcher, value)] == [(wanted, found)]
+def test_wanted_and_found_read_like_yaml(
+    matcher: Any, value: Any, expected: str, result: str
+) -> None:
+    assert [(mismatch.expected, mismatch.actual) for mismatch in mismatches(matcher, value)] == [
+        (expected, result)
+    ]
 
 
 def test_keys_too_many_are_told_one_by_one() -> None:
@@ -77,14 +81,14 @@ def test_long_texts_are_cut_around_the_place_where_they_part() -> None:
 
 
 def test_long_values_are_cut_at_the_end() -> None:
-    (found,) = mismatches("x", {"key": list(range(1000))})
+    (result,) = mismatches("x", {"key": list(range(1000))})
 
-    assert found.actual == "{key: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 1000 in all]}"
+    assert result.actual == "{key: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 1000 in all]}"
 
 
 def test_no_rendering_is_longer_than_a_line() -> None:
-    (found,) = mismatches({"$contains": "y" * 500}, ["x" * 500, "z"])
+    (result,) = mismatches({"$contains": "y" * 500}, ["x" * 500, "z"])
 
-    assert (len(found.expected), len(found.actual)) == (120, 120)
-    assert found.expected.endswith("y…")
-    assert found.actual.endswith("x…")
+    assert (len(result.expected), len(result.actual)) == (120, 120)
+    assert result.expected.endswith("y…")
+    assert result.actual.endswith("x…")

@@ -57,14 +57,14 @@ def test_a_value_with_nothing_in_common_shows_its_head() -> None:
 
 @pytest.mark.parametrize("operator", ["$has", "$in_order", "$unordered"])
 def test_of_elements_that_differ_in_as_many_places_the_most_alike_is_near(operator: str) -> None:
-    wanted = {"tool": "ship", "order": "4711"}
+    data = {"tool": "ship", "order": "4711"}
     value = [
         {"tool": "ship", "order": "9"},
         {"tool": "ship", "order": "4712"},
         {"tool": "ship", "order": "88"},
     ]
 
-    first = mismatches({operator: [wanted]}, value)[0]
+    first = mismatches({operator: [data]}, value)[0]
 
     assert first.note.startswith("nearest is [1]")
 
@@ -76,9 +76,9 @@ def test_a_role_is_not_near_another_for_its_letters() -> None:
 
 
 def test_an_element_too_many_at_the_head_is_the_only_difference_there() -> None:
-    found = mismatches(["a", "b", "c", "d"], ["x", "a", "b", "c", "e"])
+    result = mismatches(["a", "b", "c", "d"], ["x", "a", "b", "c", "e"])
 
-    assert [(one.path, one.expected, one.actual) for one in found] == [
+    assert [(item.path, item.expected, item.actual) for item in result] == [
         ((0,), "nothing", '"x"'), ((4,), '"d"', '"e"'),
     ]  # fmt: skip
 

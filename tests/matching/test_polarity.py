@@ -86,11 +86,11 @@ def test_what_must_all_hold_is_looked_at_part_by_part(matcher: Any, denial: Any)
 
 
 def test_every_operator_has_its_stance() -> None:
-    spoken = {
-        key for one in [*DENIALS, *AFFIRMATIONS, *(m for m, _ in MIXED)] for key in _keys(one)
+    results = {
+        key for item in [*DENIALS, *AFFIRMATIONS, *(m for m, _ in MIXED)] for key in _keys(item)
     }
 
-    assert set(OPERATORS) - spoken <= {"$starts", "$ends", "$gte", "$approx"}
+    assert set(OPERATORS) - results <= {"$starts", "$ends", "$gte", "$approx"}
     assert {operator.stance for operator in OPERATORS.values()} >= {"affirms", "denies", "unknown"}
 
 
@@ -99,7 +99,7 @@ def _keys(matcher: Any) -> set[str]:
         return {k for k in matcher if k[:1] == "$"} | {
             k for v in matcher.values() for k in _keys(v)
         }
-    return {key for one in matcher for key in _keys(one)} if isinstance(matcher, list) else set()
+    return {key for item in matcher for key in _keys(item)} if isinstance(matcher, list) else set()
 
 
 WORDS = ("x", "y")
@@ -120,7 +120,7 @@ ATOMS = st.sampled_from(
 MATCHERS = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
-        inner.map(lambda one: {"$not": one}),
+        inner.map(lambda item: {"$not": item}),
         st.lists(inner, min_size=1, max_size=3).map(lambda some: {"$all": some}),
         st.lists(inner, min_size=1, max_size=3).map(lambda some: {"$either": some}),
     ),
@@ -143,9 +143,9 @@ def rewritten(matcher: Any) -> list[Any]:
     if matcher == {"$each": "x"}:
         same.append({"$not": {"$has": {"$not": "x"}}})
     if isinstance(matcher, dict) and set(matcher) == {"$all"}:
-        same.append({"$not": {"$either": [{"$not": one} for one in matcher["$all"]]}})
+        same.append({"$not": {"$either": [{"$not": item} for item in matcher["$all"]]}})
     if isinstance(matcher, dict) and set(matcher) == {"$either"}:
-        same.append({"$not": {"$all": [{"$not": one} for one in matcher["$either"]]}})
+        same.append({"$not": {"$all": [{"$not": item} for item in matcher["$either"]]}})
     return same
 
 

@@ -23,14 +23,14 @@ TURN = "  - {user: Hi, replies: {first: Go., second: Done.}, expect: {error: {ty
 
 
 def plan(*faults: dict[str, Any], seed: int = 0) -> FaultPlan:
-    return FaultPlan((), [Fault.model_validate(one) for one in faults], seed)
+    return FaultPlan((), [Fault.model_validate(fault) for fault in faults], seed)
 
 
 def struck(plan: FaultPlan, *agents: str) -> list[str]:
     """What is said of a turn's calls, one after the other; empty for those that do not fail."""
     plan.begin_turn(0)
-    found = [plan.due(agent) for agent in agents]
-    return [one.words if one is not None else "" for one in found]
+    planned = [plan.due(agent) for agent in agents]
+    return [item.words if item is not None else "" for item in planned]
 
 
 def test_the_first_call_fails_unless_another_is_named() -> None:
@@ -39,16 +39,16 @@ def test_the_first_call_fails_unless_another_is_named() -> None:
 
 
 def test_several_calls_in_a_row_may_fail() -> None:
-    found = struck(plan({"error": "timeout", "call": 2, "times": 2}), "a", "a", "a", "a")
+    texts = struck(plan({"error": "timeout", "call": 2, "times": 2}), "a", "a", "a", "a")
 
-    assert found == ["", "timeout on call 2", "timeout on call 3", ""]
+    assert texts == ["", "timeout on call 2", "timeout on call 3", ""]
 
 
 def test_each_agent_is_counted_apart_and_may_be_the_only_one() -> None:
-    everyone, one = plan({"error": "timeout"}), plan({"error": "timeout", "agent": "b"})
+    everyone, item = plan({"error": "timeout"}), plan({"error": "timeout", "agent": "b"})
 
     assert struck(everyone, "a", "b") == ["timeout on call 1", "timeout on call 1"]
-    assert struck(one, "a", "b") == ["", "timeout on call 1"]
+    assert struck(item, "a", "b") == ["", "timeout on call 1"]
 
 
 def test_counts_begin_anew_with_every_turn() -> None:
@@ -58,9 +58,9 @@ def test_counts_begin_anew_with_every_turn() -> None:
 
 
 def test_the_first_fault_that_strikes_is_the_one() -> None:
-    found = struck(plan({"error": "timeout"}, {"error": "overloaded", "times": 2}), "a", "a")
+    texts = struck(plan({"error": "timeout"}, {"error": "overloaded", "times": 2}), "a", "a")
 
-    assert found == ["timeout on call 1", "overloaded on call 2"]
+    assert texts == ["timeout on call 1", "overloaded on call 2"]
 
 
 def test_a_share_is_drawn_from_the_seed_and_from_nothing_else() -> None:
@@ -73,12 +73,12 @@ def test_a_share_is_drawn_from_the_seed_and_from_nothing_else() -> None:
     assert all(struck(plan({"error": "timeout", "share": 1}), "a", "a"))
 
 
-def told(faults: str, turns: int = 1) -> Ran:
+def run_faults(faults: str, turns: int = 1) -> Ran:
     return run_yaml(PIPELINE, f"faults: {faults}\nturns:\n{TURN * turns}")
 
 
 def test_natively_a_fault_takes_the_place_of_the_line_and_ends_the_turn() -> None:
-    ran = told("[{agent: second, error: overloaded}]")
+    ran = run_faults("[{agent: second, error: overloaded}]")
 
     assert [e.fault for e in ran.events(FaultInjected)] == ["overloaded on call 1"]
     assert [(e.agent, e.error) for e in ran.events(ModelFailed)] == [("second", "overloaded")]
@@ -86,7 +86,7 @@ def test_natively_a_fault_takes_the_place_of_the_line_and_ends_the_turn() -> Non
 
 
 def test_a_fault_of_the_whole_scenario_strikes_in_every_turn() -> None:
-    ran = told("[{agent: first, error: overloaded}]", turns=2)
+    ran = run_faults("[{agent: first, error: overloaded}]", turns=2)
 
     assert [e.turn for e in ran.events(FaultInjected)] == [1, 2]
 
@@ -102,6 +102,6 @@ def test_a_fault_of_a_turn_strikes_in_that_turn() -> None:
 
 @pytest.mark.parametrize("after", ["0.5", "2"])
 def test_natively_too_the_provider_says_when_to_ask_again(after: str) -> None:
-    ran = told(f"[{{agent: second, error: {{type: overloaded, retry_after: {after}}}}}]")
+    ran = run_faults(f"[{{agent: second, error: {{type: overloaded, retry_after: {after}}}}}]")
 
     assert [e.retry_after_ms for e in ran.events(ModelFailed)] == [float(after) * 1000]

@@ -24,16 +24,16 @@ class Provider:
 
     def __init__(self, reply: Message) -> None:
         self.reply = reply
-        self.asked: list[ParsedRequest] = []
+        self.requests: list[ParsedRequest] = []
 
     def answer(self, call: Outgoing) -> HttpAnswer:
         protocol = PROTOCOLS["openai-chat"]
-        asked = protocol.parse_request(call.request)
-        self.asked.append(asked)
-        return protocol.served(OutgoingReply("1", self.reply, Usage(1, 1)), asked)
+        parsed_request = protocol.parse_request(call.request)
+        self.requests.append(parsed_request)
+        return protocol.served(OutgoingReply("1", self.reply, Usage(1, 1)), parsed_request)
 
 
-def asked(
+def ask_model(
     provider: Provider, messages: Sequence[Message] = (), schema: JsonValue = QUERY
 ) -> Answer:
     """Asks a model that may call `find.order` and pass control to `billing desk`."""
@@ -72,11 +72,11 @@ def passes(args: Any) -> Provider:
     ],
 )  # fmt: skip
 def test_a_call_that_passes_control_is_a_handoff(args: Any, handoff: Handoff) -> None:
-    assert asked(passes(args)).reply == handoff
+    assert ask_model(passes(args)).reply == handoff
 
 
 def test_a_handoff_that_does_not_say_its_type_has_none_that_is_registered() -> None:
-    reply = asked(passes({"query": "Refund"}), schema=TYPED).reply
+    reply = ask_model(passes({"query": "Refund"}), schema=TYPED).reply
 
     assert isinstance(reply, Handoff)
     assert reply.type == ""
@@ -85,9 +85,9 @@ def test_a_handoff_that_does_not_say_its_type_has_none_that_is_registered() -> N
 def test_tools_have_their_own_names_again_when_they_are_called() -> None:
     call = ToolCall("call_1", "find_order", {"id": 1})
 
-    reply: Any = asked(Provider(Message("assistant", calls=(call,)))).reply
+    reply: Any = ask_model(Provider(Message("assistant", calls=(call,)))).reply
 
-    assert [(one.tool, one.args) for one in reply.calls] == [("find.order", {"id": 1})]
+    assert [(item.tool, item.args) for item in reply.calls] == [("find.order", {"id": 1})]
 
 
 def test_a_provider_is_told_roles_words_and_calls_and_nothing_else() -> None:
@@ -101,13 +101,13 @@ def test_a_provider_is_told_roles_words_and_calls_and_nothing_else() -> None:
         Message("tool", "{}", "m3", "clerk", 1, (), "call1", "find.order", {}, "history"),
     ]  # fmt: skip
 
-    answer = asked(provider, context)
+    answer = ask_model(provider, context)
 
     assert answer.usage == Usage(1, 1)
-    assert [(one.role, one.content, one.agent) for one in provider.asked[0].messages] == [
+    assert [(m.role, m.content, m.agent) for m in provider.requests[0].messages] == [
         ("user", "Hello", None), ("assistant", "", None), ("tool", "{}", None),
     ]  # fmt: skip
-    assert provider.asked[0].messages[1].calls == (ToolCall("call1", "find_order", {"id": 1}),)
-    assert [one.name for one in provider.asked[0].offers] == [
+    assert provider.requests[0].messages[1].calls == (ToolCall("call1", "find_order", {"id": 1}),)
+    assert [offer.name for offer in provider.requests[0].offers] == [
         "find_order", "transfer_to_billing_desk",
     ]  # fmt: skip

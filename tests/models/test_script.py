@@ -245,7 +245,7 @@ def test_arguments_that_the_tools_schema_refuses_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (
             "{rows: {data: [{text: it's up}]}}",
@@ -266,7 +266,7 @@ def test_arguments_that_the_tools_schema_refuses_are_told() -> None:
     ids=["an object", "a list inside a list", "a number", "an object where no text is wanted"],
 )
 def test_object_where_a_tool_takes_json_as_a_text_is_told_as_that_text(
-    args: str, told: str
+    args: str, message: str
 ) -> None:
     with pytest.raises(SourceError) as error:
         run_yaml(
@@ -286,7 +286,7 @@ flow: {handoffs: {start: analyst}}
 
     assert error.value.what == (
         "turns[0].replies.analyst[0] calls tool 'analyze' with arguments that its schema refuses: "
-        f"{told}"
+        f"{message}"
     )
 
 
@@ -404,13 +404,13 @@ def test_function_that_gives_no_line_is_the_scripts_fault(function: str, text: s
 
 
 def results_of(results: str, *args: str, expect: str = "{}") -> list[Any]:
-    lines = ", ".join(f"{{calls: {{look: {one}}}}}" for one in args)
+    lines = ", ".join(f"{{calls: {{look: {arg}}}}}" for arg in args)
     ran = served(f"[{lines}, Done.]", f"{{look: {results}}}", expect=expect)
     return [tool.error or tool.result for tool in ran.turn().tools]
 
 
 @pytest.mark.parametrize(
-    ("results", "found"),
+    ("results", "expected"),
     [
         ("7", [7, 7]),
         ("null", [None, None]),
@@ -426,8 +426,10 @@ def results_of(results: str, *args: str, expect: str = "{}") -> list[Any]:
         ("{when: {n: {$gt: 0}}, returns: positive}", ["positive", "positive"]),
     ],
 )
-def test_tool_answers_with_a_value_or_with_successive_ones(results: str, found: list[Any]) -> None:
-    assert results_of(results, "{n: 1}", "{n: 2}") == found
+def test_tool_answers_with_a_value_or_with_successive_ones(
+    results: str, expected: list[Any]
+) -> None:
+    assert results_of(results, "{n: 1}", "{n: 2}") == expected
 
 
 MISSING = "{error: {type: ToolMissing}, findings: [RUN-01]}"
@@ -499,7 +501,9 @@ def test_results_that_no_call_had_are_left_over_as_reply_lines_are() -> None:
     assert ran.events(TurnFinished)[0].unused_results == (
         UnusedResults("look", (1, 2), 1, is_list=True), UnusedResults("log_meal", (0,), 0),
     )  # fmt: skip
-    assert [(one.id, one.what.partition(" in ")[0]) for one in ran.judgement.findings] == [
+    assert [
+        (finding.id, finding.what.partition(" in ")[0]) for finding in ran.judgement.findings
+    ] == [
         ("RUN-01", "tool 'look' has 2 unused results"),
         ("RUN-01", "tool 'log_meal' was not called"),
     ]
@@ -508,7 +512,9 @@ def test_results_that_no_call_had_are_left_over_as_reply_lines_are() -> None:
 def test_lines_that_are_left_over_explain_their_tools_results() -> None:
     ran = served("[Done., {calls: {look: {}}}]", "{look: 1}")
 
-    assert [(one.id, one.agent) for one in ran.judgement.findings] == [("RUN-01", "helper")]
+    assert [(finding.id, finding.agent) for finding in ran.judgement.findings] == [
+        ("RUN-01", "helper")
+    ]
 
 
 def test_a_declared_tool_that_returns_a_list_is_not_answered_by_a_part_of_it() -> None:

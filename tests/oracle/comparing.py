@@ -12,7 +12,7 @@ from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library, ScenarioCase
 from simkit.trace.views import View, view_of
 from tests.oracle.model import Model
-from tests.oracle.values import OPEN_ARGS, Open, Said, Turn
+from tests.oracle.values import OPEN_ARGS, Entry, Open, Turn
 
 FILE = "drawn.scenario.yaml"
 
@@ -29,65 +29,69 @@ def differences(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> lis
     """Returns every place where simkit and the oracle differ, turn by turn."""
     view = played(pipeline, scenario)
     turns = Model(pipeline, scenario).play()
-    found = list(_different("turns", len(view.turns), len(turns)))
-    for number, (here, there) in enumerate(zip(view.turns, turns, strict=False), 1):
-        found += [f"turn {number}: {one}" for one in _turn(here, there)]
-    return found
+    texts = list(_different("turns", len(view.turns), len(turns)))
+    for number, (folder, existing) in enumerate(zip(view.turns, turns, strict=False), 1):
+        texts += [f"turn {number}: {text}" for text in _turn(folder, existing)]
+    return texts
 
 
-def _turn(here: Any, there: Turn) -> Iterator[str]:
-    error = here.error.type if here.error else None
-    yield from _different("error", error, there.error)
-    yield from _different("interrupt", _plain(here.interrupt), _plain(there.interrupt))
-    summaries = [call for call in here.calls if call.agent == "scribe"]
+def _turn(folder: Any, turn: Turn) -> Iterator[str]:
+    error = folder.error.type if folder.error else None
+    yield from _different("error", error, turn.error)
+    yield from _different("interrupt", _plain(folder.interrupt), _plain(turn.interrupt))
+    summaries = [call for call in folder.calls if call.agent == "scribe"]
     yield from _different(
         "summaries",
         [[*map(_message, call.context.messages)] for call in summaries],
-        [[*map(_message, call["messages"])] for call in there.summaries],
+        [[*map(_message, call["messages"])] for call in turn.summaries],
     )
-    tools = [(tool.agent, tool.tool, _plain(tool.result), bool(tool.error)) for tool in here.tools]
-    yield from _different("tools", tools, _tools(there))
-    yield from _different("agents", [r.agent for r in here.runs], [r.agent for r in there.runs])
-    yield from _different("reply", here.reply, there.reply)
-    yield from _different("state", _plain(dict(here.state)), _plain(there.state))
-    handoffs = [{k: v for k, v in h.fields().items() if k != "reason"} for h in here.handoffs]
-    wanted = [{**h.root(), "outcome": h.outcome} for h in there.handoffs]
-    yield from _different("handoffs", _plain(handoffs), _plain(wanted))
-    for one, other in zip(here.runs, there.runs, strict=False):
-        at = f"run of {one.agent}"
-        yield from _different(f"{at}: received", _plain(dict(one.received)), _plain(other.received))
-        yield from _different(f"{at}: input", one.input, other.input)
-        yield from _different(f"{at}: output", _plain(one.output), _plain(other.output))
+    tools = [
+        (tool.agent, tool.tool, _plain(tool.result), bool(tool.error)) for tool in folder.tools
+    ]
+    yield from _different("tools", tools, _tools(turn))
+    yield from _different("agents", [r.agent for r in folder.runs], [r.agent for r in turn.runs])
+    yield from _different("reply", folder.reply, turn.reply)
+    yield from _different("state", _plain(dict(folder.state)), _plain(turn.state))
+    handoffs = [{k: v for k, v in h.fields().items() if k != "reason"} for h in folder.handoffs]
+    rows = [{**h.root(), "outcome": h.outcome} for h in turn.handoffs]
+    yield from _different("handoffs", _plain(handoffs), _plain(rows))
+    for item, other in zip(folder.runs, turn.runs, strict=False):
+        at = f"run of {item.agent}"
+        yield from _different(
+            f"{at}: received", _plain(dict(item.received)), _plain(other.received)
+        )
+        yield from _different(f"{at}: input", item.input, other.input)
+        yield from _different(f"{at}: output", _plain(item.output), _plain(other.output))
         updates = [
             {name: _plain(value) for name, value in update.items() if name not in other.twice}
-            for update in (one.update, other.update)
+            for update in (item.update, other.update)
         ]
         yield from _different(f"{at}: update", *updates)
-        yield from _different(f"{at}: calls", len(one.calls), len(other.calls))
-        for place, (call, wanted_call) in enumerate(zip(one.calls, other.calls, strict=False)):
+        yield from _different(f"{at}: calls", len(item.calls), len(other.calls))
+        for place, (call, wanted_call) in enumerate(zip(item.calls, other.calls, strict=False)):
             yield from _context(f"{at}, call {place}", call.context, wanted_call)
 
 
-def _tools(there: Turn) -> list[Any]:
+def _tools(turn: Turn) -> list[Any]:
     return [(agent, tool, _plain(result.get("returns")), "error" in result)
-            for agent, tool, result in there.tools]  # fmt: skip
+            for agent, tool, result in turn.tools]  # fmt: skip
 
 
-def _context(at: str, context: Any, wanted: Mapping[str, Any]) -> Iterator[str]:
-    made = [part for part in wanted["sections"] if "message" in part]
-    messages = [part["message"] for part in made] + wanted["said"]
+def _context(at: str, context: Any, expected: Mapping[str, Any]) -> Iterator[str]:
+    sections = [part for part in expected["sections"] if "message" in part]
+    messages = [part["message"] for part in sections] + expected["said"]
     yield from _different(f"{at}: messages", [*map(_message, context.messages)],
                           [*map(_message, messages)])  # fmt: skip
-    yield from _different(f"{at}: handoffs", set(context.handoffs or ()), wanted["handoffs"])
-    names = [name for part in made for name in part["names"]] + ["run"] * bool(wanted["said"])
+    yield from _different(f"{at}: handoffs", set(context.handoffs or ()), expected["handoffs"])
+    names = [name for part in sections for name in part["names"]] + ["run"] * bool(expected["said"])
     yield from _different(f"{at}: sections", context.sections, list(dict.fromkeys(names)))
-    left = [text for part in wanted["sections"] for text in part.get("left", ())]
+    left = [text for part in expected["sections"] for text in part.get("left", ())]
     yield from _different(f"{at}: left out", _left_out(context), sorted(left))
-    gone = [entry for part in wanted["sections"] for entry in part.get("dropped", ())]
+    results = [entry for part in expected["sections"] for entry in part.get("dropped", ())]
     yield from _different(
         f"{at}: dropped",
-        [(*_message(one.message), one.what, one.by) for one in context.dropped()],
-        [(*_message(message), what, by) for message, what, by in gone],
+        [(*_message(drop.message), drop.what, drop.by) for drop in context.dropped()],
+        [(*_message(message), subject, by) for message, subject, by in results],
     )
 
 
@@ -99,14 +103,14 @@ def _left_out(context: Any) -> list[str]:
     )
 
 
-def _different(at: str, here: Any, there: Any) -> Iterator[str]:
-    if here != there:
-        yield f"{at}:\n    simkit: {here}\n    oracle: {there}"
+def _different(at: str, folder: Any, existing: Any) -> Iterator[str]:
+    if folder != existing:
+        yield f"{at}:\n    simkit: {folder}\n    oracle: {existing}"
 
 
-def _message(message: Message | Said) -> tuple[Any, ...]:
+def _message(message: Message | Entry) -> tuple[Any, ...]:
     """Returns what is compared of a message."""
-    if isinstance(message, Said):
+    if isinstance(message, Entry):
         calls = [(name, Anything() if args is OPEN_ARGS else args) for name, args in message.calls]
         return (message.role, _text(message.content), calls)
     return (message.role, _text(message.content), [(c.name, c.args) for c in message.calls])
@@ -127,12 +131,12 @@ class Anything:
 
 def _plain(value: Any) -> Any:
     """Returns a value without the classes of either side."""
-    if isinstance(value, (Said, Message)):
+    if isinstance(value, (Entry, Message)):
         return _message(value)
     if isinstance(value, Mapping):
         # Of a whole run in a channel, the records of its tools are not told again here.
-        gone = ("tool_calls", "usage", "timestamps") if "took_ms" in value else ()
-        return {key: _plain(item) for key, item in value.items() if key not in gone}
+        missing = ("tool_calls", "usage", "timestamps") if "took_ms" in value else ()
+        return {key: _plain(item) for key, item in value.items() if key not in missing}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(item) for item in value]
     return value

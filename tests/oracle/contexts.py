@@ -9,11 +9,11 @@ from typing import Any
 from tests.oracle.values import (
     NOT_THERE,
     Branch,
+    Entry,
     Handoff,
     JsonText,
     Open,
     Run,
-    Said,
     Turn,
     TurnEnds,
     as_json,
@@ -38,8 +38,8 @@ class Contexts:
     channels: Mapping[str, Any]
     conversation: str
     flow: str
-    asked: Said
-    committed: set[Said]
+    question: Entry
+    committed: set[Entry]
 
     script: Any
     session: str
@@ -47,13 +47,13 @@ class Contexts:
     lines: dict[str, list[Any]]
     late: int
     """Virtual time that the summaries of the context take that is being made."""
-    summaries: dict[Any, tuple[str, set[Said]]]
+    summaries: dict[Any, tuple[str, set[Entry]]]
 
     def line(self, name: str, agent: str, run: Run | None) -> Mapping[str, Any]:
         """Returns what a model answers to the next call of an agent."""
         raise NotImplementedError
 
-    def take_down(self, message: Said, branch: Branch | None) -> None:
+    def take_down(self, message: Entry, branch: Branch | None) -> None:
         """Adds a message to the log."""
         raise NotImplementedError
 
@@ -76,10 +76,10 @@ class Contexts:
             kind == "current_message" and holds(options.get("when", {}), root)
             for kind, options in map(_section, flat)
         )
-        made: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for entry in recipe:
             if not isinstance(entry, list):
-                made += self.section(agent, *_section(entry), root, run, handoff, current)
+                rows += self.section(agent, *_section(entry), root, run, handoff, current)
                 continue
             parts = [
                 p
@@ -89,10 +89,10 @@ class Contexts:
             if parts:
                 text = Open(tuple(p["message"].content for p in parts))
                 text = parts[0]["message"].content if len(parts) == 1 else text
-                message = Said(parts[0]["message"].role, text)
+                message = Entry(parts[0]["message"].role, text)
                 names = [name for p in parts for name in p["names"]]
-                made.append({"message": message, "names": names})
-        return made
+                rows.append({"message": message, "names": names})
+        return rows
 
     def section(
         self,
@@ -112,9 +112,9 @@ class Contexts:
             messages, dropped = self.history(agent, options, root, run, handoff, current)
             if options.get("as") == "text" and messages:
                 whole = Open(tuple(m.content for m in messages if isinstance(m.content, str)))
-                messages = [Said("user", whole)]
-            made = [{"message": m, "names": [name]} for m in messages]
-            return [*made, {"dropped": dropped}] if dropped else made
+                messages = [Entry("user", whole)]
+            rows = [{"message": m, "names": [name]} for m in messages]
+            return [*rows, {"dropped": dropped}] if dropped else rows
         value, role = self.value(agent, kind, options, root, handoff)
         left: list[dict[str, Any]] = []
         if kind in RECALLED:
@@ -128,7 +128,7 @@ class Contexts:
         if isinstance(value, Open) and "format" not in options:
             around = [(options[key],) if key in options else () for key in ("title", "after")]
             value.parts = (*around[0], *value.parts, *around[1])
-            message = Said(options.get("role", role), value)
+            message = Entry(options.get("role", role), value)
             return [{"message": message, "names": [name]}, *left]
         text = filled(options["format"], root) if "format" in options else as_text(value)
         lines = [options.get("title"), text, options.get("after")]
@@ -137,7 +137,7 @@ class Contexts:
             text = Open(
                 tuple(part for label, item in value.items() for part in (label, as_text(item)))
             )
-        return [{"message": Said(options.get("role", role), text), "names": [name]}, *left]
+        return [{"message": Entry(options.get("role", role), text), "names": [name]}, *left]
 
     def value(
         self,
@@ -152,7 +152,7 @@ class Contexts:
             return filled(self.pipeline["agents"][agent].get("instructions"), root), "system"
         if kind == "current_message":
             query = handoff.query if handoff else None
-            return (self.asked.content if query is None else query), "user"
+            return (self.question.content if query is None else query), "user"
         if kind == "handoff":
             if handoff is None:
                 return None, "system"
@@ -175,13 +175,13 @@ class Contexts:
         channels = options.get("from", kind)
         channels = channels if isinstance(channels, list) else [channels]
         items = [(name, item) for name in channels for item in root["state"].get(name) or []]
-        kept = _chosen(kind, options, items)
-        left = [item["text"] for name, item in items if (name, item) not in kept]
-        if not kept:
+        chosen = _chosen(kind, options, items)
+        left = [item["text"] for name, item in items if (name, item) not in chosen]
+        if not chosen:
             return None, left
         parts: list[str] = []
         for name in channels:
-            of_name = [item for channel, item in kept if channel == name]
+            of_name = [item for channel, item in chosen if channel == name]
             if len(channels) > 1 and of_name:
                 parts.append(name + ":")
             form = "[{at}] ({agent}): {text}" if kind == "notes" else "{text}"
@@ -207,8 +207,8 @@ class Contexts:
         }
         parts: list[str] = []
         for name, run in others.items():
-            said = run["reply"] or ""
-            parts += [name, said[: options.get("truncate", len(said))]]
+            reply = run["reply"] or ""
+            parts += [name, reply[: options.get("truncate", len(reply))]]
             if options.get("structured_data", True) and run["tool_results"]:
                 parts += [as_json(result) for result in run["tool_results"].values()]
         return Open(tuple(parts)) if parts else None
@@ -221,7 +221,7 @@ class Contexts:
         run: Run,
         handoff: Handoff | None,
         current: bool,
-    ) -> tuple[list[Said], list[Any]]:
+    ) -> tuple[list[Entry], list[Any]]:
         """Returns what was said before a run, as a section shows it, and what it left out."""
         conversation = self.talk
         if root["state"].get(self.conversation) is not None:
@@ -229,7 +229,7 @@ class Contexts:
         whole = run.log if options.get("from") == "log" else conversation
         travels = handoff.contract.get("history", "all") if handoff else "all"
         if current and (handoff is None or handoff.query is None):
-            whole = [m for m in whole if m is not self.asked]
+            whole = [m for m in whole if m is not self.question]
         if travels == "none":
             return [], []
         before = (
@@ -243,44 +243,44 @@ class Contexts:
             else:
                 pairs = list(self.filtered(one_filter, pairs, dropped))
         pairs = _filled(pairs, dropped)
-        kept = _window(options.get("window", {}), pairs)
-        dropped += [(m, "message", "window") for m, _ in pairs[: len(pairs) - len(kept)]]
+        window = _window(options.get("window", {}), pairs)
+        dropped += [(m, "message", "window") for m, _ in pairs[: len(pairs) - len(window)]]
         dropped.sort(key=lambda entry: entry[0].number)
-        shown = [shown for _, shown in kept]
-        left = pairs[: len(pairs) - len(kept)]
+        results = [output for _, output in window]
+        left = pairs[: len(pairs) - len(window)]
         if "summary" in options and left:
             key = (self.session, agent, options.get("name", "history"),
                    id(handoff.contract) if handoff and travels != "all" else None)  # fmt: skip
-            shown.insert(0, self.summarised(options["summary"], key, left, run))
-        return shown, dropped
+            results.insert(0, self.summarised(options["summary"], key, left, run))
+        return results, dropped
 
-    def summarised(self, agent: str, key: Any, left: list[tuple[Said, Said]], run: Run) -> Said:
+    def summarised(self, agent: str, key: Any, left: list[tuple[Entry, Entry]], run: Run) -> Entry:
         """Returns the summary of what a window leaves out: it rolls."""
         last, covered = self.summaries.get(key, (None, set()))
-        fresh = [(message, shown) for message, shown in left if message not in covered]
+        fresh = [(message, output) for message, output in left if message not in covered]
         if fresh:
             words = self.pipeline["agents"][agent]["instructions"]
-            before = [Said("system", words), *([Said("system", last)] if last else [])]
+            before = [Entry("system", words), *([Entry("system", last)] if last else [])]
             self.turn.summaries.append(
-                {"agent": agent, "messages": [*before, *(shown for _, shown in fresh)]}
+                {"agent": agent, "messages": [*before, *(output for _, output in fresh)]}
             )
             line = self.line(agent, agent, None)
             self.late += line.get("latency_ms", 0)
             if "error" in line:
                 raise TurnEnds(line["error"])
             last = line["text"]
-            self.take_down(Said("assistant", last, agent, run=run), run.branch)
+            self.take_down(Entry("assistant", last, agent, run=run), run.branch)
             self.summaries[key] = (last, covered | {message for message, _ in fresh})
-        return Said("system", last)
+        return Entry("system", last)
 
     @property
-    def talk(self) -> list[Said]:
+    def talk(self) -> list[Entry]:
         """The conversation as it is."""
         return list(self.state()[self.conversation])
 
     def aged(
-        self, age: Mapping[str, Any], pairs: list[tuple[Said, Said]], dropped: list[Any]
-    ) -> list[tuple[Said, Said]]:
+        self, age: Mapping[str, Any], pairs: list[tuple[Entry, Entry]], dropped: list[Any]
+    ) -> list[tuple[Entry, Entry]]:
         """Returns a history of which only what a window would leave out is filtered."""
         newer = _window({key: age[key] for key in age if key != "filters"}, pairs)
         older = pairs[: len(pairs) - len(newer)]
@@ -292,37 +292,37 @@ class Contexts:
         return [*_filled(older, dropped), *newer]
 
     def filtered(
-        self, one_filter: Any, pairs: list[tuple[Said, Said]], dropped: list[Any]
-    ) -> Iterable[tuple[Said, Said]]:
+        self, one_filter: Any, pairs: list[tuple[Entry, Entry]], dropped: list[Any]
+    ) -> Iterable[tuple[Entry, Entry]]:
         """Yields what one filter leaves of a history: the message, and what is shown of it."""
         by = one_filter if isinstance(one_filter, str) else next(iter(one_filter))
-        for message, shown in pairs:
-            left: Said | None = shown
-            if (by == "tool_messages" and shown.role == "tool") or (
-                by == "handoffs" and shown.answers.startswith("transfer_to_")
+        for message, visible in pairs:
+            left: Entry | None = visible
+            if (by == "tool_messages" and visible.role == "tool") or (
+                by == "handoffs" and visible.answers.startswith("transfer_to_")
             ):
                 left = None
-            elif by in ("tool_calls", "handoffs") and shown.calls:
-                calls = tuple(c for c in shown.calls if by == "handoffs"
+            elif by in ("tool_calls", "handoffs") and visible.calls:
+                calls = tuple(c for c in visible.calls if by == "handoffs"
                               and not c[0].startswith("transfer_to_"))  # fmt: skip
-                if len(calls) < len(shown.calls):
-                    left = Said(shown.role, shown.content, shown.agent, calls)
+                if len(calls) < len(visible.calls):
+                    left = Entry(visible.role, visible.content, visible.agent, calls)
             elif by == "intermediate_ai":
-                if shown.role == "assistant" and message not in self.committed:
+                if visible.role == "assistant" and message not in self.committed:
                     left = None
             elif by == "drop":
-                if all(getattr(shown, key) == value for key, value in one_filter["drop"].items()):
+                if all(getattr(visible, key) == value for key, value in one_filter["drop"].items()):
                     left = None
-            elif by == "agents" and shown.role != "user":
+            elif by == "agents" and visible.role != "user":
                 rule = one_filter["agents"]
-                if shown.agent not in rule.get("only", [shown.agent]) or shown.agent in rule.get(
-                    "not", []
-                ):
+                if visible.agent not in rule.get(
+                    "only", [visible.agent]
+                ) or visible.agent in rule.get("not", []):
                     left = None
             if left is None:
                 dropped.append((message, "message", by))
             else:
-                if left is not shown:
+                if left is not visible:
                     dropped.append((message, "tool_calls", by))
                 yield message, left
 
@@ -332,7 +332,7 @@ def _chosen(
 ) -> list[tuple[str, Any]]:
     """Returns the items that a section recalls, in its order, each with its channel."""
     since = START - timedelta(days=options.get("since_days", 10_000))
-    kept = [
+    pairs = [
         (name, item)
         for name, item in items
         if ("tags" not in options or set(options["tags"]) & set(item.get("tags", ())))
@@ -342,13 +342,13 @@ def _chosen(
                 for span in options.get("time_ranges", [{"from": "0", "to": "9"}]))
     ]  # fmt: skip
     by_score = options.get("order", "score" if kind == "memories" else "") == "score"
-    kept.sort(key=lambda one: one[1]["score" if by_score else "at"],
+    pairs.sort(key=lambda item: item[1]["score" if by_score else "at"],
               reverse=options.get("order") != "oldest_first")  # fmt: skip
-    kept = kept[: options.get("max", len(kept))]
+    pairs = pairs[: options.get("max", len(pairs))]
     if "top" in options:
-        best = sorted(kept, key=lambda one: -one[1]["score"])[: options["top"]]
-        kept = [one for one in kept if one in best]
-    return kept
+        best = sorted(pairs, key=lambda item: -item[1]["score"])[: options["top"]]
+        pairs = [pair for pair in pairs if pair in best]
+    return pairs
 
 
 def _section(entry: Any) -> tuple[str, Mapping[str, Any]]:
@@ -356,25 +356,27 @@ def _section(entry: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def _fields(fields: Mapping[str, str], value: Any) -> dict[str, Any]:
-    found = {label: at(value, path) for label, path in fields.items()}
-    return {label: item for label, item in found.items() if item not in (NOT_THERE, None)}
+    by_name = {label: at(value, path) for label, path in fields.items()}
+    return {label: item for label, item in by_name.items() if item not in (NOT_THERE, None)}
 
 
-def _filled(pairs: list[tuple[Said, Said]], dropped: list[Any]) -> list[tuple[Said, Said]]:
+def _filled(pairs: list[tuple[Entry, Entry]], dropped: list[Any]) -> list[tuple[Entry, Entry]]:
     """Returns a history without the messages of which filters have left nothing."""
-    empty = [m for m, shown in pairs if m is not shown and not (shown.calls or shown.content)]
+    empty = [m for m, output in pairs if m is not output and not (output.calls or output.content)]
     dropped += [(m, "message", next(by for n, _, by in reversed(dropped) if n is m)) for m in empty]
     return [pair for pair in pairs if pair[0] not in empty]
 
 
-def _window(window: Mapping[str, int], pairs: list[tuple[Said, Said]]) -> list[tuple[Said, Said]]:
+def _window(
+    window: Mapping[str, int], pairs: list[tuple[Entry, Entry]]
+) -> list[tuple[Entry, Entry]]:
     unit, size = next(iter(window.items()), ("messages", 0))
     if not size:
         return pairs
     if unit == "messages":
         return pairs[-size:]
     if unit == "rounds":
-        starts = [i for i, (_, shown) in enumerate(pairs) if shown.role == "user"]
+        starts = [i for i, (_, output) in enumerate(pairs) if output.role == "user"]
         return pairs[starts[-size] :] if len(starts) >= size else pairs
     place, used = len(pairs), 0
     while place and used + tokens_of(pairs[place - 1][1].content) <= size:

@@ -8,13 +8,13 @@ from typing import Any
 
 from tests.oracle.runs import Runs
 from tests.oracle.values import (
-    Asked,
     Branch,
+    Entry,
     Group,
     Handoff,
     Open,
+    Question,
     Run,
-    Said,
     TurnEnds,
     Work,
     filled,
@@ -36,30 +36,30 @@ class Flows(Runs):
         Whoever is through is sent to ``is_through``, which may add to the queue.
         """
         heapq.heapify(queue)
-        waiting: list[tuple[Any, Work, Asked]] = []
+        waiting: list[tuple[Any, Work, Question]] = []
         while queue or waiting:
             if not queue:
-                what, work, asked = waiting.pop(0)
-                answer = yield asked
-                heapq.heappush(queue, (self.clock, next(self.order), what, work, answer))
+                subject, work, request = waiting.pop(0)
+                answer = yield request
+                heapq.heappush(queue, (self.clock, next(self.order), subject, work, answer))
                 continue
-            self.clock, _, what, work, answer = heapq.heappop(queue)
+            self.clock, _, subject, work, answer = heapq.heappop(queue)
             try:
                 step = work.send(answer)
             except StopIteration as done:
-                if callable(what):
-                    what(done.value)
+                if callable(subject):
+                    subject(done.value)
                 continue
-            if isinstance(step, Asked):
-                waiting.append((what, work, step))
+            if isinstance(step, Question):
+                waiting.append((subject, work, step))
             else:
-                heapq.heappush(queue, (self.clock + step, next(self.order), what, work, None))
+                heapq.heappush(queue, (self.clock + step, next(self.order), subject, work, None))
 
     def fork(self, size: int, outer: Branch | None) -> list[Branch]:
         """Returns the branches of a parallel group that begins."""
         log = self.log_of(outer)
-        branches = [Branch(dict(self.seen(outer)), log, outer) for _ in range(size)]
-        (outer.said if outer else self.log).append(Group(branches))
+        branches = [Branch(dict(self.state_seen_by(outer)), log, outer) for _ in range(size)]
+        (outer.entries if outer else self.log).append(Group(branches))
         return branches
 
     def _handoffs(self) -> Work:
@@ -89,48 +89,50 @@ class Flows(Runs):
         for goal in [only] if only else goals:
             for step in goals[goal]["steps"]:
                 agent, words = next(iter(step.items()))
-                made: dict[str, Handoff] = {}
+                handoffs: dict[str, Handoff] = {}
                 tries = 0
                 while before is not None:
-                    made, reason = self.edges(before, [agent], tries)
+                    handoffs, reason = self.edges(before, [agent], tries)
                     if reason is None:
                         break
                     tries += 1
-                    before = yield from self.control(before.agent, told=reason, **again)
+                    before = yield from self.control(before.agent, report=reason, **again)
                 task = filled(words, {"state": self.state(), "user": self.user, "agent": agent})
-                again = {"input": task, "task": task, "handoff": made.get(agent)}
+                again = {"input": task, "task": task, "handoff": handoffs.get(agent)}
                 before = yield from self.control(agent, **again)
 
     def edges(
         self, before: Run, targets: list[str], tries: int
-    ) -> tuple[dict[str, Handoff], Said | None]:
+    ) -> tuple[dict[str, Handoff], Entry | None]:
         """Returns the handoffs of an output, where the pairs have contracts, or why none is made.
 
         If one of several ways is refused, the others are not asked for.
         """
-        asked = {
+        by_name = {
             target: Handoff(before.agent, target, contract, None, before.output)
             for target in targets
             if (contract := self.contract(before.agent, target, None)) is not None
         }
-        refused = [one.target for one in asked.values() if self.breaks(one)]
-        made = {
-            target: self.request(before.agent, target, asked[target].contract, None, before.output)
-            for target in refused or asked
+        refused = [value.target for value in by_name.values() if self.breaks(value)]
+        results = {
+            target: self.request(
+                before.agent, target, by_name[target].contract, None, before.output
+            )
+            for target in refused or by_name
         }
         if not refused:
-            for handoff in made.values():
+            for handoff in results.values():
                 self.leave(before, handoff)
-            return made, None
-        for handoff in made.values():
+            return results, None
+        for handoff in results.values():
             handoff.outcome = "rejected"
-        on_invalid = made[refused[0]].contract.get("on_invalid", "reject")
+        on_invalid = results[refused[0]].contract.get("on_invalid", "reject")
         if on_invalid == "stop":
             raise TurnEnds(None)
         if on_invalid == "retry" and tries:
             raise TurnEnds("HandoffInvalid")
         words = Open(tuple(f"Handoff to {target} rejected: " for target in refused))
-        return {}, Said("system", words, before.agent)
+        return {}, Entry("system", words, before.agent)
 
     def _graph(self) -> Work:
         nodes, edges = self.plan["nodes"], self.plan["edges"]
@@ -145,7 +147,7 @@ class Flows(Runs):
             input: Any,
             handoff: Handoff | None,
             branch: Branch | None,
-            told: Said | None = None,
+            report: Entry | None = None,
             tries: int = 0,
             upstream: Any = None,
         ) -> None:
@@ -153,7 +155,7 @@ class Flows(Runs):
             again = {"input": input, "handoff": handoff, "branch": branch,
                      "upstream": upstream or led.pop(name, None)}  # fmt: skip
             work = self.control(
-                name, definition=(nodes[name] or {}).get("agent", name), told=told, **again
+                name, definition=(nodes[name] or {}).get("agent", name), report=report, **again
             )
 
             def through(run: Run) -> None:
@@ -166,7 +168,7 @@ class Flows(Runs):
             ways = self.ways(name, nodes, edges, run)
             handoffs, reason = self.edges(run, ways, tries)
             if reason is not None:
-                launch(name, told=reason, tries=tries + 1, **again)
+                launch(name, report=reason, tries=tries + 1, **again)
                 return
             branch: Branch | None = again["branch"]
             split = self.fork(len(ways), branch) if len(ways) > 1 else [branch] * len(ways)
@@ -203,15 +205,15 @@ class Flows(Runs):
 
     def reaches(self, target: str, at_work: Iterable[str], edges: list[Mapping[str, Any]]) -> bool:
         """Says whether something that is at work can still come to a node."""
-        seen = set(at_work)
-        open_ = list(seen)
+        observed = set(at_work)
+        open_ = list(observed)
         while open_:
-            here = open_.pop()
+            value = open_.pop()
             for edge in edges:
-                if edge["from"] == here and edge["to"] == target:
+                if edge["from"] == value and edge["to"] == target:
                     return True
-                if edge["from"] == here and edge["to"] not in seen:
-                    seen.add(edge["to"])
+                if edge["from"] == value and edge["to"] not in observed:
+                    observed.add(edge["to"])
                     open_.append(edge["to"])
         return False
 
@@ -219,7 +221,7 @@ class Flows(Runs):
 def common(branches: list[Branch | None]) -> Branch | None:
     """Returns the innermost branch that all are in."""
     first, *others = [_around(branch) for branch in branches]
-    return next((one for one in first if all(one in other for other in others)), None)
+    return next((item for item in first if all(item in other for other in others)), None)
 
 
 def _around(branch: Branch | None) -> list[Branch]:

@@ -84,7 +84,7 @@ class Draw(Pipelines):
         if is_asked and self.chance(0.75):
             return {"resume": self.random.choice([self.text(), {"days": 3}])}
         agents = self.pipeline["agents"]
-        shy = [name for name, one in agents.items() if "before" in one]
+        shy = [name for name, item in agents.items() if "before" in item]
         if shy and self.chance(0.4):
             return {"user": f"Hello {self.random.choice(shy)}"}
         if self.flow == "supervisor" and self.chance(0.4):

@@ -14,10 +14,10 @@ from typing import Any
 from tests.oracle.flows import Flows
 from tests.oracle.values import (
     EMPTY,
-    Asked,
     Branch,
+    Entry,
     Group,
-    Said,
+    Question,
     Turn,
     TurnEnds,
     Waiting,
@@ -38,14 +38,14 @@ class Model(Flows):
         self.pipeline, self.scenario, self.script = pipeline, scenario, script
         self.channels: Mapping[str, Any] = pipeline["channels"]
         self.conversation = pipeline.get("conversation", "messages")
-        self.kept: dict[tuple[str, str], dict[str, Any]] = {}
+        self.stores: dict[tuple[str, str], dict[str, Any]] = {}
         self.logs: dict[str, list[Any]] = {}
         self.waiting: dict[str, Waiting] = {}
         self.flow, self.plan = next(iter(pipeline["flow"].items()))
         self.clock, self.order = 0, count()
-        self.committed: set[Said] = set()
+        self.committed: set[Entry] = set()
         """What has ever been in a conversation."""
-        self.summaries: dict[Any, tuple[str, set[Said]]] = {}
+        self.summaries: dict[Any, tuple[str, set[Entry]]] = {}
 
     def play(self) -> list[Turn]:
         """Returns all turns, as far as the scenario gets."""
@@ -69,7 +69,7 @@ class Model(Flows):
         kind = reducer if isinstance(reducer, str) else next(iter(reducer))
         value = given.get(name, channel.get("default", EMPTY.get(kind)))
         if name == self.conversation:
-            value = [Said(*next(iter(item.items()))) for item in value]
+            value = [Entry(*next(iter(item.items()))) for item in value]
         return deepcopy(value)
 
     def shelf(self, name: str) -> dict[str, Any]:
@@ -78,23 +78,23 @@ class Model(Flows):
         owner = {
             "turn": self.session, "session": self.session, "project": self.project, "global": "",
         }[scope]  # fmt: skip
-        return self.kept.setdefault((scope, owner), {})
+        return self.stores.setdefault((scope, owner), {})
 
     def state(self, only: Iterable[str] | None = None) -> dict[str, Any]:
         """Returns what a run sees of the channels."""
-        seen = {}
+        data = {}
         for name, channel in self.channels.items():
             if channel.get("scope") == "agent_run" or (only is not None and name not in only):
                 continue
             shelf = self.shelf(name)
-            seen[name] = shelf.setdefault(name, self.begin(name))
-        return seen
+            data[name] = shelf.setdefault(name, self.begin(name))
+        return data
 
-    def seen(self, branch: Branch | None) -> dict[str, Any]:
+    def state_seen_by(self, branch: Branch | None) -> dict[str, Any]:
         """Returns what a run of a branch sees of the channels."""
         return dict(branch.state) if branch else self.state()
 
-    def log_of(self, branch: Branch | None) -> list[Said]:
+    def log_of(self, branch: Branch | None) -> list[Entry]:
         """Returns what a run of a branch sees of the log."""
         return branch.log if branch else list(flat(self.log, None))
 
@@ -132,7 +132,7 @@ class Model(Flows):
         if "resume" in spec:
             assert waiting is not None
             self.log = self.logs[self.session]
-            self.user, self.asked = waiting.user, waiting.asked
+            self.user, self.question = waiting.user, waiting.question
             self.drive(waiting.work, spec["resume"])
         else:
             self.hear_anew(spec["user"])
@@ -142,24 +142,24 @@ class Model(Flows):
 
     def hear_anew(self, user: Any) -> None:
         """Begins a turn with what the user says."""
-        self.kept.pop(("turn", self.session), None)
+        self.stores.pop(("turn", self.session), None)
         self.log = self.logs.setdefault(self.session, [])
         end_all(self.log)
         if not self.is_known:
             self.log += self.talk
             self.committed |= set(self.log)
         self.user = user["json"] if isinstance(user, Mapping) else user
-        self.asked = Said("user", as_text(self.user))
-        self.log.append(self.asked)
-        self.write({self.conversation: [self.asked]})
+        self.question = Entry("user", as_text(self.user))
+        self.log.append(self.question)
+        self.write({self.conversation: [self.question]})
 
     def drive(self, work: Work, answer: Any) -> None:
         """Does a turn's work until it is done, or waits for the user."""
         try:
             while True:
                 step = work.send(answer)
-                if isinstance(step, Asked):
-                    self.waiting[self.session] = Waiting(work, self.user, self.asked)
+                if isinstance(step, Question):
+                    self.waiting[self.session] = Waiting(work, self.user, self.question)
                     self.turn.interrupt, self.turn.reply = step.question, None
                     return
                 self.clock, answer = self.clock + step, None
@@ -172,12 +172,12 @@ class Model(Flows):
             self.turn.reply = None if stop.error else self.turn.reply
 
 
-def end_all(log: list[Said | Group]) -> None:
+def end_all(log: list[Entry | Group]) -> None:
     """Ends the runs of a log: with a new message, those that still waited for the user."""
     for entry in log:
-        if isinstance(entry, Said):
+        if isinstance(entry, Entry):
             if entry.run is not None:
                 entry.run.is_over = True
             continue
         for branch in entry.branches:
-            end_all(branch.said)
+            end_all(branch.entries)

@@ -195,7 +195,7 @@ class Pipelines(Recipes):
         agent["tools"] = list(TOOLS)
         if self.chance(0.1) and self.flow in ("handoffs", "supervisor") and not is_held:
             agent["returns"] = "tool_output"
-        loose = [one for one in self.agents if one != name and self.chance(0.2)]
+        loose = [item for item in self.agents if item != name and self.chance(0.2)]
         if self.flow == "handoffs" and loose:
             agent["handoffs"] = loose
         if self.flow in ("handoffs", "router") and self.chance(0.1):

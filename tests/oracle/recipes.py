@@ -71,12 +71,12 @@ class Recipes:
 
     def readable(self) -> list[str]:
         """Returns the channels that references may name."""
-        return [name for name, one in self.channels.items() if one.get("scope") != "agent_run"]
+        return [name for name, item in self.channels.items() if item.get("scope") != "agent_run"]
 
-    def draw_writes(self, said: float = 0.7) -> dict[str, Any]:
+    def draw_writes(self, reply: float = 0.7) -> dict[str, Any]:
         """Draws what a run leaves."""
         writes: dict[str, Any] = {}
-        if self.chance(said):
+        if self.chance(reply):
             writes["messages"] = self.random.choice(["${run.final_message}",
                                                      ["${run.final_message}"]])  # fmt: skip
         for channel in self.channels:
@@ -105,9 +105,9 @@ class Recipes:
         if self.has_outputs:
             kinds.append("previous_agents")
         entries: list[Any] = [self.draw_section(kind) for kind in kinds if self.chance(0.85)]
-        shown = [name for name in self.readable() if name in CHANNELS]
-        if shown and self.chance(0.6):
-            entries.append({"shared": {"from": self.random.choice(shown), **self.dressed()}})
+        texts = [name for name in self.readable() if name in CHANNELS]
+        if texts and self.chance(0.6):
+            entries.append({"shared": {"from": self.random.choice(texts), **self.dressed()}})
         if self.chance(0.3):
             self.random.shuffle(entries)
         if self.chance(0.2):
@@ -115,10 +115,10 @@ class Recipes:
                 [
                     [
                         "instructions",
-                        {"shared": {"from": self.random.choice(shown), "name": "beside"}},
+                        {"shared": {"from": self.random.choice(texts), "name": "beside"}},
                     ]
                 ]
-                if shown
+                if texts
                 else []
             )
             entries = [e for e in entries if (e != "instructions" and "instructions" not in e)
@@ -163,10 +163,10 @@ class Recipes:
             if self.chance(0.7):
                 options["filters"] = self.random.sample(FILTERS, self.random.randint(1, 3))
             # Drawn beside: all else that is drawn stays what it is.
-            beside = random.Random(repr(self.random.getstate()))
-            if beside.random() < 0.3:
+            extras = random.Random(repr(self.random.getstate()))
+            if extras.random() < 0.3:
                 filters = list(options.get("filters", []))
-                filters.insert(beside.randint(0, len(filters)), beside.choice(MATCHING))
+                filters.insert(extras.randint(0, len(filters)), extras.choice(MATCHING))
                 options["filters"] = filters
             if self.chance(0.8 if self.summarises else 0.4):
                 unit = self.random.choice(["rounds", "messages", "tokens"])

@@ -10,12 +10,12 @@ from typing import Any
 from tests.oracle.contexts import Contexts
 from tests.oracle.values import (
     OPEN_ARGS,
-    Asked,
     Branch,
+    Entry,
     Handoff,
     Open,
+    Question,
     Run,
-    Said,
     TurnEnds,
     Work,
     as_json,
@@ -37,7 +37,7 @@ class Runs(Contexts):
     used: dict[str, int]
     asked_for: dict[str, int]
 
-    def seen(self, branch: Branch | None) -> Any:
+    def state_seen_by(self, branch: Branch | None) -> Any:
         """Returns the state that a run of a branch sees."""
         raise NotImplementedError
 
@@ -45,40 +45,40 @@ class Runs(Contexts):
         """Writes an update to the state."""
         raise NotImplementedError
 
-    def log_of(self, branch: Branch | None) -> list[Said]:
+    def log_of(self, branch: Branch | None) -> list[Entry]:
         """Returns what a run of a branch sees of the log."""
         raise NotImplementedError
 
     def control(self, agent: str, *, input: Any, definition: str | None = None,
                 handoff: Handoff | None = None, task: str | None = None, counts: bool = True,
                 branch: Branch | None = None, upstream: Any = None,
-                told: Said | None = None) -> Work:  # fmt: skip
+                report: Entry | None = None) -> Work:  # fmt: skip
         """Lets an agent run, and whom it passes control to; returns the last one's run."""
         while True:
             run = yield from self.activate(
                 agent, definition or agent, input=input, handoff=handoff, task=task, branch=branch,
-                upstream=upstream, told=told,
+                upstream=upstream, report=report,
             )  # fmt: skip
             if run.passed is None:
                 if counts:
                     self.turn.reply = run.output
                 return run
-            handoff, task, definition, upstream, told = run.passed, None, None, None, None
+            handoff, task, definition, upstream, report = run.passed, None, None, None, None
             agent, input = handoff.target, handoff.payload
 
     def activate(self, name: str, agent: str, *, input: Any, handoff: Handoff | None,
                  task: str | None, branch: Branch | None, upstream: Any,
-                 told: Said | None) -> Work:  # fmt: skip
+                 report: Entry | None) -> Work:  # fmt: skip
         """Runs an agent until it is through: once, and again after each answer of the user."""
-        log, said, before = self.log_of(branch), [], None
-        if told:
-            said = [told]
-            self.take_down(told, branch)
+        log, results, before = self.log_of(branch), [], None
+        if report:
+            results = [report]
+            self.take_down(report, branch)
         while True:
-            state = self.seen(branch)
+            state = self.state_seen_by(branch)
             if handoff is not None and "carries" in handoff.contract:
                 state = {k: v for k, v in state.items() if k in handoff.contract["carries"]}
-            run = Run(name, dict(state), input, self.clock, branch=branch, log=log, said=said)
+            run = Run(name, dict(state), input, self.clock, branch=branch, log=log, entries=results)
             if before:
                 run.tools, run.tools_called = before.tools, before.tools_called
             self.turn.runs.append(run)
@@ -87,11 +87,11 @@ class Runs(Contexts):
                 "handoff": handoff.root() if handoff else None, "upstream": upstream,
             }  # fmt: skip
             yield 0  # All runs that begin at one time have begun before one goes on.
-            asked = yield from self.through(run, name, agent, root, handoff)
+            call = yield from self.through(run, name, agent, root, handoff)
             run.is_over = True
-            if asked is None:
+            if call is None:
                 return run
-            said, before = [*run.said, self.hear_user((yield asked), branch)], run
+            results, before = [*run.entries, self.hear_user((yield call), branch)], run
 
     def through(self, run: Run, name: str, agent: str, root: dict[str, Any],
                 handoff: Handoff | None) -> Work:  # fmt: skip
@@ -102,9 +102,9 @@ class Runs(Contexts):
                 run.output = run.input
                 run.final = self.say(run, name, as_text(run.input), [])
             else:
-                asked = yield from self.converse(run, name, agent, root, handoff)
-                if asked is not None or run.passed is not None:
-                    return asked
+                call = yield from self.converse(run, name, agent, root, handoff)
+                if call is not None or run.passed is not None:
+                    return call
             root["run"] = self.root_of(run)
             rule = self.first(self.setting(agent, "after", []), root)
         root["run"] = self.root_of(run)
@@ -113,9 +113,9 @@ class Runs(Contexts):
             decider = self.flow == "router" and self.plan["decide"] == name
             writes = {} if decider else {self.conversation: ["${run.final_message}"]}
         update = filled({**writes, **(rule["writes"] if rule else {})}, root)
-        said = update.get(self.conversation)
-        if said is not None:
-            items = said if isinstance(said, list) else [said]
+        value = update.get(self.conversation)
+        if value is not None:
+            items = value if isinstance(value, list) else [value]
             update[self.conversation] = [item for item in items if item is not None]
         run.add(update)
         self.write(update, run.branch)
@@ -129,7 +129,7 @@ class Runs(Contexts):
         """Returns what ``${run}`` is."""
         return {
             "agent": run.agent, "output": run.output, "final_message": run.final,
-            "reply": run.final.content if run.final else None, "messages": list(run.said),
+            "reply": run.final.content if run.final else None, "messages": list(run.entries),
             "tools_called": run.tools_called, "tool_results": dict(run.tools),
             "took_ms": self.clock - run.started,
         }  # fmt: skip
@@ -144,7 +144,7 @@ class Runs(Contexts):
         refused: list[Mapping[str, Any]] = []
         while True:
             run.calls.append(
-                {"sections": sections, "said": list(run.said), "handoffs": self.allowed(agent)}
+                {"sections": sections, "said": list(run.entries), "handoffs": self.allowed(agent)}
             )
             line = self.line(name, agent, run)
             yield line.get("latency_ms", 0)
@@ -152,7 +152,7 @@ class Runs(Contexts):
                 raise TurnEnds(line["error"])
             if "interrupt" in line:
                 self.say(run, name, as_text(line["interrupt"]), [])
-                return Asked(line["interrupt"])
+                return Question(line["interrupt"])
             if "calls" in line:
                 is_over = yield from self.use_tools(run, name, agent, line)
                 if is_over:
@@ -180,11 +180,11 @@ class Runs(Contexts):
 
     def use_tools(self, run: Run, name: str, agent: str, line: Mapping[str, Any]) -> Work:
         """Calls tools, all of a line at once; returns whether the run is over."""
-        asked = [next(iter(call.items())) for call in line["calls"]]
-        self.say(run, name, line.get("text", ""), asked)
-        results = [self.result(tool) for tool, _ in asked]
+        pairs = [next(iter(call.items())) for call in line["calls"]]
+        self.say(run, name, line.get("text", ""), pairs)
+        results = [self.result(tool) for tool, _ in pairs]
         yield max(result.get("latency_ms", 0) for result in results)
-        for (tool, _), result in zip(asked, results, strict=True):
+        for (tool, _), result in zip(pairs, results, strict=True):
             run.tools_called.append(tool)
             self.turn.tools.append((name, tool, result))
             if "error" in result:
@@ -203,13 +203,13 @@ class Runs(Contexts):
         self.used[tool] = number = self.used.get(tool, 0) + 1
         if self.script is not None:
             self.script.answer(self, tool)
-        found = self.spec["tool_results"][tool]
-        if isinstance(found, list):
-            found = found[number - 1]
-        is_long = isinstance(found, Mapping) and not found.keys() - {
+        results = self.spec["tool_results"][tool]
+        if isinstance(results, list):
+            results = results[number - 1]
+        is_long = isinstance(results, Mapping) and not results.keys() - {
             "returns", "error", "latency_ms", "when"
         }  # fmt: skip
-        return found if is_long else {"returns": found}
+        return results if is_long else {"returns": results}
 
     def read(self, text: str) -> Any:
         """Returns the output that a reply's text is."""
@@ -219,28 +219,28 @@ class Runs(Contexts):
             return text
         return value if isinstance(value, (dict, list)) else text
 
-    def say(self, run: Run, agent: str, content: Any, calls: Iterable[tuple[str, Any]]) -> Said:
+    def say(self, run: Run, agent: str, content: Any, calls: Iterable[tuple[str, Any]]) -> Entry:
         """Adds what an agent says to the log."""
-        message = Said("assistant", content, agent, tuple(calls), run=run)
-        run.said.append(message)
+        message = Entry("assistant", content, agent, tuple(calls), run=run)
+        run.entries.append(message)
         self.take_down(message, run.branch)
         return message
 
     def hear(self, run: Run, agent: str, content: Any, tool: str) -> None:
         """Adds what an agent is answered to the log."""
-        message = Said("tool", content, agent, answers=tool, run=run)
-        run.said.append(message)
+        message = Entry("tool", content, agent, answers=tool, run=run)
+        run.entries.append(message)
         self.take_down(message, run.branch)
 
-    def hear_user(self, answer: Any, branch: Branch | None) -> Said:
+    def hear_user(self, answer: Any, branch: Branch | None) -> Entry:
         """Adds the user's answer to the log."""
-        message = Said("user", as_text(answer))
+        message = Entry("user", as_text(answer))
         self.take_down(message, branch)
         return message
 
-    def take_down(self, message: Said, branch: Branch | None) -> None:
+    def take_down(self, message: Entry, branch: Branch | None) -> None:
         """Adds a message to the log."""
-        (branch.said if branch else self.log).append(message)
+        (branch.entries if branch else self.log).append(message)
 
     # Handoffs
 
@@ -268,10 +268,14 @@ class Runs(Contexts):
 
         ``refused`` are the contracts that refused a handoff of the run.
         """
-        asked = line["handoff"]
-        contract = self.contract(agent, asked["to"], asked.get("type")) or {}
+        handoff_line = line["handoff"]
+        contract = self.contract(agent, handoff_line["to"], handoff_line.get("type")) or {}
         handoff = self.request(
-            agent, asked["to"], contract, asked.get("query"), asked.get("payload")
+            agent,
+            handoff_line["to"],
+            contract,
+            handoff_line.get("query"),
+            handoff_line.get("payload"),
         )
         tool = f"transfer_to_{handoff.target}"
         self.say(run, agent, line.get("text", ""), [(tool, OPEN_ARGS)])
@@ -322,7 +326,7 @@ class Runs(Contexts):
     def leave(self, run: Run, handoff: Handoff) -> None:
         """Writes what a handoff that is made leaves in the state."""
         root = {
-            "state": self.seen(run.branch), "user": self.user, "agent": run.agent,
+            "state": self.state_seen_by(run.branch), "user": self.user, "agent": run.agent,
             "input": run.input, "handoff": handoff.root(), "run": self.root_of(run),
         }  # fmt: skip
         update = filled(handoff.contract.get("writes", {}), root)

@@ -143,6 +143,6 @@ class Script:
             results[tool] = result
 
 
-def same_pair(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def same_pair(item: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Says whether two contracts are of the same agents."""
-    return bool(one["from"] == other["from"] and one["to"] == other["to"])
+    return bool(item["from"] == other["from"] and item["to"] == other["to"])

@@ -41,11 +41,11 @@ def reducer_mutant(name: str, other: Any) -> Mutant:
 
 
 def agents_filter_drops_the_user(patch: Patch) -> None:
-    made = filters._by_agent
+    result = filters._by_agent
 
     def by_agent(spec: Any) -> Any:
-        kept = made(spec)
-        return lambda message, ids: None if message.agent is None else kept(message, ids)
+        remaining = result(spec)
+        return lambda message, ids: None if message.agent is None else remaining(message, ids)
 
     patch.setattr(filters, "_by_agent", by_agent)
 
@@ -92,7 +92,7 @@ def state_is_as_it_is_now(patch: Patch) -> None:
 
 
 def a_log_goes_by_time(patch: Patch) -> None:
-    patch.setattr("simkit.runtime.conversation.in_blocks", lambda said, *of: list(said))
+    patch.setattr("simkit.runtime.conversation.in_blocks", lambda reply, *of: list(reply))
 
 
 def every_item_has_the_tag(patch: Patch) -> None:
@@ -169,7 +169,7 @@ def a_flow_sees_the_state_of_before(patch: Patch) -> None:
 
 def a_step_is_tried_for_ever(patch: Patch) -> None:
     refuse = Way.refuse
-    patch.setattr(Way, "refuse", lambda self, _, told: refuse(self, False, told))
+    patch.setattr(Way, "refuse", lambda self, _, report: refuse(self, False, report))
 
 
 def nobody_is_told_why(patch: Patch) -> None:
@@ -183,9 +183,9 @@ def refused_ways_are_taken(patch: Patch) -> None:
 def a_failure_is_a_result(patch: Patch) -> None:
     record = ToolUse._record
 
-    def recorded(self: ToolUse, asked: Any, reply: Any, *rest: Any) -> None:
-        record(self, asked, reply, *rest)
-        self.results.setdefault(asked.name, reply.error)
+    def recorded(self: ToolUse, request: Any, reply: Any, *rest: Any) -> None:
+        record(self, request, reply, *rest)
+        self.results.setdefault(request.name, reply.error)
 
     patch.setattr(ToolUse, "_record", recorded)
 
@@ -214,8 +214,8 @@ def projects_share(patch: Patch) -> None:
     share = State._share
 
     def with_all(self: State, session: str, channel: Any, value: Any) -> None:
-        for one in self._sessions:
-            share(self, one, channel, value)
+        for item in self._sessions:
+            share(self, item, channel, value)
 
     patch.setattr(State, "_share", with_all)
 

@@ -20,10 +20,10 @@ def disagreements(draw: Draw) -> list[str]:
     return differences(draw.pipeline, draw.scenario)
 
 
-def told(draw: Draw, found: list[str]) -> str:
+def describe_failure(draw: Draw, result: list[str]) -> str:
     """Returns the differences, and the two files that show them."""
     files = yaml.safe_dump_all([draw.pipeline, draw.scenario], sort_keys=False, width=100)
-    return "\n".join([*found, "", files])
+    return "\n".join([*result, "", files])
 
 
 @pytest.mark.parametrize("flow", FLOWS)
@@ -31,9 +31,9 @@ def test_simkit_and_the_oracle_agree(flow: str) -> None:
     for seed in range(25):
         draw = Draw(seed, flow=flow)
 
-        found = disagreements(draw)
+        texts = disagreements(draw)
 
-        assert found == [], told(draw, found)
+        assert texts == [], describe_failure(draw, texts)
 
 
 @pytest.mark.slow
@@ -44,9 +44,9 @@ def test_simkit_and_the_oracle_agree_on_many(flow: str, part: int) -> None:
     for seed in range(1_000 + part * size, 1_000 + (part + 1) * size):
         draw = Draw(seed, flow=flow)
 
-        found = disagreements(draw)
+        texts = disagreements(draw)
 
-        assert found == [], told(draw, found)
+        assert texts == [], describe_failure(draw, texts)
 
 
 @pytest.mark.slow
@@ -54,6 +54,6 @@ def test_simkit_and_the_oracle_agree_on_many(flow: str, part: int) -> None:
 def test_simkit_and_the_oracle_agree_when_processes_restart(seed: int) -> None:
     draw = Draw(seed, restarts=True)
 
-    found = disagreements(draw)
+    texts = disagreements(draw)
 
-    assert found == [], told(draw, found)
+    assert texts == [], describe_failure(draw, texts)

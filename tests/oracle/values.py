@@ -50,7 +50,7 @@ class JsonText(str):
 
 
 @dataclass(eq=False)
-class Said:
+class Entry:
     """A message; the same one wherever it stands."""
 
     role: str
@@ -97,8 +97,8 @@ class Run:
     input: Any
     started: int
     output: Any = None
-    final: Said | None = None
-    said: list[Said] = field(default_factory=list)
+    final: Entry | None = None
+    entries: list[Entry] = field(default_factory=list)
     tools: list[tuple[str, Any]] = field(default_factory=list)
     tools_called: list[str] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Run:
     """Channels that it wrote more than once: how its update sums them up is not said."""
     passed: Handoff | None = None
     branch: Branch | None = None
-    log: list[Said] = field(default_factory=list)
+    log: list[Entry] = field(default_factory=list)
     """What was said before it; or, where it goes on after a question, before the run that asked."""
     is_over: bool = False
 
@@ -122,14 +122,14 @@ class Branch:
     """One way of a parallel group: what its runs see, and what they say."""
 
     state: dict[str, Any]
-    before: list[Said]
+    before: list[Entry]
     outer: Branch | None
-    said: list[Said | Group] = field(default_factory=list)
+    entries: list[Entry | Group] = field(default_factory=list)
 
     @property
-    def log(self) -> list[Said]:
+    def log(self) -> list[Entry]:
         """What its runs see of the log."""
-        return [*self.before, *flat(self.said, self)]
+        return [*self.before, *flat(self.entries, self)]
 
 
 @dataclass(eq=False)
@@ -139,20 +139,20 @@ class Group:
     branches: list[Branch]
 
 
-def flat(log: list[Said | Group], inside: Branch | None) -> Generator[Said]:
+def flat(log: list[Entry | Group], inside: Branch | None) -> Generator[Entry]:
     """Yields a log's messages; of a group, those of runs that are over."""
     for entry in log:
-        if isinstance(entry, Said):
+        if isinstance(entry, Entry):
             yield entry
             continue
         for branch in entry.branches:
-            for message in flat(branch.said, inside):
+            for message in flat(branch.entries, inside):
                 if message.run is None or message.run.is_over:
                     yield message
 
 
 @dataclass
-class Asked:
+class Question:
     """A run asks the user, and waits."""
 
     question: Any
@@ -181,7 +181,7 @@ class Turn:
     """The calls of summarising agents: what they are shown."""
 
 
-Work = Generator["int | Asked", Any, Any]
+Work = Generator["int | Question", Any, Any]
 """Something that takes time: it yields virtual milliseconds, or a question and gets the answer."""
 
 
@@ -191,18 +191,20 @@ class Waiting:
 
     work: Work
     user: Any
-    asked: Said
+    question: Entry
 
 
 def as_json(value: Any, *, spaced: bool = False) -> str:
     """Returns a value as a provider carries it."""
-    plain = [one(item) for item in value] if isinstance(value, list) else one(value)
+    plain = (
+        [plain_message(item) for item in value] if isinstance(value, list) else plain_message(value)
+    )
     return json.dumps(plain, ensure_ascii=False, separators=None if spaced else (",", ":"))
 
 
-def one(value: Any) -> Any:
+def plain_message(value: Any) -> Any:
     """Returns a message as a mapping, anything else as it is."""
-    return {"role": value.role, "content": value.content} if isinstance(value, Said) else value
+    return {"role": value.role, "content": value.content} if isinstance(value, Entry) else value
 
 
 def as_text(value: Any, *, spaced: bool = False) -> str:
@@ -220,7 +222,7 @@ def at(value: Any, path: str) -> Any:
             if not -len(value) <= place < len(value):
                 return NOT_THERE
             value = value[place]
-        elif isinstance(value, Said) and step in ("role", "content", "agent"):
+        elif isinstance(value, Entry) and step in ("role", "content", "agent"):
             value = getattr(value, step)
         elif isinstance(value, Mapping) and step in value:
             value = value[step]
@@ -239,12 +241,12 @@ def filled(template: Any, root: Mapping[str, Any]) -> Any:
         return template
     alone = re.fullmatch(r"\$\{([^}]*)\}", template)
     if alone:
-        found = at(root, alone[1])
-        return None if found is NOT_THERE else found
+        value = at(root, alone[1])
+        return None if value is NOT_THERE else value
 
     def text(match: re.Match[str]) -> str:
-        found = at(root, match[1])
-        return as_text(None if found is NOT_THERE else found, spaced=True)
+        result = at(root, match[1])
+        return as_text(None if result is NOT_THERE else result, spaced=True)
 
     return re.sub(r"\$\{([^}]*)\}", text, template)
 
@@ -252,9 +254,9 @@ def filled(template: Any, root: Mapping[str, Any]) -> Any:
 def holds(matcher: Any, value: Any) -> bool:
     """Says whether a matcher holds of a value: the operators that the generator uses."""
     if isinstance(matcher, Mapping) and all(key.startswith("$") for key in matcher):
-        return all(_operator(name, wanted, value) for name, wanted in matcher.items())
+        return all(_operator(name, expected, value) for name, expected in matcher.items())
     if isinstance(matcher, Mapping):
-        return all(holds(wanted, at(value, key)) for key, wanted in matcher.items())
+        return all(holds(expected, at(value, key)) for key, expected in matcher.items())
     if isinstance(matcher, list):
         return isinstance(value, list) and len(matcher) == len(value) and all(
             map(holds, matcher, value)
@@ -262,15 +264,15 @@ def holds(matcher: Any, value: Any) -> bool:
     return isinstance(value, bool) == isinstance(matcher, bool) and bool(matcher == value)
 
 
-def _operator(name: str, wanted: Any, value: Any) -> bool:
+def _operator(name: str, expected: Any, value: Any) -> bool:
     if name == "$not":
-        return not holds(wanted, value)
+        return not holds(expected, value)
     if name == "$any":
         return value is not NOT_THERE
     if name == "$contains":
-        return value is not NOT_THERE and wanted in as_text(value)
+        return value is not NOT_THERE and expected in as_text(value)
     if name == "$gte":
-        return isinstance(value, (int, float)) and value >= wanted
+        return isinstance(value, (int, float)) and value >= expected
     raise AssertionError(name)
 
 

@@ -24,8 +24,8 @@ def pipeline(flow: Any, output: Any = None, **changed: Any) -> Pipeline:
         "summarizer": {},
         "archivist": {},
     }
-    written = {"version": 1, "pipeline": "p", "agents": agents, "flow": flow, **changed}
-    return Pipeline.model_validate(written)
+    data = {"version": 1, "pipeline": "p", "agents": agents, "flow": flow, **changed}
+    return Pipeline.model_validate(data)
 
 
 def routed(output: Any) -> Pipeline:
@@ -62,9 +62,9 @@ def test_router_starts_what_its_output_may_name(schema: Any, names: set[str]) ->
 def test_router_starts_what_a_named_schema_lets_it_name() -> None:
     flow = {"router": {"decide": "router", "to": ROUTE}}
 
-    found = pipeline(flow, {"$ref": "Route"}, schemas={"Route": to({"enum": ["analyst"]})})
+    result = pipeline(flow, {"$ref": "Route"}, schemas={"Route": to({"enum": ["analyst"]})})
 
-    assert startable(found) == {"router", "analyst", "summarizer"}
+    assert startable(result) == {"router", "analyst", "summarizer"}
 
 
 def test_router_starts_the_agents_that_its_route_names() -> None:
@@ -83,9 +83,9 @@ def test_agent_that_starts_a_turn_leads_to_those_it_hands_off_to() -> None:
 def test_contract_leads_to_its_target(source: str) -> None:
     contract = {"from": source, "to": "archivist"}
 
-    found = startable(pipeline({"handoffs": {"start": "coach"}}, contracts=[contract]))
+    texts = startable(pipeline({"handoffs": {"start": "coach"}}, contracts=[contract]))
 
-    assert found == {"coach", "analyst", "summarizer", "archivist"}
+    assert texts == {"coach", "analyst", "summarizer", "archivist"}
 
 
 def test_anybody_may_start_where_the_state_decides() -> None:
@@ -105,9 +105,9 @@ def test_members_of_a_graph_are_its_nodes_and_the_agents_that_no_node_is() -> No
 
 
 def test_sections_are_those_of_the_recipe_and_the_run() -> None:
-    made = pipeline({"handoffs": {"start": "coach"}})
+    result = pipeline({"handoffs": {"start": "coach"}})
 
-    assert sections_of(made, "coach") == ("instructions", "history", "run")
-    assert sections_of(made, "summarizer") == (
+    assert sections_of(result, "coach") == ("instructions", "history", "run")
+    assert sections_of(result, "summarizer") == (
         "instructions", "handoff", "history", "current_message", "summary", "run",
     )  # fmt: skip

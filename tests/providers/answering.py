@@ -35,27 +35,27 @@ class Provider:
 
     def __init__(self, protocol: Protocol, answer: OutgoingReply | Fails) -> None:
         self._protocol, self._answer = protocol, answer
-        self.asked: list[ParsedRequest] = []
+        self.requests: list[ParsedRequest] = []
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
-        sent = HttpRequest(
+        sent_messages = HttpRequest(
             request.method, str(request.url), tuple(request.headers.items()), request.read()
         )
-        assert self._protocol.speaks(sent), sent.url
-        self.asked.append(self._protocol.parse_request(sent))
-        answer = self._answered(self.asked[-1])
+        assert self._protocol.speaks(sent_messages), sent_messages.url
+        self.requests.append(self._protocol.parse_request(sent_messages))
+        answer = self._answered(self.requests[-1])
         if isinstance(answer, NoResponse):
             kind = httpx2.ReadTimeout if answer.kind == "timeout" else httpx2.ConnectError
             raise kind(answer.message, request=request)
         headers = list(answer.headers)
         return httpx2.Response(answer.status, headers=headers, stream=Arriving(answer))
 
-    def _answered(self, asked: ParsedRequest) -> HttpAnswer:
+    def _answered(self, parsed_request: ParsedRequest) -> HttpAnswer:
         match self._answer:
-            case OutgoingReply() as said:
-                return self._protocol.served(said, asked)
+            case OutgoingReply() as reply:
+                return self._protocol.served(reply, parsed_request)
             case Fails() as fails:
-                return self._protocol.failed(f"c{len(self.asked)}", fails, asked)
+                return self._protocol.failed(f"c{len(self.requests)}", fails, parsed_request)
             case other:
                 assert_never(other)
 

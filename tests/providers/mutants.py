@@ -22,7 +22,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     if not isinstance(value, (dict, list)):
         return [at]
     inner = value.items() if isinstance(value, dict) else enumerate(value)
-    return [at, *(place for key, one in inner for place in places(one, (*at, key)))]
+    return [at, *(place for key, item in inner for place in places(item, (*at, key)))]
 
 
 def replaced(value: Any, at: tuple[Any, ...], by: Any) -> Any:

@@ -49,12 +49,12 @@ def request(**body: Any) -> HttpRequest:
     return HttpRequest("POST", URL, body=json.dumps(whole).encode())
 
 
-def asked(**body: Any) -> ParsedRequest:
+def parse_body(**body: Any) -> ParsedRequest:
     return PROTOCOL.parse_request(request(**body))
 
 
 def read(*messages: Any) -> tuple[Message, ...]:
-    return asked(messages=list(messages)).messages
+    return parse_body(messages=list(messages)).messages
 
 
 def user(*blocks: Any) -> Any:
@@ -80,7 +80,7 @@ def result(call: ToolCall, content: Any, **more: Any) -> Any:
 def failed(kind: str, is_streamed: bool = False, /, **changes: Any) -> Any:
     known = FAILURES[kind]
     fails = Fails(kind, known.status, known.message)
-    request = asked(stream=is_streamed)
+    request = parse_body(stream=is_streamed)
     return PROTOCOL.failed("c1", msgspec.structs.replace(fails, **changes), request)
 
 
@@ -105,7 +105,7 @@ def test_it_speaks_messages_and_nothing_beside_them(method: str, url: str, speak
 
 
 def test_a_request_is_read_whole() -> None:
-    found = asked(
+    parsed_request = parse_body(
         system=[text("Be brief."), text("Be kind.")],
         tools=[
             TOOL,
@@ -118,7 +118,7 @@ def test_a_request_is_read_whole() -> None:
         stream=True,
     )
 
-    assert found == ParsedRequest(
+    assert parsed_request == ParsedRequest(
         protocol="anthropic",
         model="claude-x",
         messages=(Message("system", "Be brief.\nBe kind."), Message("user", "Hello")),
@@ -146,15 +146,15 @@ def test_a_request_is_read_whole() -> None:
     ],
 )
 def test_a_tool_choice_has_our_name(choice: Any, read_as: str) -> None:
-    assert asked(tool_choice=choice).choice == read_as
+    assert parse_body(tool_choice=choice).choice == read_as
 
 
 def test_the_older_output_format_is_the_same() -> None:
-    assert asked(output_format={"type": "json_schema", "schema": SCHEMA}).output == SCHEMA
+    assert parse_body(output_format={"type": "json_schema", "schema": SCHEMA}).output == SCHEMA
 
 
 def test_results_are_messages_of_their_own_before_what_the_user_says() -> None:
-    found = read(
+    messages = read(
         HELLO,
         assistant(text("One moment."), use(CALL), use(OTHER)),
         user(
@@ -164,7 +164,7 @@ def test_results_are_messages_of_their_own_before_what_the_user_says() -> None:
         ),
     )
 
-    assert found == (
+    assert messages == (
         Message("user", "Hello"),
         MESSAGES["text and calls"],
         Message("tool", '{"ok":\ntrue}', call_id="toolu_1", tool="book", data={"ok": True}),
@@ -174,9 +174,9 @@ def test_results_are_messages_of_their_own_before_what_the_user_says() -> None:
 
 
 def test_a_result_of_an_unknown_call_names_no_tool() -> None:
-    found = read(user(result(ToolCall("toolu_9", "", {}), None)))
+    messages = read(user(result(ToolCall("toolu_9", "", {}), None)))
 
-    assert found == (Message("tool", "", call_id="toolu_9"),)
+    assert messages == (Message("tool", "", call_id="toolu_9"),)
 
 
 def test_attachments_are_shown_by_a_placeholder_and_kept_by_reference() -> None:
@@ -189,9 +189,9 @@ def test_attachments_are_shown_by_a_placeholder_and_kept_by_reference() -> None:
         {"type": "container_upload", "file_id": "file_2"},
     ]
 
-    (found,) = read(user(text("Look:"), *sources))
+    (results,) = read(user(text("Look:"), *sources))
 
-    assert found == Message(
+    assert results == Message(
         "user",
         "Look:\n[image sha256:4c4b6a3be131]\n[image https://x.test/a.png]\n[document file_1]\n"
         "[document]\n[container_upload]",
@@ -211,9 +211,9 @@ def test_reasoning_and_server_tools_are_kept_beside_the_text() -> None:
     search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
     found_pages = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
 
-    (found,) = read(assistant(*THOUGHTS, search, found_pages, text("It "), text("rains.")))
+    (results,) = read(assistant(*THOUGHTS, search, found_pages, text("It "), text("rains.")))
 
-    assert found == Message(
+    assert results == Message(
         "assistant",
         "It rains.",
         data={"reasoning": THOUGHTS, "items": [search, found_pages]},
@@ -254,15 +254,15 @@ def test_reasoning_and_server_tools_are_kept_beside_the_text() -> None:
 )
 def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str) -> None:
     with pytest.raises(WireInvalid) as caught:
-        asked(**body)
+        parse_body(**body)
 
     assert str(caught.value) == message
 
 
 def test_a_body_is_rendered_whole() -> None:
-    said = OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7))
+    reply = OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7))
 
-    response = PROTOCOL.served(said, asked())
+    response = PROTOCOL.served(reply, parse_body())
 
     assert response.status == 200
     assert response.headers == (("content-type", "application/json"), ("request-id", "req_c1"))
@@ -288,7 +288,7 @@ def test_a_stream_is_rendered_whole() -> None:
     message = Message("assistant", "One moment.", calls=(CALL,), data={"reasoning": THOUGHTS[:1]})
 
     response = PROTOCOL.served(
-        OutgoingReply("c1", message, Usage(11, 7), chunks=2), asked(stream=True)
+        OutgoingReply("c1", message, Usage(11, 7), chunks=2), parse_body(stream=True)
     )
 
     usage = {
@@ -297,7 +297,7 @@ def test_a_stream_is_rendered_whole() -> None:
         "cache_read_input_tokens": 0,
         "output_tokens": 7,
     }
-    begun: dict[str, Any] = {
+    data: dict[str, Any] = {
         "id": "msg_c1",
         "type": "message",
         "role": "assistant",
@@ -311,7 +311,7 @@ def test_a_stream_is_rendered_whole() -> None:
     assert header(response.headers, "content-type") == sse.CONTENT_TYPE
     assert len(response.chunks) == len(events(response))
     assert events(response) == [
-        {"type": "message_start", "message": begun},
+        {"type": "message_start", "message": data},
         start(0, {"type": "thinking", "thinking": "", "signature": ""}),
         {"type": "ping"},
         delta(0, type="thinking_delta", thinking="They want a ro"),
@@ -348,22 +348,22 @@ def delta(index: int, **change: Any) -> Any:
     list(product(MESSAGES, [False, True], [None, 1, 3, (1, 4)], ["", "length"])),
 )
 def test_what_was_served_is_heard(kind: str, is_streamed: bool, chunks: Any, finish: str) -> None:
-    request = asked(stream=is_streamed)
-    said = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
+    request = parse_body(stream=is_streamed)
+    reply = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
 
-    heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
+    parsed = PROTOCOL.parse_response(PROTOCOL.served(reply, request), request)
 
-    assert heard == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "msg_c1")
+    assert parsed == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "msg_c1")
 
 
 @pytest.mark.parametrize("name", ["recommended.json", "stream.sse"])
 def test_bodies_that_the_libraries_were_seen_to_take_are_heard(name: str) -> None:
     body = (BODIES / f"anthropic_messages.{name}").read_bytes()
 
-    heard = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
+    parsed = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), parse_body())
 
     message = Message("assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),))
-    assert heard == ParsedResponse(message, Usage(10, 5), "", "msg_sim")
+    assert parsed == ParsedResponse(message, Usage(10, 5), "", "msg_sim")
 
 
 @pytest.mark.parametrize(
@@ -426,15 +426,17 @@ def test_a_failure_is_the_providers_own_and_is_heard(
         ("request-id", "req_c1"),
         ("x-should-retry", "false"),
     )
-    heard = PROTOCOL.parse_response(response, asked(stream=is_streamed))
-    assert heard == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
+    parsed = PROTOCOL.parse_response(response, parse_body(stream=is_streamed))
+    assert parsed == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
 
 
 def test_the_scenarios_own_status_words_type_and_delay_stand() -> None:
     response = failed("rate_limit", kind="teapot", status=418, message="Tea?", retry_after=0.5)
 
     assert response.headers[-1] == ("retry-after", "0.5")
-    assert PROTOCOL.parse_response(response, asked()).error == Fails("teapot", 418, "Tea?", 0.5)
+    assert PROTOCOL.parse_response(response, parse_body()).error == Fails(
+        "teapot", 418, "Tea?", 0.5
+    )
 
 
 @pytest.mark.parametrize("kind", ["timeout", "connection"])
@@ -450,7 +452,7 @@ def test_every_kind_of_failure_is_known() -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize(
-    ("kind", "heard"),
+    ("kind", "received"),
     [
         (
             "refusal",
@@ -461,29 +463,31 @@ def test_every_kind_of_failure_is_known() -> None:
         ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
     ],
 )
-def test_a_reply_that_is_none_is_heard(kind: str, heard: ParsedResponse, is_streamed: bool) -> None:
+def test_a_reply_that_is_none_is_heard(
+    kind: str, received: ParsedResponse, is_streamed: bool
+) -> None:
     response = failed(kind, is_streamed, message="No.")
 
-    found = PROTOCOL.parse_response(response, asked(stream=is_streamed))
+    parsed = PROTOCOL.parse_response(response, parse_body(stream=is_streamed))
 
     assert response.status == 200
-    assert found == msgspec.structs.replace(heard, usage=Usage(0, 0), id="msg_c1")
+    assert parsed == msgspec.structs.replace(received, usage=Usage(0, 0), id="msg_c1")
 
 
 def test_malformed_arguments_come_where_a_stream_can_carry_them() -> None:
-    request = asked(tools=[{"type": "web_search_1", "name": "web_search"}, TOOL], stream=True)
+    request = parse_body(tools=[{"type": "web_search_1", "name": "web_search"}, TOOL], stream=True)
 
     response = PROTOCOL.failed("c1", Fails("malformed_json", 200, ""), request)
 
     assert isinstance(response, HttpResponse)
-    heard = PROTOCOL.parse_response(response, request)
-    assert heard.message.calls == (ToolCall("toolu_c1", "book", '{"value": }'),)
+    parsed = PROTOCOL.parse_response(response, request)
+    assert parsed.message.calls == (ToolCall("toolu_c1", "book", '{"value": }'),)
 
 
 def test_a_cut_stream_keeps_half_of_its_chunks() -> None:
     whole = PROTOCOL.served(
         OutgoingReply("c1", Message("assistant", "One, two, three, four, five."), Usage(0, 0)),
-        asked(stream=True),
+        parse_body(stream=True),
     )
 
     response = failed("cut_stream", True, message="One, two, three, four, five.")
@@ -491,9 +495,9 @@ def test_a_cut_stream_keeps_half_of_its_chunks() -> None:
     assert response.ends == "cut"
     assert response.chunks == whole.chunks[: len(whole.chunks) // 2]
     error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    heard = PROTOCOL.parse_response(response, asked(stream=True))
-    assert heard.error == error
-    assert heard.message.content == "One, two, three, fou"
+    parsed = PROTOCOL.parse_response(response, parse_body(stream=True))
+    assert parsed.error == error
+    assert parsed.message.content == "One, two, three, fou"
 
 
 def test_a_cut_body_is_half_a_body() -> None:
@@ -501,42 +505,42 @@ def test_a_cut_body_is_half_a_body() -> None:
 
     assert (response.ends, len(response.chunks)) == ("cut", 1)
     error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    assert PROTOCOL.parse_response(response, asked()) == ParsedResponse(
+    assert PROTOCOL.parse_response(response, parse_body()) == ParsedResponse(
         Message("assistant"), error=error
     )
 
 
 def test_a_stream_without_its_last_event_is_cut_however_it_ended() -> None:
-    said = OutgoingReply("c1", MESSAGES["text"], Usage(1, 1))
-    whole = PROTOCOL.served(said, asked(stream=True))
+    reply = OutgoingReply("c1", MESSAGES["text"], Usage(1, 1))
+    whole = PROTOCOL.served(reply, parse_body(stream=True))
     short = HttpResponse(200, whole.headers, whole.chunks[:-1])
 
-    heard = PROTOCOL.parse_response(short, asked(stream=True))
+    parsed = PROTOCOL.parse_response(short, parse_body(stream=True))
 
-    assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    assert heard.message == MESSAGES["text"]
+    assert parsed.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    assert parsed.message == MESSAGES["text"]
 
 
 def test_a_failure_of_status_200_is_told_inside_the_stream() -> None:
     response = failed("overloaded", True, status=200)
 
     assert [name for name, _ in sse.events(response.body)] == ["message_start", "error"]
-    heard = PROTOCOL.parse_response(response, asked(stream=True))
-    assert heard.error == Fails("overloaded", 200, "Overloaded")
+    parsed = PROTOCOL.parse_response(response, parse_body(stream=True))
+    assert parsed.error == Fails("overloaded", 200, "Overloaded")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>", b'{"content":1}'])
 def test_a_response_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(WireInvalid):
-        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
+        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), parse_body())
 
 
 def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
     response = HttpResponse(503, (), (b"<html>busy</html>",))
 
-    heard = PROTOCOL.parse_response(response, asked())
+    parsed = PROTOCOL.parse_response(response, parse_body())
 
-    assert heard.error == Fails("unavailable", 503, "<html>busy</html>")
+    assert parsed.error == Fails("unavailable", 503, "<html>busy</html>")
 
 
 GOOD_REQUEST = json.loads(
@@ -553,7 +557,7 @@ GOOD_REQUEST = json.loads(
     ).body
 )
 GOOD = [
-    PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), asked(stream=is_streamed))
+    PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), parse_body(stream=is_streamed))
     for message in MESSAGES.values()
     for is_streamed in (False, True)
 ]
@@ -562,11 +566,11 @@ GOOD = [
 @given(mutants.bodies([GOOD_REQUEST]))
 def test_any_request_is_read_or_refused(body: bytes) -> None:
     try:
-        found = PROTOCOL.parse_request(HttpRequest("POST", URL, body=body))
+        parsed_request = PROTOCOL.parse_request(HttpRequest("POST", URL, body=body))
     except WireInvalid:
         return
 
-    assert isinstance(found, ParsedRequest)
+    assert isinstance(parsed_request, ParsedRequest)
 
 
 @given(
@@ -577,11 +581,11 @@ def test_any_request_is_read_or_refused(body: bytes) -> None:
 )
 def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -> None:
     try:
-        found = PROTOCOL.parse_response(HttpResponse(status, (), (body,), ends), asked())
+        parsed = PROTOCOL.parse_response(HttpResponse(status, (), (body,), ends), parse_body())
     except WireInvalid:
         return
 
-    assert isinstance(found, ParsedResponse)
+    assert isinstance(parsed, ParsedResponse)
 
 
 @pytest.mark.parametrize("deep", [b"[" * 200_000, b'{"messages":' * 5_000, b'{"a":' * 200_000])

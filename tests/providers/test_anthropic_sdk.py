@@ -36,7 +36,7 @@ class Booking(pydantic.BaseModel):
     nights: int
 
 
-def said(message: Message, finish: str = "") -> OutgoingReply:
+def make_reply(message: Message, finish: str = "") -> OutgoingReply:
     return OutgoingReply("c1", message, Usage(11, 7), finish=finish)
 
 
@@ -66,15 +66,15 @@ class Client:
         with self._sync.messages.stream(**body(**more)) as stream:
             return stream.get_final_message()
 
-    async def _ask_async(self, way: str, asked: dict[str, Any]) -> Any:
+    async def _ask_async(self, way: str, request: dict[str, Any]) -> Any:
         if way == "plain":
-            return await self._async.messages.create(**asked)
+            return await self._async.messages.create(**request)
         if way == "streamed":
-            stream = await self._async.messages.create(stream=True, **asked)
+            stream = await self._async.messages.create(stream=True, **request)
             return accumulated([event async for event in stream])
         if way == "parse":
-            return await self._async.messages.parse(**asked)
-        async with self._async.messages.stream(**asked) as helper:
+            return await self._async.messages.parse(**request)
+        async with self._async.messages.stream(**request) as helper:
             return await helper.get_final_message()
 
 
@@ -109,7 +109,7 @@ def read(message: Any) -> Message:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", REPLIES)
 def test_a_reply_arrives_as_it_was_said(kind: str, way: str, is_async: bool) -> None:
-    provider = Provider(PROTOCOL, said(REPLIES[kind]))
+    provider = Provider(PROTOCOL, make_reply(REPLIES[kind]))
 
     message = Client(provider, is_async).ask(way, tools=TOOLS)
 
@@ -117,7 +117,7 @@ def test_a_reply_arrives_as_it_was_said(kind: str, way: str, is_async: bool) -> 
     assert message.stop_reason == ("tool_use" if REPLIES[kind].calls else "end_turn")
     assert (message.usage.input_tokens, message.usage.output_tokens) == (11, 7)
     assert message.id == "msg_c1"
-    assert provider.asked[0].is_streamed is (way != "plain")
+    assert provider.requests[0].is_streamed is (way != "plain")
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -129,22 +129,22 @@ def test_thinking_arrives_as_such(way: str, is_async: bool) -> None:
     ]
     message = Message("assistant", "Done.", data={"reasoning": thoughts})
 
-    found = Client(Provider(PROTOCOL, said(message)), is_async).ask(way)
+    value = Client(Provider(PROTOCOL, make_reply(message)), is_async).ask(way)
 
-    assert [block.to_dict() for block in found.content[:2]] == thoughts
-    assert read(found).content == "Done."
+    assert [block.to_dict() for block in value.content[:2]] == thoughts
+    assert read(value).content == "Done."
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("way", ["parse", "helper"])
 def test_a_structured_reply_is_parsed(way: str, is_async: bool) -> None:
     text = '{"city":"Bern","nights":3}'
-    provider = Provider(PROTOCOL, said(Message("assistant", text)))
+    provider = Provider(PROTOCOL, make_reply(Message("assistant", text)))
 
     message = Client(provider, is_async).ask(way, output_format=Booking)
 
     assert message.parsed_output == Booking(city="Bern", nights=3)
-    assert provider.asked[0].output["required"] == ["city", "nights"]
+    assert provider.requests[0].output["required"] == ["city", "nights"]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -177,7 +177,7 @@ def test_a_failure_raises_the_librarys_own_error(
         Client(provider, is_async).ask(way)
 
     assert type(caught.value) is error
-    assert len(provider.asked) == 1
+    assert len(provider.requests) == 1
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -189,7 +189,7 @@ def test_a_failure_is_not_tried_again_unless_the_script_says_when(is_async: bool
         with pytest.raises(anthropic.RateLimitError):
             Client(provider, is_async, retries=2).ask("plain")
 
-    assert [len(once.asked), len(again.asked)] == [1, 3]
+    assert [len(once.requests), len(again.requests)] == [1, 3]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -248,8 +248,8 @@ def test_malformed_json_is_refused_by_the_library(is_async: bool) -> None:
 
 
 def test_what_the_library_sends_is_read_whole() -> None:
-    provider = Provider(PROTOCOL, said(REPLIES["text"]))
-    first = Client(Provider(PROTOCOL, said(REPLIES["text and a call"])), False).ask("plain")
+    provider = Provider(PROTOCOL, make_reply(REPLIES["text"]))
+    first = Client(Provider(PROTOCOL, make_reply(REPLIES["text and a call"])), False).ask("plain")
     results = [{"type": "tool_result", "tool_use_id": "toolu_1", "content": '{"ok":true}'}]
     messages = [
         {"role": "user", "content": "Hello"},
@@ -261,13 +261,13 @@ def test_what_the_library_sends_is_read_whole() -> None:
         "plain", system="Be brief.", messages=messages, tools=TOOLS, tool_choice={"type": "any"}
     )
 
-    asked = provider.asked[0]
-    assert asked.messages == (
+    request = provider.requests[0]
+    assert request.messages == (
         Message("system", "Be brief."),
         Message("user", "Hello"),
         REPLIES["text and a call"],
         Message("tool", '{"ok":true}', call_id="toolu_1", tool="book", data={"ok": True}),
         Message("user", "And?"),
     )
-    assert asked.choice == "required"
-    assert asked.settings == {"max_tokens": 64}
+    assert request.choice == "required"
+    assert request.settings == {"max_tokens": 64}

@@ -42,7 +42,7 @@ schemas = st.sampled_from(
     ]
 )
 offers = st.lists(
-    st.builds(Offer, names, schemas, texts), max_size=3, unique_by=lambda one: one.name
+    st.builds(Offer, names, schemas, texts), max_size=3, unique_by=lambda item: item.name
 )
 LENGTHS = {
     "openai-chat": "max_completion_tokens",
@@ -55,24 +55,24 @@ LENGTHS = {
 @st.composite
 def contexts(draw: st.DrawFn) -> tuple[Message, ...]:
     """Draws messages: calls have ids of their own, and results, though not always at once."""
-    found: list[Message] = []
+    messages: list[Message] = []
     waiting: list[ToolCall] = []
     number = 0
     for _ in range(draw(st.integers(0, 7))):
         role = draw(st.sampled_from(["system", "user", "assistant", "tool"]))
         if role == "tool" and waiting:
             call = waiting.pop(draw(st.integers(0, len(waiting) - 1)))
-            found.append(Message("tool", draw(texts), call_id=call.id, tool=call.name))
+            messages.append(Message("tool", draw(texts), call_id=call.id, tool=call.name))
         elif role == "assistant":
             calls = []
             for _ in range(draw(st.integers(0, 2))):
                 number += 1
                 calls.append(ToolCall(f"call{number}", draw(names), draw(arguments)))
             waiting += calls
-            found.append(Message("assistant", draw(texts), calls=tuple(calls)))
+            messages.append(Message("assistant", draw(texts), calls=tuple(calls)))
         elif role != "tool":
-            found.append(Message(role, draw(texts)))
-    return tuple(found)
+            messages.append(Message(role, draw(texts)))
+    return tuple(messages)
 
 
 def questions(protocol: str) -> st.SearchStrategy[ParsedRequest]:
@@ -96,23 +96,23 @@ def words(message: Message) -> tuple[Any, ...]:
 
 def carried(messages: Iterable[Message], protocol: str) -> list[Message]:
     """Returns messages as a protocol carries them, which is as they are but for what it says."""
-    found: list[Message] = []
+    result: list[Message] = []
     is_front, front = True, list[str]()
     for message in messages:
         is_front = is_front and message.role == "system"
         if protocol in ("anthropic", "gemini") and is_front:
             front += [message.content] if message.content else []
         elif protocol == "gemini" and message.role == "system":
-            found.append(Message("user", message.content))
+            result.append(Message("user", message.content))
         elif (
             protocol == "openai-responses" and message.role == "assistant" and message.calls
-            and not message.content and found and found[-1].role == "assistant"
+            and not message.content and result and result[-1].role == "assistant"
         ):  # fmt: skip
-            calls = (*found[-1].calls, *message.calls)
-            found[-1] = msgspec.structs.replace(found[-1], calls=calls)
+            calls = (*result[-1].calls, *message.calls)
+            result[-1] = msgspec.structs.replace(result[-1], calls=calls)
         else:
-            found.append(message)
-    return [Message("system", "\n".join(front)), *found] if front else found
+            result.append(message)
+    return [Message("system", "\n".join(front)), *result] if front else result
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -120,19 +120,19 @@ def carried(messages: Iterable[Message], protocol: str) -> list[Message]:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_what_is_written_is_read_as_what_it_was_made_of(name: str, data: st.DataObject) -> None:
-    protocol, asked = PROTOCOLS[name], data.draw(questions(name))
+    protocol, call = PROTOCOLS[name], data.draw(questions(name))
 
-    request = protocol.build_request(asked)
+    request = protocol.build_request(call)
 
     again = protocol.parse_request(request)
     assert protocol_of(request) is protocol
-    assert [words(one) for one in again.messages] == [
-        words(one) for one in carried(asked.messages, name)
+    assert [words(message) for message in again.messages] == [
+        words(message) for message in carried(call.messages, name)
     ]
     assert (again.model, again.offers, again.choice, again.output, again.is_streamed) == (
-        asked.model, asked.offers, asked.choice, asked.output, asked.is_streamed
+        call.model, call.offers, call.choice, call.output, call.is_streamed
     )  # fmt: skip
-    assert again.settings == asked.settings
+    assert again.settings == call.settings
     assert protocol.parse_request(protocol.build_request(again)) == again
 
 
@@ -157,9 +157,9 @@ PARAMETERS: Mapping[str, Any] = {
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_providers_own_library_knows_every_field(name: str, data: st.DataObject) -> None:
-    asked = msgspec.structs.replace(data.draw(questions(name)), is_streamed=False)
+    text = msgspec.structs.replace(data.draw(questions(name)), is_streamed=False)
 
-    body = json.loads(PROTOCOLS[name].build_request(asked).body)
+    body = json.loads(PROTOCOLS[name].build_request(text).body)
 
     if name != "gemini":
         assert forced(PARAMETERS[name].validate_python(body)).keys() == body.keys()
@@ -194,7 +194,7 @@ def test_results_of_parallel_calls_and_what_a_model_thought_come_back(name: str)
     request = protocol.build_request(ParsedRequest(name, "m", context))
 
     again = protocol.parse_request(request).messages
-    assert [words(one) for one in again] == [words(one) for one in context]
+    assert [words(item) for item in again] == [words(item) for item in context]
     assert again[1].data == data
     # Chat completions and Responses have no word for a tool's failure but its text.
     assert again[3].data == ({IS_ERROR: True} if name in ("anthropic", "gemini") else None)
@@ -214,19 +214,19 @@ def test_anthropic_is_told_how_long_a_reply_may_be_where_nobody_says_it() -> Non
 def test_settings_that_share_a_place_with_what_is_asked_stay() -> None:
     schema = {"type": "object"}
     user = (Message("user", "Hello"),)
-    asked: dict[str, dict[str, Any]] = {
+    bodies: dict[str, dict[str, Any]] = {
         "openai-responses": {"text": {"verbosity": "low"}},
         "anthropic": {
             "max_tokens": 9, "output_config": {"effort": "low"}, "disable_parallel_tool_use": True,
         },
         "gemini": {"safetySettings": [], "temperature": 0, "toolConfig": {"retrievalConfig": {}}},
     }  # fmt: skip
-    for name, given_settings in asked.items():
+    for name, given_settings in bodies.items():
         protocol = PROTOCOLS[name]
-        one = ParsedRequest(
+        parsed_request = ParsedRequest(
             name, "m", user, choice="required", output=schema, settings=dict(given_settings)
         )
 
-        again = protocol.parse_request(protocol.build_request(one))
+        again = protocol.parse_request(protocol.build_request(parsed_request))
 
         assert (again.settings, again.output, again.choice) == (given_settings, schema, "required")

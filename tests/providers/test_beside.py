@@ -57,8 +57,8 @@ class Anthropic:
     logprobs: ClassVar[Any] = {}
     encrypted: ClassVar[Any] = {}
 
-    def __init__(self, said: OutgoingReply) -> None:
-        client = Provider(self.protocol, said).client()
+    def __init__(self, reply: OutgoingReply) -> None:
+        client = Provider(self.protocol, reply).client()
         self._messages = anthropic.Anthropic(api_key="test", http_client=client).messages
 
     def both(self, **more: Any) -> tuple[Any, Any]:
@@ -67,7 +67,9 @@ class Anthropic:
             "messages": [{"role": "user", "content": "Hello"}], **more,
         }  # fmt: skip
         with self._messages.stream(**body) as stream:
-            return shown(self._messages.create(**body)), shown(stream.get_final_message())
+            return plain_value(self._messages.create(**body)), plain_value(
+                stream.get_final_message()
+            )
 
 
 class Chat:
@@ -75,15 +77,15 @@ class Chat:
     logprobs: ClassVar[Any] = {"logprobs": True, "top_logprobs": 2}
     encrypted: ClassVar[Any] = {}
 
-    def __init__(self, said: OutgoingReply) -> None:
-        client = Provider(self.protocol, said).client()
+    def __init__(self, reply: OutgoingReply) -> None:
+        client = Provider(self.protocol, reply).client()
         self._chat = openai.OpenAI(api_key="test", http_client=client).chat.completions
 
     def both(self, **more: Any) -> tuple[Any, Any]:
         body: Any = {"model": "x", "messages": [{"role": "user", "content": "Hello"}], **more}
         with self._chat.stream(stream_options={"include_usage": True}, **body) as stream:
-            found = shown(stream.get_final_completion())
-        return shown(self._chat.create(**body)), found
+            value = plain_value(stream.get_final_completion())
+        return plain_value(self._chat.create(**body)), value
 
 
 class Responses:
@@ -91,15 +93,15 @@ class Responses:
     logprobs: ClassVar[Any] = {"include": [LOGPROBS], "top_logprobs": 2}
     encrypted: ClassVar[Any] = {"include": ["reasoning.encrypted_content"]}
 
-    def __init__(self, said: OutgoingReply) -> None:
-        client = Provider(self.protocol, said).client()
+    def __init__(self, reply: OutgoingReply) -> None:
+        client = Provider(self.protocol, reply).client()
         self._responses = openai.OpenAI(api_key="test", http_client=client).responses
 
     def both(self, **more: Any) -> tuple[Any, Any]:
         body: Any = {"model": "x", "input": "Hello", **more}
         with self._responses.stream(**body) as stream:
             final = self._pieced_together(stream)
-        return shown(self._responses.create(**body)), shown(final)
+        return plain_value(self._responses.create(**body)), plain_value(final)
 
     @staticmethod
     def _pieced_together(stream: Any) -> Any:
@@ -108,22 +110,24 @@ class Responses:
         texts, annotations, logprobs = dict[Any, str](), dict[Any, list[Any]](), list[Any]()
         for event in stream:
             if event.type == "response.output_item.done":
-                items[event.output_index] = shown(event.item)
+                items[event.output_index] = plain_value(event.item)
             elif event.type.endswith(".delta"):
                 key = event.output_index, event.type
                 texts[key] = texts.get(key, "") + event.delta
-                logprobs += [shown(one) for one in getattr(event, "logprobs", None) or []]
+                logprobs += [plain_value(entry) for entry in getattr(event, "logprobs", None) or []]
             elif event.type == "response.output_text.annotation.added":
-                annotations.setdefault(event.output_index, []).append(shown(event.annotation))
+                annotations.setdefault(event.output_index, []).append(plain_value(event.annotation))
         final = stream.get_final_response()
-        assert [items[place] for place in sorted(items)] == [shown(one) for one in final.output]
+        assert [items[place] for place in sorted(items)] == [
+            plain_value(entry) for entry in final.output
+        ]
         for place, item in items.items():
             if item["type"] == "message":
                 part = item["content"][0]
                 assert texts[place, "response.output_text.delta"] == part["text"]
                 assert annotations.get(place, []) == part["annotations"]
-                assert [one["token"] for one in logprobs] == [
-                    one["token"] for one in part["logprobs"]
+                assert [entry["token"] for entry in logprobs] == [
+                    entry["token"] for entry in part["logprobs"]
                 ]
             elif item["type"] == "reasoning" and item["summary"]:
                 thought = texts[place, "response.reasoning_summary_text.delta"]
@@ -136,8 +140,8 @@ class Gemini:
     logprobs: ClassVar[Any] = {"response_logprobs": True, "logprobs": 2}
     encrypted: ClassVar[Any] = {}
 
-    def __init__(self, said: OutgoingReply) -> None:
-        options = types.HttpOptions(httpx_client=Provider(self.protocol, said).client())
+    def __init__(self, reply: OutgoingReply) -> None:
+        options = types.HttpOptions(httpx_client=Provider(self.protocol, reply).client())
         self._models = genai.Client(api_key="test", http_options=options).models
 
     def both(self, **more: Any) -> tuple[Any, Any]:
@@ -145,9 +149,9 @@ class Gemini:
             "model": "gemini-x", "contents": "Hello",
             "config": types.GenerateContentConfig(**more),
         }  # fmt: skip
-        whole = shown(self._models.generate_content(**ask))
+        whole = plain_value(self._models.generate_content(**ask))
         return whole, self._joined(
-            [shown(one) for one in self._models.generate_content_stream(**ask)]
+            [plain_value(item) for item in self._models.generate_content_stream(**ask)]
         )
 
     @staticmethod
@@ -167,16 +171,16 @@ class Gemini:
 
 
 LIBRARIES: Final[dict[str, Any]] = {
-    one.protocol.name: one for one in (Anthropic, Chat, Responses, Gemini)
+    item.protocol.name: item for item in (Anthropic, Chat, Responses, Gemini)
 }
 everywhere = pytest.mark.parametrize("name", LIBRARIES)
 cuts = pytest.mark.parametrize("chunks", [None, 1, (3,)])
 
 
-def shown(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """What a library's object says, without what is only said of streams."""
-    found = value.model_dump(mode="json", exclude_none=True)
-    return _plain(found)
+    block = value.model_dump(mode="json", exclude_none=True)
+    return _plain(block)
 
 
 _LIBRARYS_OWN: Final = (
@@ -186,27 +190,27 @@ _LIBRARYS_OWN: Final = (
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: _plain(one) for key, one in value.items() if key not in _LIBRARYS_OWN}
-    if "function" in kept:
-        kept.pop("index", None)
-    return {key: one for key, one in kept.items() if one is not None}
+    by_name = {key: _plain(item) for key, item in value.items() if key not in _LIBRARYS_OWN}
+    if "function" in by_name:
+        by_name.pop("index", None)
+    return {key: item for key, item in by_name.items() if item is not None}
 
 
-def said(beside: ResponseExtras, chunks: Any = None, **more: Any) -> OutgoingReply:
+def make_reply(extras: ResponseExtras, chunks: Any = None, **more: Any) -> OutgoingReply:
     message = Message("assistant", **{"content": TEXT, **more})
-    return OutgoingReply("c1", message, USAGE, chunks, extras=beside)
+    return OutgoingReply("c1", message, USAGE, chunks, extras=extras)
 
 
-def found_in(value: Any, wanted: Any) -> bool:
+def found_in(value: Any, expected: Any) -> bool:
     """Whether a value stands anywhere inside another."""
-    if value == wanted:
+    if value == expected:
         return True
     inner: Iterable[Any] = value.values() if isinstance(value, dict) else ()
     inner = value if isinstance(value, list) else inner
-    return any(found_in(one, wanted) for one in inner)
+    return any(found_in(item, expected) for item in inner)
 
 
 def besides(protocol: Protocol) -> ResponseExtras:
@@ -227,7 +231,7 @@ def test_a_stream_makes_what_the_whole_response_is(name: str, chunks: Any) -> No
     include = [*library.logprobs.get("include", ()), *library.encrypted.get("include", ())]
     more = {**library.logprobs, **({"include": include} if include else {})}
 
-    whole, streamed = library(said(besides(library.protocol), chunks)).both(**more)
+    whole, streamed = library(make_reply(besides(library.protocol), chunks)).both(**more)
 
     assert streamed == whole
     assert found_in(whole, THOUGHT.text)
@@ -238,9 +242,9 @@ def test_a_stream_makes_what_the_whole_response_is(name: str, chunks: Any) -> No
 @cuts
 def test_thinking_stands_before_calls(name: str, chunks: Any) -> None:
     library = LIBRARIES[name]
-    beside = ResponseExtras(THOUGHT if name != "openai-chat" else Thinking(THOUGHT.text))
+    extras = ResponseExtras(THOUGHT if name != "openai-chat" else Thinking(THOUGHT.text))
 
-    whole, streamed = library(said(beside, chunks, content="", calls=(CALL,))).both(
+    whole, streamed = library(make_reply(extras, chunks, content="", calls=(CALL,))).both(
         **library.encrypted
     )
 
@@ -252,7 +256,7 @@ def test_thinking_stands_before_calls(name: str, chunks: Any) -> None:
 
 @everywhere
 def test_tokens_are_counted_as_the_provider_does(name: str) -> None:
-    whole, streamed = LIBRARIES[name](said(ResponseExtras())).both()
+    whole, streamed = LIBRARIES[name](make_reply(ResponseExtras())).both()
 
     key = "usage_metadata" if name == "gemini" else "usage"
     assert streamed[key] == whole[key]
@@ -279,21 +283,23 @@ def test_tokens_are_counted_as_the_provider_does(name: str) -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_what_is_heard_of_a_reply_is_what_was_said(name: str, is_streamed: bool) -> None:
     protocol = LIBRARIES[name].protocol
-    asked = ParsedRequest(name, "x", (), is_streamed=is_streamed)
+    parsed_request = ParsedRequest(name, "x", (), is_streamed=is_streamed)
     if name == "openai-chat" and is_streamed:
-        asked = ParsedRequest(
+        parsed_request = ParsedRequest(
             name, "x", (), is_streamed=True, settings={"stream_options": {"include_usage": True}}
         )
     thinking = THOUGHT if name != "openai-chat" else Thinking(THOUGHT.text)
 
-    served = protocol.served(said(ResponseExtras(thinking, (), PAGES), calls=(CALL,)), asked)
-    heard = protocol.parse_response(served, asked)
+    served = protocol.served(
+        make_reply(ResponseExtras(thinking, (), PAGES), calls=(CALL,)), parsed_request
+    )
+    parsed = protocol.parse_response(served, parsed_request)
 
-    assert heard.error is None
-    assert heard.message.content == TEXT
-    assert [call.name for call in heard.message.calls] == ["book"]
-    assert thinking_of(heard.message) == THOUGHT.text
-    assert heard.usage == USAGE
+    assert parsed.error is None
+    assert parsed.message.content == TEXT
+    assert [call.name for call in parsed.message.calls] == ["book"]
+    assert thinking_of(parsed.message) == THOUGHT.text
+    assert parsed.usage == USAGE
 
 
 def _sent_back(name: str) -> dict[str, Any]:
@@ -344,17 +350,20 @@ def test_thinking_that_is_sent_back_is_thinking_and_no_text(name: str) -> None:
         "gemini": "https://a.test/v1beta/models/x:generateContent",
     }[name]
 
-    asked = LIBRARIES[name].protocol.parse_request(
+    parsed_request = LIBRARIES[name].protocol.parse_request(
         HttpRequest("POST", url, (), json_bytes(_sent_back(name)))
     )
 
-    assert [(m.role, m.content) for m in asked.messages] == [("assistant", TEXT), ("user", "And?")]
-    assert thinking_of(asked.messages[0]) == THOUGHT.text
-    assert thinking_of(asked.messages[1]) is None
+    assert [(m.role, m.content) for m in parsed_request.messages] == [
+        ("assistant", TEXT),
+        ("user", "And?"),
+    ]
+    assert thinking_of(parsed_request.messages[0]) == THOUGHT.text
+    assert thinking_of(parsed_request.messages[1]) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "beside", "usage", "told"),
+    ("name", "extras", "usage", "message"),
     [
         ("anthropic", ResponseExtras(logprobs=TOKENS), USAGE,
          "logprobs: Anthropic's messages have no probabilities"),
@@ -371,23 +380,23 @@ def test_thinking_that_is_sent_back_is_thinking_and_no_text(name: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_what_a_provider_does_not_say_is_refused(
-    name: str, beside: ResponseExtras, usage: Usage, told: str, is_streamed: bool
+    name: str, extras: ResponseExtras, usage: Usage, message: str, is_streamed: bool
 ) -> None:
-    reply = OutgoingReply("c1", Message("assistant", TEXT), usage, extras=beside)
+    reply = OutgoingReply("c1", Message("assistant", TEXT), usage, extras=extras)
 
     with pytest.raises(WireInvalid) as caught:
         LIBRARIES[name].protocol.served(
             reply, ParsedRequest(name, "x", (), is_streamed=is_streamed)
         )
 
-    assert str(caught.value) == told
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "gemini"])
 def test_probabilities_that_are_not_asked_for_are_refused(name: str) -> None:
     with pytest.raises(WordUnasked, match=r"^logprobs: the request does not ask for them, with `"):
         LIBRARIES[name].protocol.served(
-            said(ResponseExtras(logprobs=TOKENS)), ParsedRequest(name, "x", ())
+            make_reply(ResponseExtras(logprobs=TOKENS)), ParsedRequest(name, "x", ())
         )
 
 
@@ -395,7 +404,7 @@ def test_probabilities_that_are_not_asked_for_are_refused(name: str) -> None:
 def test_the_most_probable_stand_first_and_are_as_many_as_asked_for(name: str) -> None:
     library = LIBRARIES[name]
 
-    whole, _ = library(said(ResponseExtras(logprobs=TOKENS))).both(**library.logprobs)
+    whole, _ = library(make_reply(ResponseExtras(logprobs=TOKENS))).both(**library.logprobs)
 
     match name:
         case "openai-chat":
@@ -404,23 +413,27 @@ def test_the_most_probable_stand_first_and_are_as_many_as_asked_for(name: str) -
             listed = whole["output"][0]["content"][0]["logprobs"][2]["top_logprobs"]
         case _:
             listed = whole["candidates"][0]["logprobs_result"]["top_candidates"][2]["candidates"]
-    assert [one["token"] for one in listed] == ["ja", TOKENS[2].text]
+    assert [item["token"] for item in listed] == ["ja", TOKENS[2].text]
 
 
 def test_places_in_a_text_are_characters_in_one_interface_and_bytes_in_another() -> None:
-    chat, _ = Chat(said(ResponseExtras(citations=PAGES))).both()
-    google, _ = Gemini(said(ResponseExtras(citations=PAGES))).both()
+    chat, _ = Chat(make_reply(ResponseExtras(citations=PAGES))).both()
+    google, _ = Gemini(make_reply(ResponseExtras(citations=PAGES))).both()
 
-    cited = [one["url_citation"] for one in chat["choices"][0]["message"]["annotations"]]
-    assert [TEXT[one["start_index"] : one["end_index"]] for one in cited] == [
+    cited = [
+        annotation["url_citation"] for annotation in chat["choices"][0]["message"]["annotations"]
+    ]
+    assert [TEXT[item["start_index"] : item["end_index"]] for item in cited] == [
         "Zürich", "30 degrees", "sunny",
     ]  # fmt: skip
     supports = google["candidates"][0]["grounding_metadata"]["grounding_supports"]
-    places = [(one["segment"]["start_index"], one["segment"]["end_index"]) for one in supports]
+    places = [
+        (support["segment"]["start_index"], support["segment"]["end_index"]) for support in supports
+    ]
     assert [TEXT.encode()[start:end].decode() for start, end in places] == [
         "Zürich", "30 degrees", "sunny",
     ]  # fmt: skip
-    assert [one["grounding_chunk_indices"] for one in supports] == [[0], [0], [1]]
+    assert [support["grounding_chunk_indices"] for support in supports] == [[0], [0], [1]]
 
 
 def test_lists_are_merged_item_by_item() -> None:

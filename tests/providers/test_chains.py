@@ -29,20 +29,20 @@ EARLIER = {
 }
 
 
-def asked(**body: object) -> ParsedRequest:
+def parse_body(**body: object) -> ParsedRequest:
     whole = json_bytes({"model": "m", **body})
     return PROTOCOL.parse_request(HttpRequest("POST", "https://api.test/v1/responses", body=whole))
 
 
 def test_a_request_alone_stays_as_it_is() -> None:
-    alone = asked(input="Hello", instructions="Be long.")
+    alone = parse_body(input="Hello", instructions="Be long.")
 
     assert chained(alone, EARLIER) is alone
 
 
 def test_a_chain_has_the_earlier_context_but_its_own_instructions() -> None:
     output = {"type": "function_call_output", "call_id": "call_1", "output": "done"}
-    going_on = asked(previous_response_id="resp_c1", instructions="Be long.", input=[output])
+    going_on = parse_body(previous_response_id="resp_c1", instructions="Be long.", input=[output])
 
     assert chained(going_on, EARLIER).messages == (
         Message("system", "Be long.", section="instructions"),
@@ -56,7 +56,7 @@ def test_a_chain_has_the_earlier_context_but_its_own_instructions() -> None:
 def test_items_of_an_earlier_reply_stand_where_they_are_named() -> None:
     ids = ["rs_c1_0", "msg_c1", "fc_c1_1"]
     items = [{"type": "item_reference", "id": item_id} for item_id in ids]
-    naming = asked(input=[{"role": "user", "content": "Go on."}, *items])
+    naming = parse_body(input=[{"role": "user", "content": "Go on."}, *items])
 
     assert chained(naming, EARLIER).messages == (
         Message("user", "Go on."),
@@ -65,7 +65,7 @@ def test_items_of_an_earlier_reply_stand_where_they_are_named() -> None:
 
 
 def test_a_conversation_begins_with_nothing_said() -> None:
-    first = asked(conversation={"id": "conv_1"}, input="Hello", instructions="Be long.")
+    first = parse_body(conversation={"id": "conv_1"}, input="Hello", instructions="Be long.")
 
     assert chained(first, EARLIER).messages == (
         Message("system", "Be long.", section="instructions"),
@@ -92,6 +92,6 @@ def test_a_conversation_begins_with_nothing_said() -> None:
 )
 def test_what_was_never_served_is_named(body: dict[str, object], message: str) -> None:
     with pytest.raises(WireInvalid) as refused:
-        chained(asked(**body), EARLIER)
+        chained(parse_body(**body), EARLIER)
 
     assert str(refused.value) == message

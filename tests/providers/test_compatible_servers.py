@@ -18,7 +18,7 @@ from simkit.providers.values import OutgoingReply, ParsedRequest
 CHAT, RESPONSES, GEMINI = (PROTOCOLS[n] for n in ("openai-chat", "openai-responses", "gemini"))
 USER = {"role": "user", "content": "Hello"}
 FUNCTION = {"name": "look", "parameters": {"type": "object"}}
-ASKED = ParsedRequest("openai-chat", "m", ())
+PARSED_REQUEST = ParsedRequest("openai-chat", "m", ())
 
 
 def chat(**body: Any) -> ParsedRequest:
@@ -40,8 +40,8 @@ def responses(**body: Any) -> ParsedRequest:
     {"type": "function", **FUNCTION}, FUNCTION,
 ])  # fmt: skip
 def test_a_tool_is_offered_however_it_is_wrapped(tool: dict[str, Any]) -> None:
-    for asked in (chat(tools=[tool]), responses(tools=[tool])):
-        assert [(offer.name, offer.schema) for offer in asked.offers] == [
+    for parsed_request in (chat(tools=[tool]), responses(tools=[tool])):
+        assert [(offer.name, offer.schema) for offer in parsed_request.offers] == [
             ("look", {"type": "object"})
         ]
 
@@ -64,55 +64,55 @@ def test_a_call_with_an_empty_call_of_another_kind_is_one_call(
     more: dict[str, Any], kind: dict[str, Any]
 ) -> None:
     call = {"id": "c1", **kind, "function": {"name": "look", "arguments": "{}"}, **more}
-    said = {
+    data = {
         "role": "assistant", "content": None, "tool_calls": [call],
         "function_call": {"name": "", "arguments": ""},
     }  # fmt: skip
-    body = {"choices": [{"index": 0, "message": said, "finish_reason": None}], "usage": None}
-    wanted = (ToolCall("c1", "look", {}),)
+    body = {"choices": [{"index": 0, "message": data, "finish_reason": None}], "usage": None}
+    expected = (ToolCall("c1", "look", {}),)
 
-    assert chat(messages=[USER, said]).messages[1].calls == wanted
-    heard = CHAT.parse_response(HttpResponse(200, (), (json_bytes(body),)), ASKED)
-    assert (heard.message.calls, heard.error) == (wanted, None)
+    assert chat(messages=[USER, data]).messages[1].calls == expected
+    parsed = CHAT.parse_response(HttpResponse(200, (), (json_bytes(body),)), PARSED_REQUEST)
+    assert (parsed.message.calls, parsed.error) == (expected, None)
     streamed = (
-        sse.frame({"choices": [{"index": 0, "delta": said}]}),
+        sse.frame({"choices": [{"index": 0, "delta": data}]}),
         sse.frame({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
         sse.frame(sse.DONE),
     )
-    heard = CHAT.parse_response(HttpResponse(200, (), streamed), ASKED)
-    assert (heard.message.calls, heard.error) == (wanted, None)
+    parsed = CHAT.parse_response(HttpResponse(200, (), streamed), PARSED_REQUEST)
+    assert (parsed.message.calls, parsed.error) == (expected, None)
 
 
 def test_a_stream_without_reason_or_usage_has_not_ended() -> None:
     chunks = (sse.frame({"choices": [{"index": 0, "delta": {"content": "Hi"}}]}),)
 
-    assert CHAT.parse_response(HttpResponse(200, (), chunks), ASKED).error is not None
+    assert CHAT.parse_response(HttpResponse(200, (), chunks), PARSED_REQUEST).error is not None
 
 
-def served(asked: ParsedRequest) -> dict[str, Any]:
-    said = OutgoingReply("c1", Message("assistant", "Hello you"), Usage(1, 2))
-    return dict(record_of(CHAT.served(said, asked).body))
+def served(parsed_request: ParsedRequest) -> dict[str, Any]:
+    reply = OutgoingReply("c1", Message("assistant", "Hello you"), Usage(1, 2))
+    return dict(record_of(CHAT.served(reply, parsed_request).body))
 
 
 def test_several_answers_are_the_same_reply_and_probabilities_are_certain() -> None:
     body = served(chat(n=2, logprobs=True, top_logprobs=1, service_tier="auto"))
-    made = openai.types.chat.ChatCompletion.model_validate(body)
+    model = openai.types.chat.ChatCompletion.model_validate(body)
 
-    assert [(one.index, one.message.content) for one in made.choices] == [
+    assert [(choice.index, choice.message.content) for choice in model.choices] == [
         (0, "Hello you"), (1, "Hello you"),
     ]  # fmt: skip
-    logprobs = made.choices[1].logprobs
+    logprobs = model.choices[1].logprobs
     assert logprobs is not None
     assert [(t.token, t.logprob, len(t.top_logprobs)) for t in logprobs.content or ()] == [
         ("Hello", 0.0, 1), (" you", 0.0, 1),
     ]  # fmt: skip
-    assert made.service_tier == "default"
+    assert model.service_tier == "default"
     assert "service_tier" not in served(chat())
 
 
 def test_a_stream_of_several_answers_has_every_one_of_them_in_each_chunk() -> None:
-    said = OutgoingReply("c1", Message("assistant", "Hello you"), Usage(1, 2))
-    chunks = CHAT.served(said, chat(n=2, stream=True)).chunks
+    reply = OutgoingReply("c1", Message("assistant", "Hello you"), Usage(1, 2))
+    chunks = CHAT.served(reply, chat(n=2, stream=True)).chunks
 
     texts = {0: "", 1: ""}
     for chunk in chunks[:-1]:
@@ -131,16 +131,16 @@ def gemini(**body: Any) -> ParsedRequest:
 
 
 def test_a_key_in_both_spellings_is_read_once_and_not_if_they_disagree() -> None:
-    said, other = ({"parts": [{"text": text}]} for text in ("Be brief.", "Be long."))
+    reply, other = ({"parts": [{"text": text}]} for text in ("Be brief.", "Be long."))
 
     for body in (
-        {"systemInstruction": said, "system_instruction": None},
-        {"system_instruction": None, "systemInstruction": said},
-        {"systemInstruction": said, "system_instruction": said},
+        {"systemInstruction": reply, "system_instruction": None},
+        {"system_instruction": None, "systemInstruction": reply},
+        {"systemInstruction": reply, "system_instruction": reply},
     ):
         assert gemini(**body).messages[0].content == "Be brief."
     with pytest.raises(WireInvalid, match="stands there twice, as `system_instruction` too"):
-        gemini(systemInstruction=said, system_instruction=other)
+        gemini(systemInstruction=reply, system_instruction=other)
 
 
 @pytest.mark.parametrize("system", ["", [], [{"type": "text", "text": ""}]])

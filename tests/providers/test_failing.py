@@ -18,20 +18,20 @@ LONG = "Take two pills a day, but never with milk or on an empty stomach, and re
 
 @pytest.fixture(params=[*PROTOCOLS.values()], ids=[*PROTOCOLS])
 def protocol(request: pytest.FixtureRequest) -> Protocol:
-    found: Protocol = request.param
-    return found
+    result: Protocol = request.param
+    return result
 
 
 def failed(protocol: Protocol, kind: str, *, is_streamed: bool = True) -> HttpResponse:
-    asked = ParsedRequest(protocol.name, "m", (), is_streamed=is_streamed)
-    answer = protocol.failed("c1", Fails(kind, FAILURES[kind].status, LONG), asked)
+    parsed_request = ParsedRequest(protocol.name, "m", (), is_streamed=is_streamed)
+    answer = protocol.failed("c1", Fails(kind, FAILURES[kind].status, LONG), parsed_request)
     assert isinstance(answer, HttpResponse)
     return answer
 
 
 def whole(protocol: Protocol, *, is_streamed: bool = True) -> HttpResponse:
-    said = OutgoingReply("c1", Message("assistant", LONG), Usage(0, 0))
-    return protocol.served(said, ParsedRequest(protocol.name, "m", (), is_streamed=is_streamed))
+    reply = OutgoingReply("c1", Message("assistant", LONG), Usage(0, 0))
+    return protocol.served(reply, ParsedRequest(protocol.name, "m", (), is_streamed=is_streamed))
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_half_a_stream_comes_and_then_it_ends_as_its_kind_says(
 def test_what_came_of_half_a_stream_is_the_beginning_of_the_text(
     protocol: Protocol, kind: str
 ) -> None:
-    asked = ParsedRequest(protocol.name, "m", (), is_streamed=True)
+    parsed_request = ParsedRequest(protocol.name, "m", (), is_streamed=True)
 
-    heard = protocol.parse_response(failed(protocol, kind), asked)
+    parsed = protocol.parse_response(failed(protocol, kind), parsed_request)
 
-    assert heard.error is not None
-    assert heard.message.content != LONG
-    assert LONG.startswith(heard.message.content)
-    assert heard.message.content
+    assert parsed.error is not None
+    assert parsed.message.content != LONG
+    assert LONG.startswith(parsed.message.content)
+    assert parsed.message.content
 
 
 def test_a_malformed_frame_stands_in_the_middle_and_keeps_its_name(protocol: Protocol) -> None:
@@ -91,11 +91,11 @@ def test_a_reply_without_choices_has_an_empty_list_of_them(protocol: Protocol) -
 
 
 def test_a_stream_without_choices_says_nothing(protocol: Protocol) -> None:
-    asked = ParsedRequest(protocol.name, "m", (), is_streamed=True)
+    parsed_request = ParsedRequest(protocol.name, "m", (), is_streamed=True)
 
-    heard = protocol.parse_response(failed(protocol, "empty_choices"), asked)
+    parsed = protocol.parse_response(failed(protocol, "empty_choices"), parsed_request)
 
-    assert heard.message == Message("assistant")
+    assert parsed.message == Message("assistant")
 
 
 def test_all_kinds_that_damage_a_reply_are_failures_of_the_vocabulary() -> None:
@@ -109,9 +109,9 @@ def test_a_response_may_come_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"), [("600", 600_000), ("0.5", 500), ("None", None), ("", None)]
+    ("reply", "expected"), [("600", 600_000), ("0.5", 500), ("None", None), ("", None)]
 )
-def test_clients_say_how_long_they_wait(said: str, wanted: int | None) -> None:
-    headers = (("X-Stainless-Read-Timeout", said),) if said else ()
+def test_clients_say_how_long_they_wait(reply: str, expected: int | None) -> None:
+    headers = (("X-Stainless-Read-Timeout", reply),) if reply else ()
 
-    assert patience_ms(HttpRequest("POST", "https://a.test", headers)) == wanted
+    assert patience_ms(HttpRequest("POST", "https://a.test", headers)) == expected

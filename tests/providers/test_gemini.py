@@ -56,12 +56,12 @@ def request(url: str = PLAIN, **body: Any) -> HttpRequest:
     return HttpRequest("POST", url, body=json.dumps({"contents": [HELLO], **body}).encode())
 
 
-def asked(url: str = PLAIN, **body: Any) -> ParsedRequest:
+def parse_body(url: str = PLAIN, **body: Any) -> ParsedRequest:
     return PROTOCOL.parse_request(request(url, **body))
 
 
 def read(*contents: Any) -> tuple[Message, ...]:
-    return asked(contents=list(contents)).messages
+    return parse_body(contents=list(contents)).messages
 
 
 def user(*parts: Any) -> Any:
@@ -83,7 +83,7 @@ def result(name: str, response: Any, **more: Any) -> Any:
 def failed(kind: str, url: str = PLAIN, /, **changes: Any) -> Any:
     known = FAILURES[kind]
     fails = Fails(kind, known.status, known.message)
-    return PROTOCOL.failed("c1", msgspec.structs.replace(fails, **changes), asked(url))
+    return PROTOCOL.failed("c1", msgspec.structs.replace(fails, **changes), parse_body(url))
 
 
 def events(response: HttpResponse) -> list[Any]:
@@ -192,9 +192,9 @@ def test_a_request_is_read_whole_in_either_spelling(body: dict[str, Any]) -> Non
         "required": ["nights"],
     }
 
-    found = asked(EVENTS, **body)
+    parsed_request = parse_body(EVENTS, **body)
 
-    assert found == ParsedRequest(
+    assert parsed_request == ParsedRequest(
         protocol="gemini",
         model="gemini-x",
         messages=(
@@ -233,10 +233,10 @@ def test_a_request_is_read_whole_in_either_spelling(body: dict[str, Any]) -> Non
     ],
 )
 def test_a_tool_choice_has_our_name(config: Any, choice: str, settings: Any) -> None:
-    found = asked(toolConfig={"functionCallingConfig": config})
+    parsed_request = parse_body(toolConfig={"functionCallingConfig": config})
 
-    kept = {"toolConfig": {"functionCallingConfig": settings}} if settings else {}
-    assert (found.choice, found.settings) == (choice, kept)
+    data = {"toolConfig": {"functionCallingConfig": settings}} if settings else {}
+    assert (parsed_request.choice, parsed_request.settings) == (choice, data)
 
 
 @pytest.mark.parametrize(
@@ -252,11 +252,11 @@ def test_a_tool_choice_has_our_name(config: Any, choice: str, settings: Any) -> 
     ],
 )
 def test_the_answers_schema_is_read(config: Any, output: Any) -> None:
-    assert asked(generationConfig=config).output == output
+    assert parse_body(generationConfig=config).output == output
 
 
 def test_results_find_their_calls_by_id_and_else_by_the_order_of_names() -> None:
-    found = read(
+    messages = read(
         HELLO,
         model(call("book", {"n": 1}), call("book", {"n": 2}), call("list", {}, id="x1")),
         user(
@@ -269,7 +269,7 @@ def test_results_find_their_calls_by_id_and_else_by_the_order_of_names() -> None
         user(result("book", {"output": {"ok": True}})),
     )
 
-    assert found == (
+    assert messages == (
         Message("user", "Hello"),
         Message(
             "assistant",
@@ -293,14 +293,14 @@ def test_a_call_without_an_id_is_heard_under_the_id_it_has_in_the_next_request()
     body = {"candidates": [{"content": model(call("list", {})), "finishReason": "STOP"}]}
     response = HttpResponse(200, (), (json.dumps(body).encode(),))
 
-    heard = PROTOCOL.parse_response(response, asked(contents=[HELLO, earlier]))
+    parsed = PROTOCOL.parse_response(response, parse_body(contents=[HELLO, earlier]))
 
-    assert heard.message.calls == read(HELLO, earlier, model(call("list", {})))[2].calls
-    assert heard.message.calls == (ToolCall("call_2", "list", {}),)
+    assert parsed.message.calls == read(HELLO, earlier, model(call("list", {})))[2].calls
+    assert parsed.message.calls == (ToolCall("call_2", "list", {}),)
 
 
 def test_attachments_are_shown_by_a_placeholder_and_kept_by_reference() -> None:
-    (found,) = read(
+    (results,) = read(
         user(
             {"text": "Look:"},
             {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
@@ -309,7 +309,7 @@ def test_attachments_are_shown_by_a_placeholder_and_kept_by_reference() -> None:
         )
     )
 
-    assert found == Message(
+    assert results == Message(
         "user",
         "Look:\n[image sha256:4c4b6a3be131]\n[file https://x.test/a.pdf]\n[someday]",
         data={
@@ -325,7 +325,7 @@ def test_attachments_are_shown_by_a_placeholder_and_kept_by_reference() -> None:
 def test_thoughts_signatures_and_what_the_provider_ran_are_kept_beside_the_text() -> None:
     code = {"executableCode": {"language": "PYTHON", "code": "1"}}
 
-    (found,) = read(
+    (results,) = read(
         model(
             {"text": "They want ", "thought": True},
             {"text": "a room.", "thought": True, "thoughtSignature": "YQ=="},
@@ -338,7 +338,7 @@ def test_thoughts_signatures_and_what_the_provider_ran_are_kept_beside_the_text(
 
     thought = {"text": "They want a room.", "thought": True, "thoughtSignature": "YQ=="}
     signatures = [{"thoughtSignature": "Yg=="}, {"thoughtSignature": "Yw==", "call": 0}]
-    assert found == Message(
+    assert results == Message(
         "assistant",
         "One moment.",
         calls=(ToolCall("x1", "book", {}),),
@@ -384,7 +384,7 @@ def test_thoughts_signatures_and_what_the_provider_ran_are_kept_beside_the_text(
 )
 def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str) -> None:
     with pytest.raises(WireInvalid) as caught:
-        asked(**body)
+        parse_body(**body)
 
     assert str(caught.value) == message
 
@@ -411,7 +411,7 @@ def response_of(parts: Any, usage: tuple[int, int], reason: str = "") -> Any:
 
 def test_a_body_is_rendered_whole() -> None:
     response = PROTOCOL.served(
-        OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7)), asked()
+        OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7)), parse_body()
     )
 
     parts = [
@@ -428,19 +428,19 @@ def test_a_body_is_rendered_whole() -> None:
 
 @pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
 def test_a_stream_is_rendered_whole(url: str) -> None:
-    said = OutgoingReply("c1", MESSAGES["reasoning"], Usage(11, 7), chunks=2)
+    reply = OutgoingReply("c1", MESSAGES["reasoning"], Usage(11, 7), chunks=2)
 
-    response = PROTOCOL.served(said, asked(url))
+    response = PROTOCOL.served(reply, parse_body(url))
 
     if url == EVENTS:
         assert header(response.headers, "content-type") == sse.CONTENT_TYPE
-        found = events(response)
+        values = events(response)
     else:
         assert header(response.headers, "content-type") == "application/json; charset=UTF-8"
-        found = json.loads(response.body)
+        values = json.loads(response.body)
     first = {**call("book", {"city": "Zürich"}, id="call_7"), "thoughtSignature": "b24="}
-    assert len(response.chunks) == len(found) + (url == LISTED)
-    assert found == [
+    assert len(response.chunks) == len(values) + (url == LISTED)
+    assert values == [
         response_of([{"text": "They want a ro", "thought": True}], (11, 0)),
         response_of([{"text": "om in Zürich.", "thought": True}], (11, 0)),
         response_of([{"text": "Don"}], (11, 0)),
@@ -455,12 +455,12 @@ def test_a_stream_is_rendered_whole(url: str) -> None:
     list(product(MESSAGES, WAYS, [None, 1, 3, (1, 4)], ["", "length"])),
 )
 def test_what_was_served_is_heard(kind: str, way: str, chunks: Any, finish: str) -> None:
-    request = asked(WAYS[way])
-    said = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
+    request = parse_body(WAYS[way])
+    reply = OutgoingReply("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
 
-    heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
+    parsed = PROTOCOL.parse_response(PROTOCOL.served(reply, request), request)
 
-    assert heard == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "resp_c1")
+    assert parsed == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "resp_c1")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -513,8 +513,8 @@ def test_a_failure_is_the_providers_own_and_is_heard(
 
     error = {"code": status, "message": message, "status": word}
     assert (response.status, json.loads(response.body)) == (status, {"error": error})
-    heard = PROTOCOL.parse_response(response, asked(WAYS[way]))
-    assert heard == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
+    parsed = PROTOCOL.parse_response(response, parse_body(WAYS[way]))
+    assert parsed == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
 
 
 def test_a_used_up_quota_says_which_and_when_to_come_back() -> None:
@@ -534,14 +534,14 @@ def test_a_used_up_quota_says_which_and_when_to_come_back() -> None:
         ],
     }
     assert header(response.headers, "retry-after") == "2.5"
-    heard = PROTOCOL.parse_response(response, asked())
-    assert heard.error == Fails("quota_exceeded", 429, message, 2.5)
+    parsed = PROTOCOL.parse_response(response, parse_body())
+    assert parsed.error == Fails("quota_exceeded", 429, message, 2.5)
 
 
 def test_the_scenarios_own_status_words_and_type_stand() -> None:
     response = failed("rate_limit", kind="TEAPOT", status=418, message="Tea?")
 
-    assert PROTOCOL.parse_response(response, asked()).error == Fails("TEAPOT", 418, "Tea?")
+    assert PROTOCOL.parse_response(response, parse_body()).error == Fails("TEAPOT", 418, "Tea?")
 
 
 @pytest.mark.parametrize("kind", ["timeout", "connection"])
@@ -557,7 +557,7 @@ def test_every_kind_of_failure_is_known() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("kind", "heard"),
+    ("kind", "received"),
     [
         (
             "refusal",
@@ -574,17 +574,17 @@ def test_every_kind_of_failure_is_known() -> None:
         ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
     ],
 )
-def test_a_reply_that_is_none_is_heard(kind: str, heard: ParsedResponse, way: str) -> None:
+def test_a_reply_that_is_none_is_heard(kind: str, received: ParsedResponse, way: str) -> None:
     response = failed(kind, WAYS[way], message="No.")
 
-    found = PROTOCOL.parse_response(response, asked(WAYS[way]))
+    parsed = PROTOCOL.parse_response(response, parse_body(WAYS[way]))
 
     assert response.status == 200
-    assert found == msgspec.structs.replace(heard, usage=Usage(0, 0), id="resp_c1")
+    assert parsed == msgspec.structs.replace(received, usage=Usage(0, 0), id="resp_c1")
 
 
 def test_a_malformed_call_never_leaves_the_provider() -> None:
-    request = asked(tools=[{"googleSearch": {}, "functionDeclarations": [{"name": "book"}]}])
+    request = parse_body(tools=[{"googleSearch": {}, "functionDeclarations": [{"name": "book"}]}])
 
     response = PROTOCOL.failed("c1", Fails("malformed_json", 200, ""), request)
 
@@ -606,56 +606,56 @@ def test_a_malformed_call_never_leaves_the_provider() -> None:
 def test_a_cut_reply_is_heard_as_far_as_it_came(way: str, text: str) -> None:
     response = failed("cut_stream", WAYS[way], message="One, two, three, four, five, six, seven.")
 
-    heard = PROTOCOL.parse_response(response, asked(WAYS[way]))
+    parsed = PROTOCOL.parse_response(response, parse_body(WAYS[way]))
 
     assert response.ends == "cut"
-    assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    assert heard.message == Message("assistant", text)
+    assert parsed.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    assert parsed.message == Message("assistant", text)
 
 
 @pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
 def test_a_stream_without_a_reason_is_cut_however_it_ended(url: str) -> None:
     whole = PROTOCOL.served(
-        OutgoingReply("c1", MESSAGES["text and calls"], Usage(1, 1)), asked(url)
+        OutgoingReply("c1", MESSAGES["text and calls"], Usage(1, 1)), parse_body(url)
     )
     end = -1 if url == EVENTS else -2
     short = HttpResponse(200, whole.headers, whole.chunks[:end])
 
-    heard = PROTOCOL.parse_response(short, asked(url))
+    parsed = PROTOCOL.parse_response(short, parse_body(url))
 
-    assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    assert heard.message == Message("assistant", "One moment.", calls=(CALL,))
+    assert parsed.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
+    assert parsed.message == Message("assistant", "One moment.", calls=(CALL,))
 
 
 @pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
 def test_a_failure_of_status_200_is_told_inside_the_stream(url: str) -> None:
     response = failed("overloaded", url, status=200)
 
-    heard = PROTOCOL.parse_response(response, asked(url))
+    parsed = PROTOCOL.parse_response(response, parse_body(url))
 
     assert response.status == 200
     message = "The model is overloaded. Please try again later."
-    assert heard.error == Fails("overloaded", 200, message)
+    assert parsed.error == Fails("overloaded", 200, message)
 
 
 def test_an_error_in_a_list_is_read_too() -> None:
     body = b'[{"error": {"code": 400, "message": "API key not valid.", "status": "X"}}]'
 
-    heard = PROTOCOL.parse_response(HttpResponse(400, (), (body,)), asked())
+    parsed = PROTOCOL.parse_response(HttpResponse(400, (), (body,)), parse_body())
 
-    assert heard.error == Fails("authentication", 400, "API key not valid.")
+    assert parsed.error == Fails("authentication", 400, "API key not valid.")
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b'{"candidates":1}', b'{"candidates":[]}'])
 def test_a_response_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(WireInvalid):
-        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
+        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), parse_body())
 
 
 def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
-    heard = PROTOCOL.parse_response(HttpResponse(504, (), (b"<html>slow</html>",)), asked())
+    parsed = PROTOCOL.parse_response(HttpResponse(504, (), (b"<html>slow</html>",)), parse_body())
 
-    assert heard.error == Fails("unavailable", 504, "<html>slow</html>")
+    assert parsed.error == Fails("unavailable", 504, "<html>slow</html>")
 
 
 GOOD_REQUEST = {
@@ -668,7 +668,7 @@ GOOD_REQUEST = {
 }
 GOOD = {
     way: [
-        PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), asked(url))
+        PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), parse_body(url))
         for message in MESSAGES.values()
     ]
     for way, url in WAYS.items()
@@ -678,18 +678,18 @@ GOOD = {
 @given(mutants.bodies([GOOD_REQUEST, SNAKE]), st.sampled_from([PLAIN, LISTED]))
 def test_any_request_is_read_or_refused(body: bytes, url: str) -> None:
     try:
-        found = PROTOCOL.parse_request(HttpRequest("POST", url, body=body))
+        parsed_request = PROTOCOL.parse_request(HttpRequest("POST", url, body=body))
     except WireInvalid:
         return
 
-    assert isinstance(found, ParsedRequest)
+    assert isinstance(parsed_request, ParsedRequest)
 
 
 @given(
-    mutants.bodies([json.loads(one.body) for one in GOOD["plain"] + GOOD["listed"]])
-    | mutants.streams([events(one) for one in GOOD["events"]])
+    mutants.bodies([json.loads(item.body) for item in GOOD["plain"] + GOOD["listed"]])
+    | mutants.streams([events(event) for event in GOOD["events"]])
     | st.sampled_from(GOOD["listed"]).flatmap(
-        lambda one: st.integers(0, len(one.body)).map(lambda end: one.body[:end])
+        lambda item: st.integers(0, len(item.body)).map(lambda end: item.body[:end])
     ),
     st.sampled_from([200, 400, 503]),
     st.sampled_from(["", "cut", "timeout"]),
@@ -697,11 +697,11 @@ def test_any_request_is_read_or_refused(body: bytes, url: str) -> None:
 def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -> None:
     headers = (("content-type", "text/event-stream"),) if body.startswith(b"event:") else ()
     try:
-        found = PROTOCOL.parse_response(HttpResponse(status, headers, (body,), ends), asked())
+        parsed = PROTOCOL.parse_response(HttpResponse(status, headers, (body,), ends), parse_body())
     except WireInvalid:
         return
 
-    assert isinstance(found, ParsedResponse)
+    assert isinstance(parsed, ParsedResponse)
 
 
 @pytest.mark.parametrize(
@@ -717,10 +717,10 @@ def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -
 )
 def test_a_schema_is_read_or_refused_however_deep_it_is(deep: bytes) -> None:
     try:
-        found = PROTOCOL.parse_request(HttpRequest("POST", PLAIN, body=deep))
+        parsed_request = PROTOCOL.parse_request(HttpRequest("POST", PLAIN, body=deep))
     except WireInvalid as problem:
         refused = str(problem)
     else:
-        refused = "" if found.output else "no output"
+        refused = "" if parsed_request.output else "no output"
 
     assert refused in ("", "body: is nested too deep")

@@ -37,7 +37,7 @@ class Booking(pydantic.BaseModel):
     nights: int | None = None
 
 
-def said(message: Message) -> OutgoingReply:
+def make_reply(message: Message) -> OutgoingReply:
     return OutgoingReply("c1", message, Usage(11, 7))
 
 
@@ -53,34 +53,34 @@ class Client:
         self._client = genai.Client(api_key="test", http_options=options, **more)
 
     def ask(self, way: str, contents: Any = "Hello", **config: Any) -> list[Any]:
-        asked = types.GenerateContentConfig(
+        request = types.GenerateContentConfig(
             **config,
             automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
         )
         if self._is_async:
-            return asyncio.run(self._ask_async(way, contents, asked))
+            return asyncio.run(self._ask_async(way, contents, request))
         models = self._client.models
         if way == "plain":
-            return [models.generate_content(model="gemini-x", contents=contents, config=asked)]
+            return [models.generate_content(model="gemini-x", contents=contents, config=request)]
         if way == "streamed":
             return [
-                *models.generate_content_stream(model="gemini-x", contents=contents, config=asked)
+                *models.generate_content_stream(model="gemini-x", contents=contents, config=request)
             ]
-        chat = self._client.chats.create(model="gemini-x", config=asked)
+        chat = self._client.chats.create(model="gemini-x", config=request)
         return [*chat.send_message_stream(contents)]
 
-    async def _ask_async(self, way: str, contents: Any, asked: Any) -> list[Any]:
+    async def _ask_async(self, way: str, contents: Any, request: Any) -> list[Any]:
         models = self._client.aio.models
         if way == "plain":
             return [
-                await models.generate_content(model="gemini-x", contents=contents, config=asked)
+                await models.generate_content(model="gemini-x", contents=contents, config=request)
             ]
         if way == "streamed":
             stream = await models.generate_content_stream(
-                model="gemini-x", contents=contents, config=asked
+                model="gemini-x", contents=contents, config=request
             )
         else:
-            chat = self._client.aio.chats.create(model="gemini-x", config=asked)
+            chat = self._client.aio.chats.create(model="gemini-x", config=request)
             stream = await chat.send_message_stream(contents)
         return [response async for response in stream]
 
@@ -101,7 +101,7 @@ def read(responses: Iterable[Any]) -> Message:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", REPLIES)
 def test_a_reply_arrives_as_it_was_said(kind: str, way: str, is_async: bool) -> None:
-    provider = Provider(PROTOCOL, said(REPLIES[kind]))
+    provider = Provider(PROTOCOL, make_reply(REPLIES[kind]))
 
     responses = Client(provider, is_async).ask(way, tools=TOOLS)
 
@@ -111,14 +111,14 @@ def test_a_reply_arrives_as_it_was_said(kind: str, way: str, is_async: bool) -> 
     assert last.usage_metadata.prompt_token_count == 11
     assert last.usage_metadata.candidates_token_count == 7
     assert (last.response_id, last.model_version) == ("resp_c1", "gemini-x")
-    assert provider.asked[0].is_streamed is (way != "plain")
+    assert provider.requests[0].is_streamed is (way != "plain")
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("way", ["plain", "streamed"])
 def test_a_structured_reply_is_parsed(way: str, is_async: bool) -> None:
     text = '{"city":"Bern","nights":3}'
-    provider = Provider(PROTOCOL, said(Message("assistant", text)))
+    provider = Provider(PROTOCOL, make_reply(Message("assistant", text)))
 
     responses = Client(provider, is_async).ask(
         way, response_mime_type="application/json", response_schema=Booking
@@ -127,7 +127,7 @@ def test_a_structured_reply_is_parsed(way: str, is_async: bool) -> None:
     if way == "plain":
         assert responses[0].parsed == Booking(city="Bern", nights=3)
     assert Booking.model_validate_json(read(responses).content).nights == 3
-    assert provider.asked[0].output == {
+    assert provider.requests[0].output == {
         "type": "object",
         "title": "Booking",
         "description": "What a structured reply is.",
@@ -166,7 +166,7 @@ def test_a_failure_raises_the_librarys_own_error(
         Client(provider, is_async).ask(way)
 
     assert (type(caught.value), caught.value.code, caught.value.status) == (error, code, status)
-    assert len(provider.asked) == 1
+    assert len(provider.requests) == 1
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -245,7 +245,7 @@ def test_thoughts_and_signatures_arrive_as_such(way: str, is_async: bool) -> Non
     ]
     message = Message("assistant", "Done.", calls=(CALL,), data={"reasoning": reasoning})
 
-    responses = Client(Provider(PROTOCOL, said(message)), is_async).ask(way, tools=TOOLS)
+    responses = Client(Provider(PROTOCOL, make_reply(message)), is_async).ask(way, tools=TOOLS)
 
     parts = [part for response in responses for part in response.parts]
     assert [(part.text, part.thought, part.thought_signature) for part in parts] == [
@@ -275,16 +275,16 @@ def test_the_library_calls_a_function_and_its_result_comes_back() -> None:
         """Books a room."""
         return {"booked": city}
 
-    asked = []
+    results = []
 
     class Script(Provider):
         def _answered(self, request: Any) -> Any:
-            asked.append(request)
+            results.append(request)
             call = ToolCall("call_7", "book", {"city": "Bern"})
-            message = Message("assistant", calls=(call,)) if len(asked) == 1 else REPLIES["text"]
-            return PROTOCOL.served(said(message), request)
+            message = Message("assistant", calls=(call,)) if len(results) == 1 else REPLIES["text"]
+            return PROTOCOL.served(make_reply(message), request)
 
-    provider = Script(PROTOCOL, said(REPLIES["text"]))
+    provider = Script(PROTOCOL, make_reply(REPLIES["text"]))
     options = types.HttpOptions(httpx_client=provider.client())
     client = genai.Client(api_key="test", http_options=options)
 
@@ -295,7 +295,7 @@ def test_the_library_calls_a_function_and_its_result_comes_back() -> None:
     )
 
     assert response.text == REPLIES["text"].content
-    assert asked[1].messages == (
+    assert results[1].messages == (
         Message("system", "Be brief."),
         Message("user", "A room in Bern"),
         Message("assistant", calls=(ToolCall("call_7", "book", {"city": "Bern"}),)),
@@ -303,13 +303,13 @@ def test_the_library_calls_a_function_and_its_result_comes_back() -> None:
             "tool", '{"booked":"Bern"}', call_id="call_7", tool="book", data={"booked": "Bern"}
         ),
     )
-    assert asked[0].offers[0].schema["properties"] == {"city": {"type": "string"}}
+    assert results[0].offers[0].schema["properties"] == {"city": {"type": "string"}}
 
 
 def test_vertex_speaks_the_same() -> None:
-    provider = Provider(PROTOCOL, said(REPLIES["text and a call"]))
+    provider = Provider(PROTOCOL, make_reply(REPLIES["text and a call"]))
 
     responses = Client(provider, False, vertexai=True).ask("streamed", tools=TOOLS)
 
     assert read(responses) == REPLIES["text and a call"]
-    assert provider.asked[0].model == "gemini-x"
+    assert provider.requests[0].model == "gemini-x"

@@ -47,19 +47,19 @@ REPLIES = {
 }
 
 
-def asked(**body: Any) -> ParsedRequest:
+def parse_body(**body: Any) -> ParsedRequest:
     whole = {"model": "m", "messages": [USER], **body}
     return PROTOCOL.parse_request(HttpRequest("POST", URL, body=json.dumps(whole).encode()))
 
 
-def said(message: Message, **more: Any) -> OutgoingReply:
+def make_reply(message: Message, **more: Any) -> OutgoingReply:
     return OutgoingReply("c1", message, Usage(11, 7), **more)
 
 
 def streamed(response: HttpResponse) -> list[Any]:
     """The data of a stream's events, with the marker at the end as a text."""
-    found = [data for _, data in sse.events(response.body)]
-    return [data if data == sse.DONE else json.loads(data) for data in found]
+    results = [data for _, data in sse.events(response.body)]
+    return [data if data == sse.DONE else json.loads(data) for data in results]
 
 
 def contains(whole: Any, part: Any) -> bool:
@@ -108,7 +108,7 @@ def test_a_whole_request_is_read() -> None:
         "stream": True,
     }
 
-    assert asked(**body) == ParsedRequest(
+    assert parse_body(**body) == ParsedRequest(
         protocol="openai-chat",
         model="m",
         messages=(
@@ -141,7 +141,7 @@ def test_parts_are_shown_and_kept_by_reference() -> None:
         {"type": "file", "file": {"file_id": "file-1", "filename": "a.pdf"}},
     ]
 
-    message = asked(messages=[{"role": "user", "content": content}]).messages[0]
+    message = parse_body(messages=[{"role": "user", "content": content}]).messages[0]
 
     assert message.content.splitlines() == [
         "What is this?",
@@ -162,12 +162,12 @@ def test_a_refusal_said_before_is_the_messages_content() -> None:
     refused = {"role": "assistant", "content": None, "refusal": "I must not."}
     in_parts = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I must not."}]}
 
-    assert asked(messages=[refused, in_parts]).messages == (REPLIES["refusal"],) * 2
+    assert parse_body(messages=[refused, in_parts]).messages == (REPLIES["refusal"],) * 2
 
 
 def test_the_legacy_interface_is_spoken_both_ways() -> None:
     call = {"name": "book", "arguments": '{"city":"Chur"}'}
-    legacy = asked(
+    legacy = parse_body(
         messages=[
             USER,
             {"role": "assistant", "content": None, "function_call": call},
@@ -185,7 +185,7 @@ def test_the_legacy_interface_is_spoken_both_ways() -> None:
     assert (legacy.offers, legacy.choice) == ((Offer("book", {"type": "object"}),), "book")
     for is_streamed in (False, True):
         way = msgspec.structs.replace(legacy, is_streamed=is_streamed)
-        response = PROTOCOL.served(said(reply), way)
+        response = PROTOCOL.served(make_reply(reply), way)
         assert b"tool_calls" not in response.body.replace(b'"finish_reason":"tool_calls"', b"")
         assert PROTOCOL.parse_response(response, way).message == reply
 
@@ -204,7 +204,7 @@ def test_the_legacy_interface_is_spoken_both_ways() -> None:
     ],
 )
 def test_which_tools_may_be_called_is_read(body: dict[str, Any], choice: str) -> None:
-    assert asked(**body).choice == choice
+    assert parse_body(**body).choice == choice
 
 
 def test_azures_path_names_the_model_where_the_body_does_not() -> None:
@@ -241,7 +241,7 @@ def test_azures_path_names_the_model_where_the_body_does_not() -> None:
 )
 def test_a_field_that_is_wrong_is_named(body: dict[str, Any], message: str) -> None:
     with pytest.raises(WireInvalid) as refused:
-        asked(**body)
+        parse_body(**body)
 
     assert str(refused.value).startswith(message)
 
@@ -251,11 +251,11 @@ def test_a_field_that_is_wrong_is_named(body: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize("reply", REPLIES)
 def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> None:
     options = {"include_usage": True}
-    request = asked(stream=is_streamed, stream_options=options, tools=TOOLS)
+    request = parse_body(stream=is_streamed, stream_options=options, tools=TOOLS)
     message = REPLIES[reply]
     finish = "refusal" if reply == "refusal" else ""
 
-    response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
+    response = PROTOCOL.served(make_reply(message, chunks=chunks, finish=finish), request)
 
     assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         message, Usage(11, 7), finish, "chatcmpl-c1"
@@ -266,7 +266,7 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
 @pytest.mark.parametrize("kind", [kind for kind in FAILURES if FAILURES[kind].status >= 400])
 def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
     fails = Fails(kind, FAILURES[kind].status, "Not now.", 2.0)
-    request = asked(stream=is_streamed)
+    request = parse_body(stream=is_streamed)
     status = 503 if kind == "overloaded" else fails.status
 
     response = PROTOCOL.failed("c1", fails, request)
@@ -278,7 +278,7 @@ def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
 
 
 def test_an_error_has_openais_body_and_headers() -> None:
-    assert PROTOCOL.failed("c1", Fails("rate_limit", 429, "Slow."), asked()) == HttpResponse(
+    assert PROTOCOL.failed("c1", Fails("rate_limit", 429, "Slow."), parse_body()) == HttpResponse(
         429,
         (
             ("content-type", "application/json"),
@@ -294,23 +294,23 @@ def test_an_error_has_openais_body_and_headers() -> None:
 
 @pytest.mark.parametrize("kind", ["timeout", "connection"])
 def test_where_no_response_comes_there_is_none(kind: str) -> None:
-    assert PROTOCOL.failed("c1", Fails(kind, 0, "Gone."), asked()) == NoResponse(kind, "Gone.")
+    assert PROTOCOL.failed("c1", Fails(kind, 0, "Gone."), parse_body()) == NoResponse(kind, "Gone.")
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
 def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
-    request = asked(stream=is_streamed, tools=TOOLS)
-    found = {}
+    request = parse_body(stream=is_streamed, tools=TOOLS)
+    data = {}
 
     for kind in ("refusal", "malformed_json", "cut_stream", "empty_reply", "length"):
         response = PROTOCOL.failed("c1", Fails(kind, 200, "These are the words."), request)
         assert isinstance(response, HttpResponse)
-        heard = PROTOCOL.parse_response(response, request)
-        calls = [call.args for call in heard.message.calls]
-        error = heard.error.kind if heard.error else ""
-        found[kind] = (heard.message.content, calls, heard.finish, error)
+        parsed = PROTOCOL.parse_response(response, request)
+        calls = [call.args for call in parsed.message.calls]
+        error = parsed.error.kind if parsed.error else ""
+        data[kind] = (parsed.message.content, calls, parsed.finish, error)
 
-    assert found == {
+    assert data == {
         "refusal": ("These are the words.", [], "refusal", ""),
         "malformed_json": ("", ['{"value": }'], "", "malformed_json"),
         "cut_stream": ("These are the words." if is_streamed else "", [], "", "cut_stream"),
@@ -320,23 +320,23 @@ def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
 
 
 def test_a_broken_output_is_text_where_the_request_asks_for_one() -> None:
-    request = asked(tools=TOOLS, response_format=FORM)
+    request = parse_body(tools=TOOLS, response_format=FORM)
 
     response = PROTOCOL.failed("c1", Fails("malformed_json", 200, "?"), request)
 
     assert isinstance(response, HttpResponse)
-    heard = PROTOCOL.parse_response(response, request)
-    assert (heard.message.content, heard.error) == (
+    parsed = PROTOCOL.parse_response(response, request)
+    assert (parsed.message.content, parsed.error) == (
         '{"value": }',
         Fails("malformed_json", 200, 'output: {"value": }'),
     )
 
 
 def test_a_stream_is_the_full_sequence_of_events() -> None:
-    request = asked(stream=True, stream_options={"include_usage": True})
+    request = parse_body(stream=True, stream_options={"include_usage": True})
     message = Message("assistant", "One moment", calls=(ToolCall("call_1", "book", {"n": 2}),))
 
-    events = streamed(PROTOCOL.served(said(message, chunks=2), request))
+    events = streamed(PROTOCOL.served(make_reply(message, chunks=2), request))
 
     assert {(e["id"], e["object"], e["created"], e["model"]) for e in events[:-1]} == {
         ("chatcmpl-c1", "chat.completion.chunk", 0, "m")
@@ -357,7 +357,7 @@ def test_a_stream_is_the_full_sequence_of_events() -> None:
 
 
 def test_a_body_has_all_that_openai_sends() -> None:
-    response = PROTOCOL.served(said(REPLIES["call"]), asked())
+    response = PROTOCOL.served(make_reply(REPLIES["call"]), parse_body())
 
     function = {"name": "book", "arguments": '{"city":"Zürich"}'}
     assert json.loads(response.body) == {
@@ -393,16 +393,16 @@ def test_a_body_has_all_that_openai_sends() -> None:
 )
 def test_arguments_are_an_object_or_the_text_as_it_stands(text: str, args: Any) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "book", "arguments": text}}
-    request = asked(messages=[{"role": "assistant", "tool_calls": [call]}])
+    request = parse_body(messages=[{"role": "assistant", "tool_calls": [call]}])
 
     assert request.messages[0].calls == (ToolCall("c1", "book", args),)
 
 
 def test_usage_is_streamed_only_where_it_is_asked_for() -> None:
-    response = PROTOCOL.served(said(REPLIES["text"]), asked(stream=True))
+    response = PROTOCOL.served(make_reply(REPLIES["text"]), parse_body(stream=True))
 
     assert b"usage" not in response.body
-    assert PROTOCOL.parse_response(response, asked(stream=True)).usage is None
+    assert PROTOCOL.parse_response(response, parse_body(stream=True)).usage is None
 
 
 def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
@@ -413,8 +413,8 @@ def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
     frames = [event["data"] for event in events]
 
     both = Message("assistant", "hi there", calls=(call,))
-    plain = PROTOCOL.served(OutgoingReply("sim", both, Usage(10, 5)), asked())
-    request = asked(stream=True, stream_options=options)
+    plain = PROTOCOL.served(OutgoingReply("sim", both, Usage(10, 5)), parse_body())
+    request = parse_body(stream=True, stream_options=options)
     text = OutgoingReply("sim", Message("assistant", "hi there "), Usage(10, 5), chunks=(3, 9))
     words = streamed(PROTOCOL.served(text, request))
     calling = OutgoingReply("sim", Message("assistant", calls=(call,)), Usage(10, 5), chunks=1)
@@ -430,8 +430,8 @@ def test_the_least_that_servers_send_is_heard() -> None:
     stream = (BODIES / "chat_completions.stream.sse").read_bytes()
     call = ToolCall("c1", "f", {"a": 1})
 
-    least = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
-    other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), asked(stream=True))
+    least = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), parse_body())
+    other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), parse_body(stream=True))
 
     assert least == ParsedResponse(Message("assistant", "hi", calls=(call,)))
     assert other.message.calls == (ToolCall("call_1", "f", {"a": 1}),)
@@ -456,7 +456,7 @@ def test_the_least_that_servers_send_is_heard() -> None:
 def test_errors_of_compatible_servers_are_heard(body: bytes, status: int, error: Fails) -> None:
     response = HttpResponse(status, (("content-type", "application/json"),), (body,))
 
-    assert PROTOCOL.parse_response(response, asked()).error == error
+    assert PROTOCOL.parse_response(response, parse_body()).error == error
 
 
 @pytest.mark.parametrize(
@@ -472,6 +472,6 @@ def test_errors_of_compatible_servers_are_heard(body: bytes, status: int, error:
 def test_a_stream_without_a_finish_reason_is_cut(stream: bytes, content: str, error: str) -> None:
     headers = (("content-type", "text/event-stream"),)
 
-    heard = PROTOCOL.parse_response(HttpResponse(200, headers, (stream,)), asked(stream=True))
+    parsed = PROTOCOL.parse_response(HttpResponse(200, headers, (stream,)), parse_body(stream=True))
 
-    assert (heard.message.content, heard.error.kind if heard.error else "") == (content, error)
+    assert (parsed.message.content, parsed.error.kind if parsed.error else "") == (content, error)

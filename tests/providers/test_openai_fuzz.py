@@ -73,7 +73,7 @@ BODIES: dict[str, tuple[Protocol, Any]] = {
     CHAT.name: (CHAT, CHAT_BODY),
     RESPONSES.name: (RESPONSES, RESPONSES_BODY),
 }
-SAID = OutgoingReply(
+REPLY = OutgoingReply(
     "c1",
     Message(
         "assistant",
@@ -98,23 +98,23 @@ def read(protocol: Protocol, body: bytes) -> ParsedRequest | None:
 
 
 def listened(
-    protocol: Protocol, response: HttpResponse, asked: ParsedRequest
+    protocol: Protocol, response: HttpResponse, parsed_request: ParsedRequest
 ) -> ParsedResponse | None:
     """What the response says; None where it is refused."""
     with contextlib.suppress(WireInvalid):
-        return protocol.parse_response(response, asked)
+        return protocol.parse_response(response, parsed_request)
     return None
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     """Every place inside a value: its container and its key there."""
-    found = []
+    results = []
     steps = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in steps:
-        found.append((value, key))
+        results.append((value, key))
         if isinstance(inner, dict | list):
-            found += places(inner)
-    return found
+            results += places(inner)
+    return results
 
 
 def mutated(draw: st.DrawFn, body: Any) -> Any:
@@ -145,9 +145,9 @@ def test_a_truncated_request_is_refused_at_every_length(name: str) -> None:
     protocol, body = BODIES[name]
     encoded = msgspec.json.encode(body)
 
-    taken = [length for length in range(len(encoded)) if read(protocol, encoded[:length])]
+    count = [length for length in range(len(encoded)) if read(protocol, encoded[:length])]
 
-    assert taken == []
+    assert count == []
     assert read(protocol, encoded) is not None
 
 
@@ -164,10 +164,10 @@ def test_a_mutated_response_is_read_or_refused(
     name: str, is_streamed: bool, data: st.DataObject
 ) -> None:
     protocol, body = BODIES[name]
-    asked = protocol.parse_request(
+    parsed_request = protocol.parse_request(
         request(protocol, msgspec.json.encode({**body, "stream": is_streamed}))
     )
-    whole = protocol.served(SAID, asked)
+    whole = protocol.served(REPLY, parsed_request)
     position = data.draw(st.integers(0, len(whole.chunks) - 1))
     chunks = list(whole.chunks)
     prefix, _, encoded = chunks[position].rpartition(b"data: ")
@@ -176,24 +176,24 @@ def test_a_mutated_response_is_read_or_refused(
         chunks[position] = prefix + (b"data: " if is_streamed else b"")
         chunks[position] += msgspec.json.encode(changed) + (b"\n\n" if is_streamed else b"")
 
-    listened(protocol, HttpResponse(200, whole.headers, tuple(chunks)), asked)
+    listened(protocol, HttpResponse(200, whole.headers, tuple(chunks)), parsed_request)
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_stream_cut_at_any_byte_is_a_cut_stream_with_what_had_come(name: str) -> None:
     protocol, body = BODIES[name]
-    asked = protocol.parse_request(request(protocol, msgspec.json.encode(body)))
-    whole = protocol.served(SAID, asked)
+    parsed_request = protocol.parse_request(request(protocol, msgspec.json.encode(body)))
+    whole = protocol.served(REPLY, parsed_request)
 
     texts = []
     for length in range(len(whole.body) - len(whole.chunks[-1])):
         cut = HttpResponse(200, whole.headers, (whole.body[:length],), "cut")
-        heard = protocol.parse_response(cut, asked)
-        assert heard.error is not None, length
-        assert heard.error.kind == "cut_stream", length
-        texts.append(heard.message.content)
+        parsed = protocol.parse_response(cut, parsed_request)
+        assert parsed.error is not None, length
+        assert parsed.error.kind == "cut_stream", length
+        texts.append(parsed.message.content)
     assert texts == sorted(texts, key=len)
-    assert set(texts) == {"", "Grüezi, wie kann ich", SAID.message.content}
+    assert set(texts) == {"", "Grüezi, wie kann ich", REPLY.message.content}
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -202,11 +202,11 @@ def test_bytes_that_are_no_response_are_refused_or_an_error(
     name: str, body: bytes, status: int
 ) -> None:
     protocol, whole = BODIES[name]
-    asked = protocol.parse_request(request(protocol, msgspec.json.encode(whole)))
+    parsed_request = protocol.parse_request(request(protocol, msgspec.json.encode(whole)))
 
-    heard = listened(protocol, HttpResponse(status, (), (body,)), asked)
+    parsed = listened(protocol, HttpResponse(status, (), (body,)), parsed_request)
 
-    assert (heard is None or heard.error is not None) if status == 200 else heard is not None
+    assert (parsed is None or parsed.error is not None) if status == 200 else parsed is not None
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -49,22 +49,22 @@ REPLIES = {
 }
 
 
-def asked(**body: Any) -> ParsedRequest:
+def parse_body(**body: Any) -> ParsedRequest:
     whole = {"model": "m", "input": "Hello", **body}
     url = "https://api.test/v1/responses"
     return PROTOCOL.parse_request(HttpRequest("POST", url, body=json.dumps(whole).encode()))
 
 
-def said(message: Message, **more: Any) -> OutgoingReply:
+def make_reply(message: Message, **more: Any) -> OutgoingReply:
     return OutgoingReply("c1", message, Usage(11, 7), **more)
 
 
 def streamed(response: HttpResponse) -> list[Any]:
     """The events of a stream; each is named as its type says, and they are numbered."""
-    found = [(event, json.loads(data)) for event, data in sse.events(response.body)]
-    assert [event for event, _ in found] == [data["type"] for _, data in found]
-    assert [data.pop("sequence_number") for _, data in found] == list(range(len(found)))
-    return [data for _, data in found]
+    pairs = [(event, json.loads(data)) for event, data in sse.events(response.body)]
+    assert [event for event, _ in pairs] == [data["type"] for _, data in pairs]
+    assert [data.pop("sequence_number") for _, data in pairs] == list(range(len(pairs)))
+    return [data for _, data in pairs]
 
 
 def contains(whole: Any, part: Any) -> bool:
@@ -82,7 +82,7 @@ def contains(whole: Any, part: Any) -> bool:
 
 
 def test_a_text_is_what_the_user_says() -> None:
-    assert asked(
+    assert parse_body(
         instructions="Book rooms.", temperature=0.5, text={"verbosity": "low"}
     ) == ParsedRequest(
         protocol="openai-responses",
@@ -123,7 +123,7 @@ def test_a_whole_request_is_read() -> None:
         "stream": True,
     }
 
-    assert asked(**body) == ParsedRequest(
+    assert parse_body(**body) == ParsedRequest(
         protocol="openai-responses",
         model="m",
         messages=(
@@ -154,9 +154,11 @@ def test_a_new_reply_is_a_new_message() -> None:
         return {"role": "assistant", "content": words}
 
     call = {"type": "function_call", "call_id": "c1", "name": "book", "arguments": "{}"}
-    found = asked(input=[text("one"), text("two"), SEARCH, call, THOUGHT, text("three")]).messages
+    messages = parse_body(
+        input=[text("one"), text("two"), SEARCH, call, THOUGHT, text("three")]
+    ).messages
 
-    assert found == (
+    assert messages == (
         Message("assistant", "one"),
         Message("assistant", "two", calls=(ToolCall("c1", "book", {}),), data={"items": [SEARCH]}),
         Message("assistant", "three", data={"reasoning": [THOUGHT]}),
@@ -179,7 +181,7 @@ def test_tools_that_the_client_runs_for_openai_are_calls() -> None:
     ]
     picture = {"type": "image", "url": "https://x.test/a.png"}
 
-    assert asked(input=items).messages == (
+    assert parse_body(input=items).messages == (
         Message("assistant", calls=(ToolCall("c1", "shell", action),)),
         Message("tool", '[{"stdout":"a"}]', call_id="c1", tool="shell", data=[{"stdout": "a"}]),
         Message("assistant", calls=(ToolCall("c2", "run", "SELECT 1"),)),
@@ -196,7 +198,7 @@ def test_tools_that_the_client_runs_for_openai_are_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "found"),
+    ("choice", "expected"),
     [
         (None, "auto"),
         ("required", "required"),
@@ -206,8 +208,8 @@ def test_tools_that_the_client_runs_for_openai_are_calls() -> None:
         ({"type": "web_search"}, "web_search"),
     ],
 )
-def test_which_tools_may_be_called_is_read(choice: Any, found: str) -> None:
-    assert asked(tool_choice=choice).choice == found
+def test_which_tools_may_be_called_is_read(choice: Any, expected: str) -> None:
+    assert parse_body(tool_choice=choice).choice == expected
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_which_tools_may_be_called_is_read(choice: Any, found: str) -> None:
 )
 def test_a_field_that_is_wrong_is_named(body: dict[str, Any], message: str) -> None:
     with pytest.raises(WireInvalid) as refused:
-        asked(**body)
+        parse_body(**body)
 
     assert str(refused.value).startswith(message)
 
@@ -244,11 +246,11 @@ def test_a_field_that_is_wrong_is_named(body: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("reply", REPLIES)
 def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> None:
-    request = asked(stream=is_streamed, tools=TOOLS)
+    request = parse_body(stream=is_streamed, tools=TOOLS)
     message = REPLIES[reply]
     finish = "refusal" if reply == "refusal" else ""
 
-    response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
+    response = PROTOCOL.served(make_reply(message, chunks=chunks, finish=finish), request)
 
     assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         message, Usage(11, 7), finish, "resp_c1"
@@ -259,7 +261,7 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
 @pytest.mark.parametrize("kind", [kind for kind in FAILURES if FAILURES[kind].status >= 400])
 def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
     fails = Fails(kind, FAILURES[kind].status, "Not now.", 2.0)
-    request = asked(stream=is_streamed)
+    request = parse_body(stream=is_streamed)
     status = 503 if kind == "overloaded" else fails.status
 
     response = PROTOCOL.failed("c1", fails, request)
@@ -272,23 +274,23 @@ def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["timeout", "connection"])
 def test_where_no_response_comes_there_is_none(kind: str) -> None:
-    assert PROTOCOL.failed("c1", Fails(kind, 0, "Gone."), asked()) == NoResponse(kind, "Gone.")
+    assert PROTOCOL.failed("c1", Fails(kind, 0, "Gone."), parse_body()) == NoResponse(kind, "Gone.")
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
 def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
-    request = asked(stream=is_streamed, tools=TOOLS)
-    found = {}
+    request = parse_body(stream=is_streamed, tools=TOOLS)
+    data = {}
 
     for kind in ("refusal", "malformed_json", "cut_stream", "empty_reply", "length"):
         response = PROTOCOL.failed("c1", Fails(kind, 200, "These are the words of it."), request)
         assert isinstance(response, HttpResponse)
-        heard = PROTOCOL.parse_response(response, request)
-        calls = [call.args for call in heard.message.calls]
-        error = heard.error.kind if heard.error else ""
-        found[kind] = (heard.message.content, calls, heard.finish, error)
+        parsed = PROTOCOL.parse_response(response, request)
+        calls = [call.args for call in parsed.message.calls]
+        error = parsed.error.kind if parsed.error else ""
+        data[kind] = (parsed.message.content, calls, parsed.finish, error)
 
-    assert found == {
+    assert data == {
         "refusal": ("These are the words of it.", [], "refusal", ""),
         "malformed_json": ("", ['{"value": }'], "", "malformed_json"),
         "cut_stream": ("These are the words " if is_streamed else "", [], "", "cut_stream"),
@@ -298,7 +300,7 @@ def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
 
 
 def test_a_failure_inside_a_stream_is_heard() -> None:
-    request = asked(stream=True)
+    request = parse_body(stream=True)
 
     response = PROTOCOL.failed("c1", Fails("rate_limit", 200, "Slow."), request)
 
@@ -308,8 +310,8 @@ def test_a_failure_inside_a_stream_is_heard() -> None:
         "response.in_progress",
         "response.failed",
     ]
-    heard = PROTOCOL.parse_response(response, request)
-    assert (heard.id, heard.error) == ("resp_c1", Fails("rate_limit", 200, "Slow."))
+    parsed = PROTOCOL.parse_response(response, request)
+    assert (parsed.id, parsed.error) == ("resp_c1", Fails("rate_limit", 200, "Slow."))
 
 
 @pytest.mark.parametrize(
@@ -322,16 +324,20 @@ def test_a_failure_inside_a_stream_is_heard() -> None:
 def test_an_error_event_is_an_error(event: dict[str, Any], error: tuple[str, str]) -> None:
     response = HttpResponse(200, (), (sse.frame(event),))
 
-    heard = PROTOCOL.parse_response(response, asked(stream=True))
+    parsed = PROTOCOL.parse_response(response, parse_body(stream=True))
 
-    assert heard.error is not None
-    assert (heard.error.kind, heard.error.message) == error
+    assert parsed.error is not None
+    assert (parsed.error.kind, parsed.error.message) == error
 
 
 def test_a_text_is_streamed_as_the_full_sequence_of_events() -> None:
-    whole = streamed(PROTOCOL.served(said(REPLIES["refusal"], chunks=1), asked(stream=True)))
+    whole = streamed(
+        PROTOCOL.served(make_reply(REPLIES["refusal"], chunks=1), parse_body(stream=True))
+    )
     events = streamed(
-        PROTOCOL.served(said(Message("assistant", "One moment"), chunks=2), asked(stream=True))
+        PROTOCOL.served(
+            make_reply(Message("assistant", "One moment"), chunks=2), parse_body(stream=True)
+        )
     )
 
     part = {"type": "output_text", "text": "One moment", "annotations": [], "logprobs": []}
@@ -356,7 +362,9 @@ def test_a_text_is_streamed_as_the_full_sequence_of_events() -> None:
 
 
 def test_reasoning_and_calls_are_streamed_as_the_full_sequence_of_events() -> None:
-    response = PROTOCOL.served(said(REPLIES["reasoned call"], chunks=1), asked(stream=True))
+    response = PROTOCOL.served(
+        make_reply(REPLIES["reasoned call"], chunks=1), parse_body(stream=True)
+    )
 
     events = streamed(response)
 
@@ -382,9 +390,9 @@ def test_reasoning_and_calls_are_streamed_as_the_full_sequence_of_events() -> No
 
 def test_a_stream_ends_with_what_is_answered_without_one() -> None:
     for message in REPLIES.values():
-        plain = PROTOCOL.served(said(message), asked())
+        plain = PROTOCOL.served(make_reply(message), parse_body())
 
-        last = streamed(PROTOCOL.served(said(message), asked(stream=True)))[-1]
+        last = streamed(PROTOCOL.served(make_reply(message), parse_body(stream=True)))[-1]
 
         assert last["response"] == json.loads(plain.body)
 
@@ -394,13 +402,15 @@ def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
     words = OutgoingReply("sim", message, Usage(10, 5), chunks=1)
     body = json.loads((BODIES / "responses.recommended.json").read_bytes())
     events = json.loads((BODIES / "responses.stream.json").read_bytes())
-    wanted = [event["data"] for event in events]
+    rows = [event["data"] for event in events]
 
-    plain = json.loads(PROTOCOL.served(words, asked()).body)
-    stream = [json.loads(d) for _, d in sse.events(PROTOCOL.served(words, asked(stream=True)).body)]
+    plain = json.loads(PROTOCOL.served(words, parse_body()).body)
+    stream = [
+        json.loads(d) for _, d in sse.events(PROTOCOL.served(words, parse_body(stream=True)).body)
+    ]
 
     assert contains(plain, body)
-    assert contains(stream, wanted)
+    assert contains(stream, rows)
 
 
 def test_the_least_that_servers_send_is_heard() -> None:
@@ -408,8 +418,10 @@ def test_the_least_that_servers_send_is_heard() -> None:
     body["output"][1]["call_id"] = "c1"
     stream = (BODIES / "responses.stream.sse").read_bytes()
 
-    least = PROTOCOL.parse_response(HttpResponse(200, (), (json.dumps(body).encode(),)), asked())
-    other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), asked(stream=True))
+    least = PROTOCOL.parse_response(
+        HttpResponse(200, (), (json.dumps(body).encode(),)), parse_body()
+    )
+    other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), parse_body(stream=True))
 
     assert least == ParsedResponse(
         Message("assistant", "hi", calls=(ToolCall("c1", "f", {"a": 1}),))
@@ -420,8 +432,8 @@ def test_the_least_that_servers_send_is_heard() -> None:
 
 
 def test_an_output_that_only_the_events_have_is_heard() -> None:
-    request = asked(stream=True)
-    chunks = list(PROTOCOL.served(said(REPLIES["parallel"]), request).chunks)
+    request = parse_body(stream=True)
+    chunks = list(PROTOCOL.served(make_reply(REPLIES["parallel"]), request).chunks)
     last = {"type": "response.completed", "response": {"id": "resp_c1", "status": "completed"}}
 
     response = HttpResponse(200, (), (*chunks[:-1], sse.frame(last)))

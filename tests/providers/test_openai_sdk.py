@@ -51,7 +51,7 @@ class Booking(pydantic.BaseModel):
     nights: int
 
 
-def said(message: Message, finish: str = "") -> OutgoingReply:
+def make_reply(message: Message, finish: str = "") -> OutgoingReply:
     return OutgoingReply("c1", message, Usage(11, 7), finish=finish)
 
 
@@ -126,9 +126,9 @@ class Responses:
 
     @staticmethod
     def streamed(events: Iterable[Any]) -> Any:
-        found = list(events)
-        assert [event.sequence_number for event in found] == list(range(len(found)))
-        return found[-1].response
+        result = list(events)
+        assert [event.sequence_number for event in result] == list(range(len(result)))
+        return result[-1].response
 
     @staticmethod
     def message_of(final: Any) -> tuple[str, list[tuple[str, str, str]]]:
@@ -160,7 +160,7 @@ class Responses:
         return stream.get_final_response()
 
 
-SPOKEN: dict[str, Any] = {CHAT.name: Chat, RESPONSES.name: Responses}
+DATA: dict[str, Any] = {CHAT.name: Chat, RESPONSES.name: Responses}
 
 
 class Client:
@@ -169,8 +169,8 @@ class Client:
     def __init__(
         self, interface: str, answer: OutgoingReply | Fails, is_async: bool, retries: int = 0
     ) -> None:
-        self.spoken, self._is_async = SPOKEN[interface], is_async
-        self.provider = provider = Provider(self.spoken.protocol, answer)
+        self.interface, self._is_async = DATA[interface], is_async
+        self.provider = provider = Provider(self.interface.protocol, answer)
         shared: Any = {"api_key": "test", "max_retries": retries}
         self._sync = openai.OpenAI(http_client=provider.client(), **shared)
         self._async = openai.AsyncOpenAI(http_client=provider.async_client(), **shared)
@@ -178,29 +178,29 @@ class Client:
     def ask(self, way: str, **more: Any) -> Any:
         if way == "streamed":
             more = {"stream": True, "stream_options": {"include_usage": True}, **more}
-        body = self.spoken.body(**more)
+        body = self.interface.body(**more)
         if self._is_async:
             return asyncio.run(self._ask_async(way, body))
-        api = self.spoken.api(self._sync)
+        api = self.interface.api(self._sync)
         if way == "plain":
             return api.create(**body)
         if way == "streamed":
-            return self.spoken.streamed(api.create(**body))
+            return self.interface.streamed(api.create(**body))
         if way == "parse":
             return api.parse(**body)
         with api.stream(**body) as stream:
-            return self.spoken.helped_at_once(stream)
+            return self.interface.helped_at_once(stream)
 
     async def _ask_async(self, way: str, body: dict[str, Any]) -> Any:
-        api = self.spoken.api(self._async)
+        api = self.interface.api(self._async)
         if way == "plain":
             return await api.create(**body)
         if way == "streamed":
-            return self.spoken.streamed([event async for event in await api.create(**body)])
+            return self.interface.streamed([event async for event in await api.create(**body)])
         if way == "parse":
             return await api.parse(**body)
         async with api.stream(**body) as stream:
-            return await self.spoken.helped(stream)
+            return await self.interface.helped(stream)
 
 
 @pytest.mark.parametrize("reply", REPLIES)
@@ -211,24 +211,24 @@ def test_a_reply_arrives_as_it_was_said(
     interface: str, is_async: bool, way: str, reply: str
 ) -> None:
     message = REPLIES[reply]
-    client = Client(interface, said(message), is_async)
+    client = Client(interface, make_reply(message), is_async)
 
-    final = client.ask(way, tools=[client.spoken.tool])
+    final = client.ask(way, tools=[client.interface.tool])
 
     calls = [(c.id, c.name, '{"city":"Zürich","nights":2}' if c.args else "{}")
              for c in message.calls]  # fmt: skip
-    assert client.spoken.message_of(final) == (message.content, calls)
+    assert client.interface.message_of(final) == (message.content, calls)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_usage_arrives_as_it_was_said(interface: str, way: str) -> None:
-    client = Client(interface, said(REPLIES["text"]), is_async=False)
+    client = Client(interface, make_reply(REPLIES["text"]), is_async=False)
     asks = {"stream_options": {"include_usage": True}} if way == "helper" else {}
 
     final = client.ask(way, **asks)
 
-    assert client.spoken.usage(final) == (11, 7)
+    assert client.interface.usage(final) == (11, 7)
 
 
 @pytest.mark.parametrize("way", ["parse", "helper"])
@@ -237,12 +237,12 @@ def test_usage_arrives_as_it_was_said(interface: str, way: str) -> None:
 def test_a_structured_reply_is_parsed(interface: str, is_async: bool, way: str) -> None:
     value = {"city": "Chur", "nights": 2}
     reply = Message("assistant", '{"city":"Chur","nights":2}', data=value)
-    client = Client(interface, said(reply), is_async)
+    client = Client(interface, make_reply(reply), is_async)
 
-    final = client.ask(way, **{client.spoken.output: Booking})
+    final = client.ask(way, **{client.interface.output: Booking})
 
-    assert client.spoken.parsed(final) == Booking(city="Chur", nights=2)
-    schema = client.provider.asked[0].output
+    assert client.interface.parsed(final) == Booking(city="Chur", nights=2)
+    schema = client.provider.requests[0].output
     assert schema["properties"]["nights"] == {"title": "Nights", "type": "integer"}
 
 
@@ -253,8 +253,8 @@ def test_a_refusal_is_no_text(interface: str, way: str) -> None:
 
     final = client.ask(way)
 
-    assert client.spoken.refusal(final) == "I must not."
-    assert client.spoken.message_of(final) == ("", [])
+    assert client.interface.refusal(final) == "I must not."
+    assert client.interface.message_of(final) == ("", [])
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ def test_a_reply_that_is_too_long_says_so(interface: str, way: str, reason: str)
 
     final = client.ask(way)
 
-    assert client.spoken.finish(final) == reason
-    assert client.spoken.message_of(final)[0] == "As far as this"
+    assert client.interface.finish(final) == reason
+    assert client.interface.message_of(final)[0] == "As far as this"
 
 
 @pytest.mark.parametrize("way", ["parse", "helper"])
@@ -284,7 +284,7 @@ def test_a_structured_reply_that_is_too_long_raises_the_librarys_own_error(way: 
 
 def test_reasoning_arrives_before_the_text() -> None:
     for way in WAYS:
-        final = Client(RESPONSES.name, said(REASONED), is_async=False).ask(way)
+        final = Client(RESPONSES.name, make_reply(REASONED), is_async=False).ask(way)
 
         item = final.output[0]
         assert (item.id, item.encrypted_content) == ("rs_1", "gAAAA")
@@ -332,8 +332,8 @@ def test_an_overflow_has_the_code_that_clients_look_for() -> None:
         with pytest.raises(openai.BadRequestError) as raised:
             client.ask("plain")
 
-        found = (raised.value.code, raised.value.param, raised.value.body["message"])  # type: ignore[index]
-        assert found == ("context_length_exceeded", param, "Too long.")
+        result = (raised.value.code, raised.value.param, raised.value.body["message"])  # type: ignore[index]
+        assert result == ("context_length_exceeded", param, "Too long.")
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -343,7 +343,7 @@ def test_a_failure_is_not_tried_again(interface: str) -> None:
     with pytest.raises(openai.InternalServerError):
         client.ask("plain")
 
-    assert len(client.provider.asked) == 1
+    assert len(client.provider.requests) == 1
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -354,7 +354,7 @@ def test_a_failure_that_says_when_is_tried_again(interface: str) -> None:
     with pytest.raises(openai.RateLimitError):
         client.ask("plain")
 
-    assert len(client.provider.asked) == 3
+    assert len(client.provider.requests) == 3
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -373,7 +373,7 @@ def test_an_output_that_is_no_json_is_no_value(interface: str, way: str) -> None
     client = Client(interface, Fails("malformed_json", 200, "?"), is_async=False)
 
     with pytest.raises(ValueError, match=r"(?i)json|expected value"):
-        client.ask(way, **{client.spoken.output: Booking})
+        client.ask(way, **{client.interface.output: Booking})
 
 
 def test_a_failure_inside_a_stream_arrives_as_each_interface_says_it() -> None:
@@ -383,12 +383,12 @@ def test_a_failure_inside_a_stream_arrives_as_each_interface_says_it() -> None:
         Client(CHAT.name, fails, is_async=False).ask("streamed")
     final = Client(RESPONSES.name, fails, is_async=False).ask("streamed")
 
-    found = (final.status, final.error.code, final.error.message)
-    assert found == ("failed", "server_error", "Broken on the way.")
+    result = (final.status, final.error.code, final.error.message)
+    assert result == ("failed", "server_error", "Broken on the way.")
 
 
 def test_azures_clients_are_understood() -> None:
-    provider = Provider(CHAT, said(REPLIES["text"]))
+    provider = Provider(CHAT, make_reply(REPLIES["text"]))
     client = openai.AzureOpenAI(
         azure_endpoint="https://provider.test",
         azure_deployment="small",
@@ -400,7 +400,7 @@ def test_azures_clients_are_understood() -> None:
     final = client.chat.completions.create(**Chat.body())
 
     assert Chat.message_of(final)[0] == REPLIES["text"].content
-    assert provider.asked[0].model == "gpt-x"
+    assert provider.requests[0].model == "gpt-x"
 
 
 def test_calls_of_custom_tools_carry_their_text() -> None:
@@ -408,8 +408,8 @@ def test_calls_of_custom_tools_carry_their_text() -> None:
     custom: Any = {"type": "custom", "custom": {"name": "run"}}
     tool: Any = {"type": "custom", "name": "run"}
 
-    chat = Client(CHAT.name, said(reply), is_async=False).ask("plain", tools=[custom])
-    finals = [Client(RESPONSES.name, said(reply), is_async=False).ask(way, tools=[tool])
+    chat = Client(CHAT.name, make_reply(reply), is_async=False).ask("plain", tools=[custom])
+    finals = [Client(RESPONSES.name, make_reply(reply), is_async=False).ask(way, tools=[tool])
               for way in WAYS]  # fmt: skip
 
     assert chat.choices[0].message.tool_calls[0].custom.input == "SELECT 1"

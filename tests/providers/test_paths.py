@@ -24,17 +24,17 @@ def encoded(text: str) -> str:
 
 @pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize("end", ["", "/", "?beta=true", "#stream", "/?a=b#c?d", "#a?b"])
-@pytest.mark.parametrize("written", [str, encoded, lambda path: path.replace("/", "//")])
+@pytest.mark.parametrize("text", [str, encoded, lambda path: path.replace("/", "//")])
 def test_a_model_call_is_seen_however_its_address_is_written(
-    name: str, end: str, written: object
+    name: str, end: str, text: object
 ) -> None:
-    assert callable(written)
+    assert callable(text)
     path = PATHS[name]
-    url = f"https://proxy.example/base/{written(path[1:])}{end}"
+    url = f"https://proxy.example/base/{text(path[1:])}{end}"
 
-    spoken = protocol_of(HttpRequest("POST", url))
+    protocol = protocol_of(HttpRequest("POST", url))
 
-    assert spoken is PROTOCOLS[name]
+    assert protocol is PROTOCOLS[name]
     assert protocol_of(HttpRequest("GET", url)) is None
 
 
@@ -61,7 +61,7 @@ CONTENTS = [{"role": "user", "parts": [{"text": "Hello"}]}]
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "said"),
+    ("path", "body", "reply"),
     [
         ("/v1/messages/count_tokens?beta=true", {"model": "m", "messages": MESSAGES},
          {"input_tokens": 5}),
@@ -77,14 +77,14 @@ CONTENTS = [{"role": "user", "parts": [{"text": "Hello"}]}]
     ],
 )  # fmt: skip
 def test_tokens_are_counted_as_claims_count_them(
-    path: str, body: dict[str, object], said: dict[str, object]
+    path: str, body: dict[str, object], reply: dict[str, object]
 ) -> None:
     request = HttpRequest("POST", f"https://api.example{path}", (), json_bytes(body))
 
     answer = counted(request, lambda messages: sum(len(m.content) for m in messages), lambda a: a)
 
     assert answer is not None
-    assert record_of(answer.body) == said
+    assert record_of(answer.body) == reply
     assert protocol_of(request) is None
 
 

@@ -10,7 +10,7 @@ from simkit.providers.sse import pieces
 
 
 @pytest.mark.parametrize(
-    ("chunks", "found"),
+    ("chunks", "expected"),
     [
         (None, ["abcdefghijklmnopqrst", "uvwxyz"]),
         ((2, 3), ["ab", "cde", "fgh", "ijk", "lmn", "opq", "rst", "uvw", "xyz"]),
@@ -21,16 +21,16 @@ from simkit.providers.sse import pieces
     ],
 )
 def test_a_text_is_cut_as_it_is_asked(
-    chunks: tuple[int, ...] | int | None, found: list[str]
+    chunks: tuple[int, ...] | int | None, expected: list[str]
 ) -> None:
-    assert pieces("abcdefghijklmnopqrstuvwxyz", chunks) == found
+    assert pieces("abcdefghijklmnopqrstuvwxyz", chunks) == expected
 
 
 @given(st.text(), st.none() | st.integers(1, 9) | st.lists(st.integers(0, 9), min_size=1))
 def test_no_piece_is_empty_and_together_they_are_the_text(
     text: str, chunks: int | list[int] | None
 ) -> None:
-    found = pieces(text, tuple(chunks) if isinstance(chunks, list) else chunks)
+    texts = pieces(text, tuple(chunks) if isinstance(chunks, list) else chunks)
 
-    assert "".join(found) == text
-    assert all(found)
+    assert "".join(texts) == text
+    assert all(texts)

@@ -28,9 +28,9 @@ from simkit.providers.protocols import PROTOCOLS, protocol_of
     ],
 )
 def test_a_model_call_is_known_by_its_path(url: str, name: str) -> None:
-    found = protocol_of(HttpRequest("POST", url))
+    protocol = protocol_of(HttpRequest("POST", url))
 
-    assert found is PROTOCOLS[name]
+    assert protocol is PROTOCOLS[name]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_what_is_framed_is_read_again(pairs: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (b"", []),
         (b"data: a\r\n\r\ndata: b\r\n\r\n", [("", "a"), ("", "b")]),
@@ -45,12 +45,14 @@ def test_what_is_framed_is_read_again(pairs: list[tuple[str, str]]) -> None:
         (b"data: \xff\n\n", [("", "\ufffd")]),
     ],
 )
-def test_streams_are_read_as_the_standard_says(body: bytes, found: list[tuple[str, str]]) -> None:
-    assert list(sse.events(body)) == found
+def test_streams_are_read_as_the_standard_says(
+    body: bytes, expected: list[tuple[str, str]]
+) -> None:
+    assert list(sse.events(body)) == expected
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (b'data: {"a":1}', [("", '{"a":1}')]),
         (b"event: end\ndata: [DONE]\n", [("end", "[DONE]")]),
@@ -61,9 +63,9 @@ def test_streams_are_read_as_the_standard_says(body: bytes, found: list[tuple[st
     ],
 )
 def test_a_last_event_without_its_blank_line_counts_if_it_is_whole(
-    body: bytes, found: list[tuple[str, str]]
+    body: bytes, expected: list[tuple[str, str]]
 ) -> None:
-    assert list(sse.events(b"data: first\n\n" + body)) == [("", "first"), *found]
+    assert list(sse.events(b"data: first\n\n" + body)) == [("", "first"), *expected]
 
 
 @pytest.mark.parametrize(

@@ -50,34 +50,36 @@ def test_every_claim_that_a_row_names_was_looked_at_and_could_be_broken(table: s
             pytest.skip(missing)
         judgement = unmutated(folder, scenario).judgement
         assert judgement.passed_over == (), scenario
-        assert [one.what for one in judgement.warnings if one.id == VACUOUS] == [], scenario
+        assert [warning.what for warning in judgement.warnings if warning.id == VACUOUS] == [], (
+            scenario
+        )
     assert named
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", twins())
 def test_the_index_counts_the_claims_that_were_looked_at_on_code(twin: str) -> None:
-    said = {
+    by_name = {
         re.findall(r"\]\((?:\.\./)+([^)]+)\)", line[1])[0]: line
         for line in lines_of_table(INDEX.read_text(encoding="utf-8"), "of system")
     }
     # Those without a claim only say what a stand-in for the provider answers.
-    claiming = [one for one in scenarios(twin) if claims_in(one)]
-    asked = [one for one in claiming if not reason_left_out(twin, one)]
-    missing = {lacks(one, twin) for one in asked} - {""}
+    claiming = [scenario for scenario in scenarios(twin) if claims_in(scenario)]
+    request = [entry for entry in claiming if not reason_left_out(twin, entry)]
+    missing = {lacks(entry, twin) for entry in request} - {""}
     if missing:
         pytest.skip(", ".join(sorted(missing)))
 
-    over = [finding for one in asked for finding in on_twin(twin, one).judgement.passed_over]
+    over = [finding for entry in request for finding in on_twin(twin, entry).judgement.passed_over]
 
-    reasons = dict.fromkeys(one.what.partition(" was not looked at: ")[2] for one in over)
+    reasons = dict.fromkeys(entry.what.partition(" was not looked at: ")[2] for entry in over)
     counted = [
         ROWS[twin],
         f"[{Path(twin).name.partition('.')[0]}](../../{twin})",
-        str(len(asked)),
-        str(len(claiming) - len(asked)),
-        str(sum(claims_in(one) for one in asked) - len(over)),
+        str(len(request)),
+        str(len(claiming) - len(request)),
+        str(sum(claims_in(claiming_file) for claiming_file in request) - len(over)),
         str(len(over)),
         "; ".join(reasons) or "–",
     ]
-    assert said[twin] == counted, " | ".join(counted)
+    assert by_name[twin] == counted, " | ".join(counted)

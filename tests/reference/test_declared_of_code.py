@@ -32,13 +32,13 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def on(twin: str, scenario: str, change: Callable[[Any], None] = lambda data: None) -> Outcome:
     """Returns what comes of a scenario on a twin whose file is changed."""
     pytest.importorskip("langgraph" if twin == GRAPH else "agents.run_context")
-    one = item(twin.split("/")[1], scenario)
+    entry = item(twin.split("/")[1], scenario)
     files = Library()
     (document,) = files.documents(str(ROOT / twin))
     data = _copied(document.data)
     change(data)
     changed = files.with_document(document.with_data(data))
-    return simulate(on_pipeline(one, named_for(one.file, str(ROOT / twin)), changed))
+    return simulate(on_pipeline(entry, named_for(entry.file, str(ROOT / twin)), changed))
 
 
 def _copied(value: Any) -> Any:
@@ -58,19 +58,19 @@ def without(key: str) -> Callable[[Any], None]:
 
 
 def handoffs(outcome: Outcome) -> list[tuple[str, str, Any]]:
-    found = [one.fields() for one in view_of(outcome.trace.events).handoffs.values()]
-    return [(str(one["from"]), str(one["to"]), one["payload"]) for one in found]
+    fields = [value.fields() for value in view_of(outcome.trace.events).handoffs.values()]
+    return [(str(field["from"]), str(field["to"]), field["payload"]) for field in fields]
 
 
 @pytest.mark.slow
 def test_a_command_of_a_router_is_a_route_whether_or_not_the_file_says_so() -> None:
-    asked = ("workout_coach", "workout_analyst", {"distance_km": 8})
+    request = ("workout_coach", "workout_analyst", {"distance_km": 8})
 
     for outcome in (on(GRAPH, HANDOFF), on(GRAPH, HANDOFF, without("routes"))):
         turns = view_of(outcome.trace.events).turns
         assert outcome.passed
-        assert handoffs(outcome) == [asked]
-        assert [one.targets for turn in turns for one in turn.routes][:2] == [
+        assert handoffs(outcome) == [request]
+        assert [route.targets for turn in turns for route in turn.routes][:2] == [
             ("workout_coach",), ("workout_coach",)
         ]  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_what_an_agent_reads_of_others_is_noted_where_its_business_is_said() -> 
     outcome = on(GRAPH, scenario, without("sees"))
 
     assert on(GRAPH, scenario).passed
-    assert [one.what for one in outcome.judgement.findings] == [
+    assert [finding.what for finding in outcome.judgement.findings] == [
         "CTX-11 is claimed, but not found in turn 2"
     ]
 
@@ -144,16 +144,18 @@ def test_an_agent_with_a_context_object_of_its_own_receives_nothing_else(
     assert findings_at(outcome, "turns[0].expect.runs.research_agent.received")
 
 
-UNSEEN = [(twin, what) for twin in twins() for what in (app_of(twin).implements or NONE).unseen]
+UNSEEN = [
+    (twin, subject) for twin in twins() for subject in (app_of(twin).implements or NONE).unseen
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("twin", "what"), UNSEEN)
-def test_what_is_declared_as_unseen_is_missed_by_some_claim(twin: str, what: str) -> None:
+@pytest.mark.parametrize(("twin", "problem"), UNSEEN)
+def test_what_is_declared_as_unseen_is_missed_by_some_claim(twin: str, problem: str) -> None:
     def change(data: Any) -> None:
-        del data["implements"]["unseen"][what]
+        del data["implements"]["unseen"][problem]
 
-    asked = [one for one in scenarios(twin) if not reason_left_out(twin, one)]
-    names = (f"{Path(one.file).name}::{one.name}" for one in asked)
+    request = [scenario for scenario in scenarios(twin) if not reason_left_out(twin, scenario)]
+    names = (f"{Path(entry.file).name}::{entry.name}" for entry in request)
 
     assert any(on(twin, name, change).judgement.findings for name in names)

@@ -63,14 +63,14 @@ def test_a_scenario_holds_on_both_and_nothing_differs_but_what_is_declared(
 def test_every_declared_difference_is_there_in_some_scenario(twin: str) -> None:
     implements = app_of(twin).implements
     assert implements is not None
-    asked = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
-    for item in asked:
+    request = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
+    for item in request:
         skip_without(item, twin)
 
-    met = frozenset[str]().union(*(on_both(twin, item).met for item in asked))
+    value = frozenset[str]().union(*(on_both(twin, item).known for item in request))
 
-    assert asked
-    assert sorted(implements.differs.keys() - met) == []
+    assert request
+    assert sorted(implements.differs.keys() - value) == []
 
 
 @pytest.mark.slow
@@ -78,13 +78,13 @@ def test_every_declared_difference_is_there_in_some_scenario(twin: str) -> None:
 def test_what_is_declared_not_to_be_seen_is_claimed_by_some_scenario(twin: str) -> None:
     implements = app_of(twin).implements
     assert implements is not None
-    asked = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
-    for item in asked:
+    request = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
+    for item in request:
         skip_without(item, twin)
 
     stale = [
         kind for kind in implements.unseen
-        if not any(needs_unseen(twin, item, kind) for item in asked)
+        if not any(needs_unseen(twin, item, kind) for item in request)
     ]  # fmt: skip
 
     assert stale == []
@@ -104,9 +104,9 @@ def test_a_fault_in_the_code_turns_the_same_scenario_red_where_it_stands(
     assert sound.judgement.findings == ()
     for claim in mutant.red:
         assert is_written(item.file, item.index, parse(claim)), f"{claim} is not there"
-        found = findings_at(outcome, claim)
-        assert found, f"{claim} still holds: {outcome.judgement.findings}"
-        for finding in found:
+        findings = findings_at(outcome, claim)
+        assert findings, f"{claim} still holds: {outcome.judgement.findings}"
+        for finding in findings:
             assert finding.where == where_in_file(item.file, item.index, finding.path)
     # The claim is false: the run did not break down, neither the script nor the code.
     assert [finding for finding in outcome.judgement.findings if finding.breaks] == []

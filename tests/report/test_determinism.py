@@ -17,18 +17,18 @@ def lines(*events: e.AnyEvent) -> list[bytes]:
 STARTED = e.SessionStarted(0, "s1", project="p1")
 
 
-def said(number: int, text: str) -> e.MessageAdded:
+def message_added(number: int, text: str) -> e.MessageAdded:
     message = Message("assistant", text, f"m{number}", "a", 1)
     return e.MessageAdded(5, "s1", 1, "a", "r1", message=message)
 
 
-SAME = [said(number, "same") for number in range(1, 5)]
+SAME = [message_added(number, "same") for number in range(1, 5)]
 
 
 def test_the_first_event_that_differs_stands_under_the_three_before_it() -> None:
     long = "a long beginning that both runs share, word for word, "
-    first = lines(STARTED, *SAME, said(5, long + "then this"), said(6, "x"))
-    second = lines(STARTED, *SAME, said(5, long + "then that"), said(6, "y"))
+    first = lines(STARTED, *SAME, message_added(5, long + "then this"), message_added(6, "x"))
+    second = lines(STARTED, *SAME, message_added(5, long + "then that"), message_added(6, "y"))
 
     finding = first_difference(first, second, "f.scenario.yaml:3:1", "PYTHONHASHSEED=1")
 

@@ -34,11 +34,11 @@ def compared(
     pipeline: Callable[[str], str] = str, scenario: Callable[[str], str] = str
 ) -> Compared:
     """The two turns with the coach, and the same, changed."""
-    found: TraceDiff = trace_diff(
+    result: TraceDiff = trace_diff(
         view_of(trace_yaml(PIPELINE, TWO_TURNS).events),
         view_of(trace_yaml(pipeline(PIPELINE), scenario(TWO_TURNS)).events),
     )
-    return Compared(NAME, FILES, found, file="scenarios/coach.scenario.yaml", line=3)
+    return Compared(NAME, FILES, result, file="scenarios/coach.scenario.yaml", line=3)
 
 
 def kinder(text: str) -> str:
@@ -412,10 +412,10 @@ def test_markdown_shows_the_contexts_that_changed_as_a_table_and_the_text_folded
 def test_markdown_fences_hold_what_messages_fence() -> None:
     pair = compared(lambda text: text.replace("Coach.", "Use ``` here <b>|"))
 
-    said = diff_markdown([pair], SIDES)
+    reply = diff_markdown([pair], SIDES)
 
-    assert said.count("````") == 2
-    assert "<b>" in said.partition("````text")[2]
+    assert reply.count("````") == 2
+    assert "<b>" in reply.partition("````text")[2]
 
 
 def test_no_line_is_wider_than_a_page() -> None:
@@ -430,14 +430,14 @@ def test_no_line_is_wider_than_a_page() -> None:
 
 def test_long_texts_and_values_are_shown_where_they_part() -> None:
     def long(end: str) -> Callable[[str], str]:
-        said = " ".join([*["Faster"] * 200, end])
-        return lambda text: text.replace("Faster than last week.", said)
+        reply = " ".join([*["Faster"] * 200, end])
+        return lambda text: text.replace("Faster than last week.", reply)
 
-    found: TraceDiff = trace_diff(
+    result: TraceDiff = trace_diff(
         view_of(trace_yaml(PIPELINE, long("today")(TWO_TURNS)).events),
         view_of(trace_yaml(PIPELINE, long("tomorrow")(TWO_TURNS)).events),
     )
-    lines = text_of(Compared(NAME, FILES, found, file="scenarios/coach.scenario.yaml", line=3))
+    lines = text_of(Compared(NAME, FILES, result, file="scenarios/coach.scenario.yaml", line=3))
 
     assert lines.count("today") > 1
     assert lines.count("today") == lines.count("tomorrow")

@@ -66,9 +66,9 @@ def test_every_finding_is_annotated_at_its_line_errors_first() -> None:
 
 
 def test_what_holds_is_not_annotated() -> None:
-    held = Result("f::n", "f", 1, "n", "held", noted=(EMPTY,))
+    result = Result("f::n", "f", 1, "n", "held", noted=(EMPTY,))
 
-    assert list(result_annotations([held])) == []
+    assert list(result_annotations([result])) == []
 
 
 def test_an_error_without_a_place_is_annotated_at_its_scenario() -> None:

@@ -58,10 +58,10 @@ def test_where_all_holds_there_are_no_findings() -> None:
 
 
 def test_many_scenarios_are_cut_and_counted_the_failed_ones_first() -> None:
-    held = [result(f"h{n}") for n in range(ROWS_MAX)]
+    values = [result(f"h{n}") for n in range(ROWS_MAX)]
     failed = [result(f"f{n}", "failed", findings=(LATE,)) for n in range(TOLD_MAX + 2)]
 
-    text = results_markdown([*held, *failed])
+    text = results_markdown([*values, *failed])
 
     assert text.count("| **failed** |") == TOLD_MAX + 2
     assert text.count("| held |") == ROWS_MAX - TOLD_MAX - 2
@@ -70,11 +70,11 @@ def test_many_scenarios_are_cut_and_counted_the_failed_ones_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "output"),
     [("plain", "`plain`"), ("two\nlines", "`two lines`"), ("a`b", "``a`b``"), ("`x", "`` `x ``")],
 )
-def test_code_means_nothing_but_itself(text: str, shown: str) -> None:
-    assert code(text) == shown
+def test_code_means_nothing_but_itself(text: str, output: str) -> None:
+    assert code(text) == output
 
 
 def test_a_block_of_code_cannot_be_left() -> None:

@@ -23,10 +23,10 @@ def came_of(folder: Path, scenario: str) -> Result:
 
 
 def test_tokens_are_those_of_all_calls_together(tmp_path: Path) -> None:
-    one = came_of(tmp_path, GOOD)
+    result = came_of(tmp_path, GOOD)
     two = came_of(tmp_path, GOOD.replace("}}]", "}}, {user: hi, replies: {a: hello}}]"))
 
-    assert (one.model_calls, one.tokens) == (1, 2)
+    assert (result.model_calls, result.tokens) == (1, 2)
     assert (two.model_calls, two.tokens) == (2, 7)
 
 

@@ -37,9 +37,9 @@ def test_skipped_scenarios_are_counted_by_reason() -> None:
 
 
 def test_lints_that_are_off_are_counted_by_reason() -> None:
-    one, other = ("CTX-07", "meant"), ("CTX-07", "legacy")
+    item, other = ("CTX-07", "meant"), ("CTX-07", "legacy")
 
-    assert lints_off([result(off=(one, other)), result(off=(one,))]) == [
+    assert lints_off([result(off=(item, other)), result(off=(item,))]) == [
         ("CTX-07", "legacy", 1),
         ("CTX-07", "meant", 2),
     ]

@@ -106,12 +106,12 @@ a:1:1: agents does not match
 
 
 def test_a_headline_does_not_repeat_what_it_says() -> None:
-    what = "agent 'coach' made no model call in turn 2"
-    said = Finding("claim", "E", what, "a:1:1", turn=2, agent="coach")
+    text = "agent 'coach' made no model call in turn 2"
+    finding = Finding("claim", "E", text, "a:1:1", turn=2, agent="coach")
     unsaid = Finding("claim", "E", "context.*.sections does not match", "a:1:1",
                      turn=2, agent="coach", call=0)  # fmt: skip
 
-    assert headline(said) == what
+    assert headline(finding) == text
     assert headline(unsaid) == "context.*.sections does not match (turn 2, agent coach, call [0])"
 
 
@@ -158,10 +158,10 @@ def test_a_broken_file_tells_its_error_and_needs_no_seed() -> None:
 
 
 def test_a_scenario_that_simply_held_needs_no_more_than_its_title() -> None:
-    held = msgspec.structs.replace(RESULT, outcome="held")
+    text = msgspec.structs.replace(RESULT, outcome="held")
 
-    assert result_text(held) == ""
-    assert title_line(held, tagged) == "<good>ok     </> it's late"
+    assert result_text(text) == ""
+    assert title_line(text, tagged) == "<good>ok     </> it's late"
 
 
 def test_titles_say_the_outcome_and_why() -> None:

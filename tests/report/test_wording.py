@@ -28,8 +28,8 @@ def test_values_stand_on_one_line_and_messages_as_they_are_spoken() -> None:
 
     text = value_text(value)
 
-    said = 'assistant coach: a b log(food: "pizza", kcal: [1, 2.5])'
-    assert text == f'{{"m": [{said}, {said} (message by window)], "ü": null, "n": true}}'
+    reply = 'assistant coach: a b log(food: "pizza", kcal: [1, 2.5])'
+    assert text == f'{{"m": [{reply}, {reply} (message by window)], "ü": null, "n": true}}'
 
 
 def test_a_message_without_words_says_nothing() -> None:

@@ -33,22 +33,22 @@ def graph(
     The first node of the first edge starts, unless another says so. ``agents`` says what an
     agent's definition holds.
     """
-    ways = [_edge(one) for one in edges.split()]
+    ways = [_edge(word) for word in edges.split()]
     named = dict.fromkeys(name for way in ways for name in (way["from"], way["to"]))
     named = dict.fromkeys((*named, *nodes))
     first = ways[0]["from"] if ways else next(iter(named))
-    told = {name: [nodes[name]] if nodes.get(name) else [] for name in named}
-    if not any("start: true" in said for said in nodes.values()):
-        told[first].insert(0, "start: true")
-    drawn = "\n".join(f"      {name}: {{{', '.join(said)}}}" for name, said in told.items())
-    defined = {name: "" for name, said in told.items() if "agent: " not in nodes.get(name, "")}
+    by_name = {name: [nodes[name]] if nodes.get(name) else [] for name in named}
+    if not any("start: true" in value for value in nodes.values()):
+        by_name[first].insert(0, "start: true")
+    drawn = "\n".join(f"      {name}: {{{', '.join(reply)}}}" for name, reply in by_name.items())
+    defined = {name: "" for name, reply in by_name.items() if "agent: " not in nodes.get(name, "")}
     defined |= dict(agents or {})
-    written = "\n".join(
-        f"  {name}: {{instructions: {name.upper()}.{', ' + said if said else ''}}}"
-        for name, said in defined.items()
+    text = "\n".join(
+        f"  {name}: {{instructions: {name.upper()}.{', ' + reply if reply else ''}}}"
+        for name, reply in defined.items()
     )
     return (
-        f"version: 1\npipeline: p\n{head}\n{more}\nagents:\n{written}\nflow:\n  graph:\n"
+        f"version: 1\npipeline: p\n{head}\n{more}\nagents:\n{text}\nflow:\n  graph:\n"
         f"    nodes:\n{drawn}\n    edges: {json.dumps(ways)}\n"
     )
 
@@ -61,21 +61,21 @@ def _edge(text: str) -> dict[str, str]:
 
 def ran(pipeline: str, expect: str = "{}", more: str = "", **replies: str) -> Ran:
     """Runs one turn, in which the user says Hi."""
-    said = ", ".join(f"{agent}: {line}" for agent, line in replies.items())
+    text = ", ".join(f"{agent}: {line}" for agent, line in replies.items())
     return run_yaml(
         pipeline,
-        f"{more}\nturns:\n  - user: Hi\n    expect: {expect}\n    replies: {{{said}}}\n",
+        f"{more}\nturns:\n  - user: Hi\n    expect: {expect}\n    replies: {{{text}}}\n",
     )
 
 
-def order(one: Ran) -> list[str]:
+def order(outcome: Ran) -> list[str]:
     """Returns who ran, in the order of the starts, with parallel groups and times."""
     return [
         f"{run.agent}{f' {run.group}' if run.group else ''}{f' @{run.at}' if run.at else ''}"
-        for run in one.turn().runs
+        for run in outcome.turn().runs
     ]
 
 
-def problems(one: Ran) -> list[str]:
+def problems(outcome: Ran) -> list[str]:
     """Returns the findings of a run."""
-    return [f"{finding.id}: {finding.what}" for finding in one.judgement.findings]
+    return [f"{finding.id}: {finding.what}" for finding in outcome.judgement.findings]

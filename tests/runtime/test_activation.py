@@ -10,7 +10,7 @@ from simkit.core.errors import SimkitError
 from simkit.core.messages import Usage
 from simkit.providers.failures import FAILURES
 from simkit.trace.events import AgentFinished, ModelFailed, ModelReplied, ToolFailed, ToolReturned
-from tests.building import Ran, run_yaml, shown
+from tests.building import Ran, message_lines, run_yaml
 
 
 def pipeline(agent: str, tools: str = "{}", channels: str = "{x: {}}") -> str:
@@ -52,13 +52,16 @@ def test_text_is_the_output_and_the_final_message() -> None:
     run = ran.runs("helper")[0]
     wrote = run.update["x"]
 
-    assert (run.output, run.status, shown(run.messages)) == (
+    assert (run.output, run.status, message_lines(run.messages)) == (
         "Hello", "done", ["assistant/helper: Hello"],
     )  # fmt: skip
     assert {key: wrote[key] for key in ("agent", "reply", "output", "took_ms")} == {
         "agent": "helper", "reply": "Hello", "output": "Hello", "took_ms": 20,
     }  # fmt: skip
-    assert shown([wrote["final_message"], *wrote["messages"]]) == ["assistant/helper: Hello"] * 2
+    assert (
+        message_lines([wrote["final_message"], *wrote["messages"]])
+        == ["assistant/helper: Hello"] * 2
+    )
     assert (wrote["tools_called"], wrote["tool_results"]) == ([], {})
     assert [(e.reply, e.usage, e.at) for e in ran.events(ModelReplied)] == [
         ("text", Usage(input_tokens=3), 20)
@@ -71,7 +74,7 @@ def test_json_is_the_output_and_its_text_the_message() -> None:
 
     assert run.output == {"a": [1, None]}
     assert ran.turn().reply == {"a": [1, None]}
-    assert shown(run.messages) == ['assistant/helper: {"a":[1,null]}']
+    assert message_lines(run.messages) == ['assistant/helper: {"a":[1,null]}']
     assert run.messages[0].data == {"a": [1, None]}
 
 
@@ -163,11 +166,11 @@ def test_tools_of_one_message_run_at_once_and_are_heard_in_the_order_asked() -> 
     assert [(e.tool, e.at, e.result) for e in ran.events(ToolReturned)] == [
         ("find", 10, "found"), ("look", 30, [1]),
     ]  # fmt: skip
-    assert shown(ran.context("helper", call=1).section("run")) == [
+    assert message_lines(ran.context("helper", call=1).section("run")) == [
         'assistant/helper: Both. [look{"a":1}] [find{}]', "tool/helper: [1]", "tool/helper: found",
     ]  # fmt: skip
-    heard = [m for m in ran.view.messages.values() if m.role == "tool"]
-    assert [(m.tool, m.call_id, m.data) for m in heard] == [
+    values = [m for m in ran.view.messages.values() if m.role == "tool"]
+    assert [(m.tool, m.call_id, m.data) for m in values] == [
         ("look", "call1", [1]), ("find", "call2", None),
     ]  # fmt: skip
     assert [t.fields()["called_at"] for t in ran.turn().tools] == [0, 0]
@@ -209,7 +212,7 @@ def test_tool_that_fails_is_told_to_the_model_which_goes_on() -> None:
     )
 
     assert [(e.tool, e.error) for e in ran.events(ToolFailed)] == [("look", "The shelf is empty")]
-    assert shown(ran.context("helper", call=1).section("run"))[-1] == (
+    assert message_lines(ran.context("helper", call=1).section("run"))[-1] == (
         "tool/helper: The shelf is empty"
     )
     assert ran.turn().tools[0].fields()["error"] == "The shelf is empty"
@@ -259,7 +262,9 @@ def test_tool_that_fails_is_no_output_so_the_model_is_told() -> None:
     )
 
     assert ran.turn().reply == 3
-    assert shown(ran.context("helper", call=1).section("run"))[-1] == "tool/helper: Not there"
+    assert (
+        message_lines(ran.context("helper", call=1).section("run"))[-1] == "tool/helper: Not there"
+    )
 
 
 @pytest.mark.parametrize(
@@ -280,9 +285,9 @@ def test_tool_without_a_scripted_result_runs_for_real(
         pipeline("{tools: [look]}", f"{{look: {{function: 'tests.functions:{function}'}}}}"),
         answered(f"{{helper: [{{calls: {{look: {args}}}}}, Done.]}}"),
     )
-    found = ran.turn().tools[0].result
+    results = ran.turn().tools[0].result
 
-    assert (found["value"] if function == "Meal" else found) == result
+    assert (results["value"] if function == "Meal" else results) == result
 
 
 def test_tool_named_in_the_scenario_is_not_run() -> None:
@@ -320,7 +325,7 @@ def test_function_agent_returns_its_output(function: str, output: Any, message: 
     run = ran.runs("helper")[0]
 
     assert run.output == ran.turn().reply == output
-    assert shown(run.messages) == [message]
+    assert message_lines(run.messages) == [message]
     assert ran.state("messages") == ["user: Hi", message]
     assert ran.turn().calls == []
 
@@ -341,7 +346,7 @@ def test_function_agent_may_pass_control() -> None:
 
     assert [r.agent for r in ran.turn().runs] == ["helper", "other"]
     assert ran.turn().handoffs[0].event.payload == {"said": "Hi"}
-    assert shown(ran.context("other").section("current_message")) == ["user: go on"]
+    assert message_lines(ran.context("other").section("current_message")) == ["user: go on"]
     assert ran.turn().reply == "Done."
 
 

@@ -16,8 +16,8 @@ from tests.runtime.test_restart import NEW, stopped_and_not
 # The order alone
 
 
-def said(text: str) -> list[Message]:
-    return [Message("user", one, one) for one in text.split()]
+def make_messages(text: str) -> list[Message]:
+    return [Message("user", word, word) for word in text.split()]
 
 
 PATHS: dict[str, Path] = {
@@ -28,7 +28,7 @@ PATHS: dict[str, Path] = {
 
 
 @pytest.mark.parametrize(
-    ("heard", "stands"),
+    ("response", "stands"),
     [
         ("x y", "x y"),
         ("x a1 b1 a2 b2 y", "x a1 a2 b1 b2 y"),
@@ -38,24 +38,24 @@ PATHS: dict[str, Path] = {
         ("a1 b1 x z1 y1", "a1 b1 x y1 z1"),
     ],
 )
-def test_branches_stand_together_in_the_order_of_their_group(heard: str, stands: str) -> None:
-    ordered = in_blocks(said(heard), PATHS)
+def test_branches_stand_together_in_the_order_of_their_group(response: str, stands: str) -> None:
+    ordered = in_blocks(make_messages(response), PATHS)
 
-    assert [one.content for one in ordered] == stands.split()
+    assert [item.content for item in ordered] == stands.split()
     assert in_blocks(ordered, PATHS) == ordered
 
 
 def test_other_branches_are_seen_when_their_run_has_ended() -> None:
-    beside = BranchLogs()
-    log = said("x a1 b1")
+    logs = BranchLogs()
+    log = make_messages("x a1 b1")
     for message, run in ((log[1], "r2"), (log[2], "r3")):
-        beside.at_work.add(run)
-        beside.hear(message, run, PATHS[message.id])
+        logs.at_work.add(run)
+        logs.hear(message, run, PATHS[message.id])
 
-    assert [one.id for one in beside.in_order(log)] == ["x"]
-    beside.end("r3")
-    assert [one.id for one in beside.in_order(log)] == ["x", "b1"]
-    assert [one.id for one in beside.in_order(log[1:2], PATHS["a1"])] == ["a1"]
+    assert [item.id for item in logs.in_order(log)] == ["x"]
+    logs.end("r3")
+    assert [item.id for item in logs.in_order(log)] == ["x", "b1"]
+    assert [item.id for item in logs.in_order(log[1:2], PATHS["a1"])] == ["a1"]
 
 
 # What agents are shown
@@ -78,32 +78,32 @@ def wide(read: str = "", edges: str = "s>a s>b a>m b>m", **nodes: str) -> str:
 
 def turn(user: str, more: str = "", **replies: str) -> str:
     lines = {"s": "s", "a": USES % 10, "b": USES % 5, "m": "m", **replies}
-    told = ", ".join(f"{agent}: {line}" for agent, line in lines.items())
-    return f"  - user: {user}\n    tool_results: {{look: x}}\n    replies: {{{told}}}\n{more}"
+    text = ", ".join(f"{agent}: {line}" for agent, line in lines.items())
+    return f"  - user: {user}\n    tool_results: {{look: x}}\n    replies: {{{text}}}\n{more}"
 
 
-def told(messages: Sequence[Message], *agents: str) -> list[str]:
+def describe_messages(messages: Sequence[Message], *agents: str) -> list[str]:
     """Who said what of these agents, in few words."""
     return [
-        f"{one.tool} answers {one.agent}" if one.role == "tool"
-        else f"{one.agent} calls {one.calls[0].name}" if one.calls else f"{one.agent}"
-        for one in messages if one.agent in agents and one.role != "system"
+        f"{m.tool} answers {m.agent}" if m.role == "tool"
+        else f"{m.agent} calls {m.calls[0].name}" if m.calls else f"{m.agent}"
+        for m in messages if m.agent in agents and m.role != "system"
     ]  # fmt: skip
 
 
 def test_tool_traffic_of_branches_is_not_mixed() -> None:
-    one = run_yaml(wide(m="role: merge, exit: true"), "turns:\n" + turn("Hi") + turn("More"))
+    outcome = run_yaml(wide(m="role: merge, exit: true"), "turns:\n" + turn("Hi") + turn("More"))
 
-    assert problems(one) == []
-    heard = [event.message for event in one.events(MessageAdded)]
-    assert told(heard, "a", "b") != BLOCKS * 2
-    assert told(one.context("m", 1).messages, "a", "b") == BLOCKS
-    assert told(one.context("m", 2).messages, "a", "b") == BLOCKS * 2
+    assert problems(outcome) == []
+    messages = [event.message for event in outcome.events(MessageAdded)]
+    assert describe_messages(messages, "a", "b") != BLOCKS * 2
+    assert describe_messages(outcome.context("m", 1).messages, "a", "b") == BLOCKS
+    assert describe_messages(outcome.context("m", 2).messages, "a", "b") == BLOCKS * 2
 
 
 def test_merges_that_are_ready_at_once_are_a_group_of_their_own() -> None:
     ways = "s>a s>b a>m b>m a>n b>n m>o n>o"
-    one = run_yaml(
+    outcome = run_yaml(
         wide(
             edges=ways,
             a="role: split",
@@ -115,22 +115,27 @@ def test_merges_that_are_ready_at_once_are_a_group_of_their_own() -> None:
         "turns:\n" + turn("Hi", n=USES % 3, o="o"),
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one)[3:5] == ["m g2 @20", "n g2 @20"]
-    assert told(one.context("n").messages, "m", "n") == []
-    assert told(one.context("o").messages, "m", "n") == ["m", "n calls look", "look answers n", "n"]
+    assert problems(outcome) == []
+    assert order(outcome)[3:5] == ["m g2 @20", "n g2 @20"]
+    assert describe_messages(outcome.context("n").messages, "m", "n") == []
+    assert describe_messages(outcome.context("o").messages, "m", "n") == [
+        "m",
+        "n calls look",
+        "look answers n",
+        "n",
+    ]
 
 
 def test_what_runs_at_work_have_said_is_not_shown_half() -> None:
     ways = "s>a s>b s>c a>m b>m"
-    one = run_yaml(
+    outcome = run_yaml(
         wide(edges=ways, m="role: merge, exit: true", c="exit: true"),
         "turns:\n" + turn("Hi", c=USES % 500) + turn("More", c=USES % 1),
     )
 
-    assert problems(one) == []
-    assert told(one.context("m", 1).messages, "a", "b", "c") == BLOCKS
-    later = told(one.context("m", 2).messages, "a", "b", "c")
+    assert problems(outcome) == []
+    assert describe_messages(outcome.context("m", 1).messages, "a", "b", "c") == BLOCKS
+    later = describe_messages(outcome.context("m", 2).messages, "a", "b", "c")
     assert later[:9] == [*BLOCKS, "c calls look", "look answers c", "c"]
 
 
@@ -140,26 +145,26 @@ def test_a_summary_covers_each_message_once_where_blocks_are_cut(window: int) ->
     pipeline = wide(agents, m="role: merge, exit: true").replace(
         "agents:\n", "agents:\n  w: {instructions: W.}\n", 1
     )
-    one = run_yaml(
+    outcome = run_yaml(
         pipeline, "turns:\n" + turn("Hi", w="W1") + turn("More", w="W2") + turn("Last", w="W3")
     )
 
-    assert one.view.error is None
+    assert outcome.view.error is None
     summarised = [
-        message.number for number in (1, 2, 3)
-        for call in one.calls("w", number) for message in call.context.messages if message.number
+        m.number for number in (1, 2, 3)
+        for call in outcome.calls("w", number) for m in call.context.messages if m.number
     ]  # fmt: skip
     assert len(summarised) == len(set(summarised))
-    read = one.context("m", 3).messages
-    shown = {message.number for message in read if message.section != "current_message"}
+    read = outcome.context("m", 3).messages
+    numbers = {message.number for message in read if message.section != "current_message"}
     before = {
-        event.message.number for event in one.events(MessageAdded)
+        event.message.number for event in outcome.events(MessageAdded)
         if event.message.agent not in ("m", "w") or event.turn < 3
     }  # fmt: skip
-    assert before - shown - set(summarised) <= {
-        message.number for message in [one.turn(3).message] if message
+    assert before - numbers - set(summarised) <= {
+        message.number for message in [outcome.turn(3).message] if message
     }
-    assert len(one.events(HistorySummarised)) == 3
+    assert len(outcome.events(HistorySummarised)) == 3
 
 
 @pytest.mark.parametrize("window", [1, 3, 6])
@@ -169,23 +174,23 @@ def test_what_a_summary_has_not_seen_of_a_branch_at_work_is_in_the_next(window: 
         summed, edges="s>a s>b s>c a>m b>m", m="role: merge, exit: true", c="exit: true"
     ).replace("agents:\n", "agents:\n  w: {instructions: W.}\n", 1)
 
-    one = run_yaml(
+    outcome = run_yaml(
         pipeline,
         "turns:\n" + turn("Hi", c=USES % 500, w="W1") + turn("More", c=USES % 500, w="W2"),
     )
 
-    assert one.view.error is None
+    assert outcome.view.error is None
     summarised = [
-        message.number for number in (1, 2)
-        for call in one.calls("w", number) for message in call.context.messages if message.number
+        m.number for number in (1, 2)
+        for call in outcome.calls("w", number) for m in call.context.messages if m.number
     ]  # fmt: skip
-    shown = [message.number for message in one.context("m", 2).messages if message.number]
+    numbers = [message.number for message in outcome.context("m", 2).messages if message.number]
     of_c = [
-        event.message.number for event in one.events(MessageAdded)
+        event.message.number for event in outcome.events(MessageAdded)
         if event.message.agent == "c" and event.turn == 1
     ]  # fmt: skip
     assert len(of_c) == 3
-    assert sorted(set(of_c) & {*summarised, *shown}) == of_c
+    assert sorted(set(of_c) & {*summarised, *numbers}) == of_c
     assert len(summarised) == len(set(summarised))
 
 

@@ -20,13 +20,13 @@ from simkit.trace.events import (
     StateUpdated,
     TurnStarted,
 )
-from tests.building import Ran, run_yaml, shown
+from tests.building import Ran, message_lines, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 
 # The values
 
 
-def said(*texts: str) -> list[Message]:
+def make_messages(*texts: str) -> list[Message]:
     return [Message("user", text) for text in texts]
 
 
@@ -39,7 +39,7 @@ def adding(values: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, An
 
 
 def test_log_of_a_branch_is_what_was_there_and_what_it_said() -> None:
-    log = BranchLog(said("a", "b", "c"), 2, said("x", "y"))
+    log = BranchLog(make_messages("a", "b", "c"), 2, make_messages("x", "y"))
 
     assert texts(log) == ["a", "b", "x", "y"]
     assert len(log) == 4
@@ -48,14 +48,14 @@ def test_log_of_a_branch_is_what_was_there_and_what_it_said() -> None:
 
 @pytest.mark.parametrize("place", [4, -5])
 def test_log_of_a_branch_has_an_end(place: int) -> None:
-    log = BranchLog(said("a", "b", "c"), 2, said("x", "y"))
+    log = BranchLog(make_messages("a", "b", "c"), 2, make_messages("x", "y"))
 
     with pytest.raises(IndexError):
         log[place]
 
 
 def test_log_of_a_branch_is_cut_as_a_list_is() -> None:
-    base, own = said("a", "b", "c"), said("x", "y")
+    base, own = make_messages("a", "b", "c"), make_messages("x", "y")
     log, plain = BranchLog(base, 2, own), [*base[:2], *own]
     places = [None, *range(-5, 6)]
 
@@ -75,9 +75,9 @@ def test_branch_sees_its_own_writes_and_so_does_what_it_is_in() -> None:
     inner.note({"n": 10}, frozenset({"n"}))
     inner.hear(Message("user", "x"))
 
-    assert [one.values()["n"] for one in (outer, inner, sibling)] == [11, 11, 1]
-    assert [texts(one.log()) for one in (outer, inner, sibling)] == [["x"], ["x"], []]
-    assert [one.replaced for one in (outer, inner, sibling)] == [{"n"}, {"n"}, set()]
+    assert [item.values()["n"] for item in (outer, inner, sibling)] == [11, 11, 1]
+    assert [texts(item.log()) for item in (outer, inner, sibling)] == [["x"], ["x"], []]
+    assert [item.replaced for item in (outer, inner, sibling)] == [{"n"}, {"n"}, set()]
     assert values == {"n": 1}
 
 
@@ -91,13 +91,13 @@ def test_branch_begins_with_what_the_one_around_it_replaced() -> None:
 
 def test_common_branch_is_the_innermost_that_all_are_in() -> None:
     outer = Branch("g1", "r1", None, {}, [], adding)
-    one, two = (Branch("g2", run, outer, {}, [], adding) for run in ("r2", "r3"))
-    deep = Branch("g3", "r4", one, {}, [], adding)
+    item, two = (Branch("g2", run, outer, {}, [], adding) for run in ("r2", "r3"))
+    deep = Branch("g3", "r4", item, {}, [], adding)
     other = Branch("g1", "r5", None, {}, [], adding)
 
-    assert common([one]) is one
-    assert common([deep, one]) is one
-    assert common([one, deep]) is one
+    assert common([item]) is item
+    assert common([deep, item]) is item
+    assert common([item, deep]) is item
     assert common([deep, two]) is outer
     assert common([deep, other]) is None
     assert common([deep, None]) is None
@@ -107,84 +107,84 @@ def test_common_branch_is_the_innermost_that_all_are_in() -> None:
 # What runs see
 
 DIAMOND = "s>a s>b a>c b>m c>m"
-SHOWN = "context: [instructions, {shared: {from: outputs}}, {history: {from: log}}]"
+TEXT = "context: [instructions, {shared: {from: outputs}}, {history: {from: log}}]"
 
 
 def test_second_run_of_a_branch_sees_the_fork_and_its_own_branch() -> None:
-    one = ran(
-        graph(DIAMOND, {"c": SHOWN, "m": SHOWN}, s="role: split", m="role: merge, exit: true"),
+    item = ran(
+        graph(DIAMOND, {"c": TEXT, "m": TEXT}, s="role: split", m="role: merge, exit: true"),
         s="s", a="{text: a, latency_ms: 5}", b="b", c="c", m="m",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one) == ["s", "a g1", "b g1", "c @5", "m @5"]
-    assert {run.agent: run.received["seen"] for run in one.turn().runs} == {
+    assert problems(item) == []
+    assert order(item) == ["s", "a g1", "b g1", "c @5", "m @5"]
+    assert {run.agent: run.received["seen"] for run in item.turn().runs} == {
         "s": [], "a": ["s"], "b": ["s"], "c": ["s", "a"], "m": ["s", "b", "a", "c"],
     }  # fmt: skip
-    assert [(e.agent, e.branch) for e in one.events(AgentStarted)] == [
+    assert [(e.agent, e.branch) for e in item.events(AgentStarted)] == [
         ("s", ""), ("a", "r2"), ("b", "r3"), ("c", "r2"), ("m", ""),
     ]  # fmt: skip
-    assert shown(one.context("c").messages) == [
+    assert message_lines(item.context("c").messages) == [
         "system/c: C.", 'system: {"s":"s","a":"a"}', "user: Hi", "assistant/s: s", "assistant/a: a",
     ]  # fmt: skip
-    assert shown(one.context("m").messages) == [
+    assert message_lines(item.context("m").messages) == [
         "system/m: M.", 'system: {"s":"s","b":"b","a":"a","c":"c"}', "user: Hi", "assistant/s: s",
         "assistant/a: a", "assistant/c: c", "assistant/b: b",
     ]  # fmt: skip
 
 
 def test_merge_of_inner_branches_sees_the_outer_branch_alone() -> None:
-    one = ran(
+    item = ran(
         graph("s>a s>t t>b t>c b>i c>i i>o a>o", s="role: split", t="role: split", i="role: merge",
               o="role: merge, exit: true"),
         s="s", a="a", t="t", b="{text: b, latency_ms: 9}", c="c", i="i", o="o",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert {run.agent: run.received["seen"] for run in one.turn().runs} == {
+    assert problems(item) == []
+    assert {run.agent: run.received["seen"] for run in item.turn().runs} == {
         "s": [], "a": ["s"], "t": ["s"], "b": ["s", "t"], "c": ["s", "t"],
         "i": ["s", "t", "c", "b"], "o": ["s", "a", "t", "c", "b", "i"],
     }  # fmt: skip
-    assert [(e.agent, e.branch, e.outer) for e in one.events(AgentStarted)][3:] == [
+    assert [(e.agent, e.branch, e.outer) for e in item.events(AgentStarted)][3:] == [
         ("b", "r4", "r3"), ("c", "r5", "r3"), ("i", "r3", ""), ("o", "", ""),
     ]  # fmt: skip
 
 
 def test_decision_in_a_branch_reads_the_state_of_its_branch() -> None:
-    one = ran(
+    item = ran(
         graph("s>a s>b a>x:one a>y:two b>m x>m y>m", s="role: split", a="role: decision",
               m="role: merge, exit: true")
         + "    route_by: {equals: '${state.outputs.b}'}\n",
         "{error: {type: NoRoute}}", s="s", a="{text: a, latency_ms: 5}", b="one",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert one.error() == (
+    assert problems(item) == []
+    assert item.error() == (
         "NoRoute", "node 'a' decided null, which is none of its labels: one, two"
     )  # fmt: skip
 
 
 def test_delegate_in_a_branch_sees_the_branch() -> None:
-    one = ran(
-        graph(DIAMOND, {"c": "handoffs: [helper]", "helper": SHOWN},
+    item = ran(
+        graph(DIAMOND, {"c": "handoffs: [helper]", "helper": TEXT},
               "contracts: [{from: c, to: helper, mode: delegate}]",
               s="role: split", m="role: merge, exit: true"),
         s="s", a="{text: a, latency_ms: 5}", b="b",
         c="[{handoff: {to: helper, query: Help}}, c]", helper="Helped.", m="m",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert one.runs("helper")[0].received["seen"] == ["s", "a"]
-    assert shown(one.context("helper").messages) == [
+    assert problems(item) == []
+    assert item.runs("helper")[0].received["seen"] == ["s", "a"]
+    assert message_lines(item.context("helper").messages) == [
         "system/helper: HELPER.", 'system: {"s":"s","a":"a"}', "user: Hi", "assistant/s: s",
         "assistant/a: a", 'assistant/c: [transfer_to_helper{"type":"handoff","query":"Help"}]',
     ]  # fmt: skip
-    assert one.runs("m")[0].received["seen"] == ["s", "b", "a", "helper", "c"]
+    assert item.runs("m")[0].received["seen"] == ["s", "b", "a", "helper", "c"]
 
 
 def test_branch_that_replaces_its_conversation_leaves_the_others_as_they_were() -> None:
     clears = "writes: {messages: {$set: ['${run.final_message}']}}"
-    one = run_yaml(
+    outcome = run_yaml(
         graph("s>a s>b a>m b>m", {"a": clears}, s="role: split", m="role: merge, exit: true"),
         """
         turns:
@@ -194,14 +194,14 @@ def test_branch_that_replaces_its_conversation_leaves_the_others_as_they_were() 
         """,
     )
 
-    assert one.history("b", 2) == [
+    assert outcome.history("b", 2) == [
         "assistant/a: a1", "assistant/b: b1", "assistant/m: m1", "assistant/s: s2",
     ]  # fmt: skip
-    assert one.history("m", 2) == ["assistant/a: a2", "assistant/b: b2"]
-    assert one.history("b", 3) == [
+    assert outcome.history("m", 2) == ["assistant/a: a2", "assistant/b: b2"]
+    assert outcome.history("b", 3) == [
         "assistant/a: a2", "assistant/b: b2", "assistant/m: m2", "assistant/s: s3",
     ]  # fmt: skip
-    assert one.history("s", 3) == ["assistant/a: a2", "assistant/b: b2", "assistant/m: m2"]
+    assert outcome.history("s", 3) == ["assistant/a: a2", "assistant/b: b2", "assistant/m: m2"]
 
 
 # Against a naive recomputation
@@ -224,9 +224,9 @@ def reduced(channel: str, value: Any, delta: Any) -> Any:
 class Naive:
     """What each run must have seen, found from the events alone, everything looked at again."""
 
-    def __init__(self, one: Ran) -> None:
-        self.resolved = one.view.resolved
-        self.events: list[AnyEvent] = one.trace.events
+    def __init__(self, outcome: Ran) -> None:
+        self.resolved = outcome.view.resolved
+        self.events: list[AnyEvent] = outcome.trace.events
         self.branch: dict[str, str] = {}
         self.fork: dict[str, tuple[str, int]] = {}
         groups: dict[str, int] = {}
@@ -264,11 +264,11 @@ class Naive:
             if not isinstance(event, AgentStarted):
                 continue
             state: dict[str, Any] = {"outputs": {}, "seen": [], "words": None, "messages": []}
-            for one in self.visible(event.branch, place):
-                if isinstance(one, StateUpdated):
-                    for name, delta in one.update.items():
+            for item in self.visible(event.branch, place):
+                if isinstance(item, StateUpdated):
+                    for name, delta in item.update.items():
                         state[name] = reduced(name, state[name], self.resolved(delta))
-            log = [said.message for said in self.log(event.branch, place)]
+            log = [message.message for message in self.log(event.branch, place)]
             yield event.run, state, [message for message in log if message is not user]
 
     def log(self, branch: str, end: int) -> list[MessageAdded]:
@@ -292,14 +292,14 @@ class Naive:
             groups.setdefault(self.fork[branch][1], []).append(branch)
         for _, branches in sorted(groups.items(), reverse=True):
             parts = [
-                [one for one in log if branch in self.lineage(self.branch.get(one.run, ""))]
+                [item for item in log if branch in self.lineage(self.branch.get(item.run, ""))]
                 for branch in branches
             ]
-            block = [one for part in parts for one in part]
+            block = [item for part in parts for item in part]
             if block:
-                start = min(log.index(one) for one in block)
-                before = [one for one in log[:start] if one not in block]
-                log = [*before, *block, *(one for one in log[start:] if one not in block)]
+                start = min(log.index(item) for item in block)
+                before = [item for item in log[:start] if item not in block]
+                log = [*before, *block, *(item for item in log[start:] if item not in block)]
         return log
 
 
@@ -312,9 +312,9 @@ class Drawn:
         self.nodes: dict[str, str] = {}
         self.agents: dict[str, str] = {}
 
-    def node(self, said: str = "") -> str:
+    def node(self, reply: str = "") -> str:
         name = f"n{len(self.nodes)}"
-        self.nodes[name] = said
+        self.nodes[name] = reply
         source = self.chance.choice(["log", "log", "messages"])
         writes = ""
         if self.chance.random() < 0.12:
@@ -347,9 +347,9 @@ class Drawn:
 
     def run(self, turns: int) -> Ran:
         first, ends = self.block(3)
-        self.nodes[first] = ", ".join(one for one in ("start: true", self.nodes[first]) if one)
+        self.nodes[first] = ", ".join(item for item in ("start: true", self.nodes[first]) if item)
         for end in ends:
-            self.nodes[end] = ", ".join(one for one in (self.nodes[end], "exit: true") if one)
+            self.nodes[end] = ", ".join(item for item in (self.nodes[end], "exit: true") if item)
         head = """
 channels:
   outputs: {reducer: merge}
@@ -365,15 +365,15 @@ tools: {look: {}}
 limits: {agent_runs_per_turn: 200}
 """
         pipeline = graph(" ".join(self.edges), self.agents, head=head, **self.nodes)
-        said = "".join(self.turn(number) for number in range(turns))
-        return run_yaml(pipeline, f"lints: {{RUN-01: drawn}}\nturns:\n{said}")
+        text = "".join(self.turn(number) for number in range(turns))
+        return run_yaml(pipeline, f"lints: {{RUN-01: drawn}}\nturns:\n{text}")
 
     def turn(self, number: int) -> str:
         lines = []
-        for name, told in self.nodes.items():
+        for name, report in self.nodes.items():
             late = self.chance.choice([0, 0, 5, 10, 20])
             text = f"{name} in {number}{'!' * self.chance.randrange(9)}"
-            if "decision" in told:
+            if "decision" in report:
                 ways = [edge for edge in self.edges if edge.startswith(f"{name}>")]
                 text = self.chance.choice(ways).partition(":")[2]
             line = f"{{text: {text}, latency_ms: {late}}}"
@@ -390,29 +390,29 @@ limits: {agent_runs_per_turn: 200}
 def test_runs_see_what_a_naive_recomputation_finds(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: dict[str, list[Message]] = {}
+    messages: dict[str, list[Message]] = {}
     answer = ScriptedModel.answer
 
     def noting(model: ScriptedModel, request: ModelRequest) -> Answer:
-        asked[request.call] = list(request.messages())
+        messages[request.call] = list(request.messages())
         return answer(model, request)
 
     monkeypatch.setattr(ScriptedModel, "answer", noting)
 
-    one = Drawn(seed).run(turns=3)
+    completed = Drawn(seed).run(turns=3)
 
-    assert [turn.error for turn in one.view.turns] == [None] * 3
+    assert [turn.error for turn in completed.view.turns] == [None] * 3
     compared = 0
-    for run, state, log in Naive(one).runs():
-        found = one.view.runs[run]
+    for run, state, log in Naive(completed).runs():
+        result = completed.view.runs[run]
         received = {name: list(v) if name in ("seen", "messages") else v
-                    for name, v in found.received.items()}  # fmt: skip
-        assert received == state, (run, found.agent)
-        context = found.calls[0].context
-        assert asked[found.calls[0].id] == list(context.messages), (run, found.agent)
-        history = shown(context.section("history"))
-        user = one.view.turns[found.turn - 1].message
+                    for name, v in result.received.items()}  # fmt: skip
+        assert received == state, (run, result.agent)
+        context = result.calls[0].context
+        assert messages[result.calls[0].id] == list(context.messages), (run, result.agent)
+        history = message_lines(context.section("history"))
+        user = completed.view.turns[result.turn - 1].message
         channel = [message for message in state["messages"] if message is not user]
-        assert history in (shown(log), shown(channel)), (run, found.agent)
+        assert history in (message_lines(log), message_lines(channel)), (run, result.agent)
         compared += 1
     assert compared >= 3

@@ -128,10 +128,10 @@ def test_a_killed_process_leaves_what_it_acknowledged_and_whole_commits(
             path, series.lines[done:][: BATCHES // 2], chance, (seed + each) % 2 == 0
         )
         with closing(SqliteStore(path)) as store:
-            found = committed(store, series)
+            count = committed(store, series)
         # One commit may have been made and not been acknowledged any more.
-        assert found - (acknowledged[-1] if acknowledged else done) in (0, 1)
-        done = found
+        assert count - (acknowledged[-1] if acknowledged else done) in (0, 1)
+        done = count
 
     with closing(SqliteStore(path)) as store:
         for checkpoint in series.checkpoints[done:]:

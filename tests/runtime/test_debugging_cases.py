@@ -74,7 +74,9 @@ def refusal(pipeline: str, script: str) -> str:
 def of_claims(pipeline: str, script: str) -> str:
     """What is told of claims that do not hold."""
     findings: list[Finding] = [
-        one for one in run_yaml(pipeline, script).judgement.findings if one.id == "claim"
+        finding
+        for finding in run_yaml(pipeline, script).judgement.findings
+        if finding.id == "claim"
     ]
     return findings_text(findings)
 

@@ -10,7 +10,7 @@ import pytest
 from simkit.core.errors import FunctionFailed
 from simkit.runtime.functions import called
 
-HERE = "tests/runtime/test_functions.py"
+TEXT = "tests/runtime/test_functions.py"
 
 
 def shell() -> str:
@@ -33,9 +33,9 @@ async def async_fetch() -> None:
 
 
 def effects_of(function: Any) -> tuple[Any, list[tuple[str, str]]]:
-    found: list[tuple[str, str]] = []
-    result = called("app:it", function, report=lambda effect, where: found.append((effect, where)))
-    return result, found
+    pairs: list[tuple[str, str]] = []
+    result = called("app:it", function, report=lambda effect, where: pairs.append((effect, where)))
+    return result, pairs
 
 
 def test_effect_of_a_function_is_reported_and_its_result_returned(
@@ -44,7 +44,7 @@ def test_effect_of_a_function_is_reported_and_its_result_returned(
     monkeypatch.chdir(pytestconfig.rootpath)
     line = shell.__code__.co_firstlineno + 1
 
-    assert effects_of(shell) == ("told", [("process", f"{HERE}:{line} in shell")])
+    assert effects_of(shell) == ("told", [("process", f"{TEXT}:{line} in shell")])
 
 
 def test_effect_of_an_async_function_is_reported_and_the_event_loops_own_is_not(
@@ -56,25 +56,25 @@ def test_effect_of_an_async_function_is_reported_and_the_event_loops_own_is_not(
     assert effects_of(slow_shell) == (
         "told",
         [
-            ("sleep", f"{HERE}:{line + 1} in slow_shell"),
-            ("process", f"{HERE}:{line + 2} in slow_shell"),
+            ("sleep", f"{TEXT}:{line + 1} in slow_shell"),
+            ("process", f"{TEXT}:{line + 2} in slow_shell"),
         ],
     )
 
 
 @pytest.mark.parametrize("function", [fetch, async_fetch])
 def test_function_that_reaches_for_the_network_fails(function: Any) -> None:
-    found: list[str] = []
+    texts: list[str] = []
 
     with pytest.raises(FunctionFailed) as failed:
-        called("app:it", function, report=lambda effect, where: found.append(effect))
+        called("app:it", function, report=lambda effect, where: texts.append(effect))
 
     assert str(failed.value) == (
         "`app:it` raised NetworkRefused: a user's function reached for the network, "
         "example.com:443, which is refused. "
         "Stub the tool with `tool_results`, or pass the data in."
     )
-    assert found == ["network"]
+    assert texts == ["network"]
 
 
 def test_without_a_report_nothing_is_guarded() -> None:

@@ -7,45 +7,49 @@ from typing import Any
 import pytest
 
 from simkit.trace.events import AgentStarted, RouteChosen
-from tests.building import Ran, run_yaml, shown
+from tests.building import Ran, message_lines, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 
 READS_INPUT = "context: [instructions, input, current_message]"
 READS_UPSTREAM = "context: [instructions, upstream]"
 
 
-def inputs(one: Ran) -> dict[str, Any]:
-    return {run.agent: run.input for run in one.turn().runs}
+def inputs(outcome: Ran) -> dict[str, Any]:
+    return {run.agent: run.input for run in outcome.turn().runs}
 
 
-def afters(one: Ran) -> dict[str, list[str]]:
+def afters(outcome: Ran) -> dict[str, list[str]]:
     """Each run with the agents whose runs led to it."""
-    agents = {event.run: event.agent for event in one.events(AgentStarted)}
-    return {e.agent: [agents[run] for run in e.after] for e in one.events(AgentStarted)}
+    agents = {event.run: event.agent for event in outcome.events(AgentStarted)}
+    return {e.agent: [agents[run] for run in e.after] for e in outcome.events(AgentStarted)}
 
 
 # One way on
 
 
 def test_what_a_node_puts_out_is_the_input_of_the_next() -> None:
-    one = ran(
+    item = ran(
         graph("a>b b>c", {"b": READS_INPUT, "c": READS_INPUT}, c="exit: true"),
         a="First.", b="{json: {n: 2}}", c="Third.",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one) == ["a", "b", "c"]
-    assert inputs(one) == {"a": "Hi", "b": "First.", "c": {"n": 2}}
-    assert shown(one.context("b").messages) == ["system/b: B.", "user: First.", "user: Hi"]
-    assert shown(one.context("c").messages) == ["system/c: C.", 'user: {"n":2}', "user: Hi"]
-    assert one.turn().reply == "Third."
-    assert one.state("seen") == ["a", "b", "c"]
+    assert problems(item) == []
+    assert order(item) == ["a", "b", "c"]
+    assert inputs(item) == {"a": "Hi", "b": "First.", "c": {"n": 2}}
+    assert message_lines(item.context("b").messages) == ["system/b: B.", "user: First.", "user: Hi"]
+    assert message_lines(item.context("c").messages) == [
+        "system/c: C.",
+        'user: {"n":2}',
+        "user: Hi",
+    ]
+    assert item.turn().reply == "Third."
+    assert item.state("seen") == ["a", "b", "c"]
 
 
 def test_run_names_the_run_that_led_to_it() -> None:
-    one = ran(graph("a>b b>c", c="exit: true"), a="x", b="y", c="z")
+    item = ran(graph("a>b b>c", c="exit: true"), a="x", b="y", c="z")
 
-    assert [(e.agent, e.run, e.after, e.branch) for e in one.events(AgentStarted)] == [
+    assert [(e.agent, e.run, e.after, e.branch) for e in item.events(AgentStarted)] == [
         ("a", "r1", (), ""),
         ("b", "r2", ("r1",), ""),
         ("c", "r3", ("r2",), ""),
@@ -53,27 +57,27 @@ def test_run_names_the_run_that_led_to_it() -> None:
 
 
 def test_node_that_is_the_start_and_the_exit_is_a_whole_graph() -> None:
-    one = ran(graph("", only="start: true, exit: true"), only="Done.")
+    item = ran(graph("", only="start: true, exit: true"), only="Done.")
 
-    assert (order(one), one.turn().reply) == (["only"], "Done.")
+    assert (order(item), item.turn().reply) == (["only"], "Done.")
 
 
 def test_nodes_of_one_definition_run_under_their_own_names() -> None:
-    one = ran(
+    item = ran(
         graph("draft>critic critic>final", {"writer": ""}, draft="agent: writer",
               final="agent: writer, exit: true"),
         draft="One.", critic="Short.", final="Two.",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one) == ["draft", "critic", "final"]
-    assert one.state("outputs") == {"draft": "One.", "critic": "Short.", "final": "Two."}
-    assert shown(one.context("final").section("instructions")) == ["system/final: WRITER."]
-    assert one.history("final") == ["assistant/draft: One.", "assistant/critic: Short."]
+    assert problems(item) == []
+    assert order(item) == ["draft", "critic", "final"]
+    assert item.state("outputs") == {"draft": "One.", "critic": "Short.", "final": "Two."}
+    assert message_lines(item.context("final").section("instructions")) == ["system/final: WRITER."]
+    assert item.history("final") == ["assistant/draft: One.", "assistant/critic: Short."]
 
 
 def test_every_turn_begins_at_the_start() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         graph("a>b", b="exit: true"),
         """
         turns:
@@ -82,49 +86,49 @@ def test_every_turn_begins_at_the_start() -> None:
         """,
     )
 
-    assert [turn.reply for turn in one.view.turns] == ["b1", "b2"]
-    assert one.history("a") == ["user: One", "assistant/a: a1", "assistant/b: b1"]
+    assert [turn.reply for turn in outcome.view.turns] == ["b1", "b2"]
+    assert outcome.history("a") == ["user: One", "assistant/a: a1", "assistant/b: b1"]
 
 
 def test_function_may_be_a_node() -> None:
-    one = ran(
+    item = ran(
         graph("a>b b>c", {"b": "function: 'tests.functions:what_came'", "c": READS_INPUT},
               c="exit: true"),
         a="{json: {n: 1}}", c="Seen.",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert inputs(one)["c"] == {
+    assert problems(item) == []
+    assert inputs(item)["c"] == {
         "input": {"n": 1}, "task": None,
         "upstream": {"a": {"output": {"n": 1}, "tool_calls": []}},
     }  # fmt: skip
 
 
 def test_node_that_reads_its_input_is_not_run_on_nothing() -> None:
-    one = ran(
+    item = ran(
         graph("a>b", {"a": "function: 'tests.functions:nothing'", "b": READS_INPUT},
               b="exit: true"),
         "{error: {type: InputInvalid}}",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert one.error() == (
+    assert problems(item) == []
+    assert item.error() == (
         "InputInvalid",
         "agent 'b' reads its input, but the output of 'a', which ran before it, is null",
     )
-    assert order(one) == ["a"]
+    assert order(item) == ["a"]
 
 
 def test_node_that_reads_no_input_runs_on_nothing() -> None:
-    one = ran(
+    item = ran(
         graph("a>b", {"a": "function: 'tests.functions:nothing'"}, b="exit: true"), b="Still here."
     )
 
-    assert (problems(one), one.turn().reply) == ([], "Still here.")
+    assert (problems(item), item.turn().reply) == ([], "Still here.")
 
 
 def test_upstream_shows_output_and_tool_calls() -> None:
-    one = ran(
+    item = ran(
         graph("a>b b>c", {"a": "tools: [look]", "b": READS_UPSTREAM, "c": READS_UPSTREAM},
               "tools: {look: {}}", c="exit: true"),
         a="[{calls: [look: {at: sky}]}, Blue.]", b="Noted.", c="End.",
@@ -132,13 +136,13 @@ def test_upstream_shows_output_and_tool_calls() -> None:
         expect="{}\n    tool_results: {look: {returns: {seen: sun}, latency_ms: 40}}",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert shown(one.context("b").section("upstream")) == [
+    assert problems(item) == []
+    assert message_lines(item.context("b").section("upstream")) == [
         'system: {"a":{"output":"Blue.","tool_calls":[{"call_id":"call1","tool":"look",'
         '"args":{"at":"sky"},"result":{"seen":"sun"},"error":null,'
         '"called_at":"2026-01-05T09:00:00.000Z","returned_at":"2026-01-05T09:00:00.040Z"}]}}'
     ]
-    assert shown(one.context("c").section("upstream")) == [
+    assert message_lines(item.context("c").section("upstream")) == [
         'system: {"b":{"output":"Noted.","tool_calls":[]}}'
     ]
 
@@ -148,64 +152,64 @@ def test_upstream_shows_output_and_tool_calls() -> None:
 TRIAGE = {"create": "", "update": "", "other": ""}
 
 
-def decided(said: str, route: str = "", labels: str = "create update", **more: str) -> Ran:
+def decided(reply: str, route: str = "", labels: str = "create update", **more: str) -> Ran:
     edges = " ".join(f"triage>{label}:{label}" for label in labels.split())
     exits: Any = {label.replace("else", "other"): "exit: true" for label in labels.split()}
     pipeline = graph(edges.replace(">else:", ">other:"), triage="role: decision", **exits)
     if route:
         pipeline += f"    route_by: {route}\n"
     targets = {name: f"I {name}." for name in more.pop("runs", "").split()}
-    return ran(pipeline, more.pop("expect", "{}"), more.pop("more", ""), triage=said, **targets)
+    return ran(pipeline, more.pop("expect", "{}"), more.pop("more", ""), triage=reply, **targets)
 
 
-@pytest.mark.parametrize("said", ["{json: {decision: update}}", "update"])
-def test_decision_takes_the_edge_whose_label_it_says(said: str) -> None:
-    one = decided(said, runs="update")
+@pytest.mark.parametrize("reply", ["{json: {decision: update}}", "update"])
+def test_decision_takes_the_edge_whose_label_it_says(reply: str) -> None:
+    outcome = decided(reply, runs="update")
 
-    assert problems(one) == []
-    assert order(one) == ["triage", "update"]
-    assert [(e.agent, e.run, e.targets, e.labels) for e in one.events(RouteChosen)] == [
+    assert problems(outcome) == []
+    assert order(outcome) == ["triage", "update"]
+    assert [(e.agent, e.run, e.targets, e.labels) for e in outcome.events(RouteChosen)] == [
         ("triage", "r1", ("update",), ("update",))
     ]
 
 
 def test_decision_is_equal_to_a_label_not_near_it() -> None:
-    one = decided("do an update", expect="{error: {type: NoRoute}}")
+    outcome = decided("do an update", expect="{error: {type: NoRoute}}")
 
-    assert problems(one) == []
-    assert one.error() == (
+    assert problems(outcome) == []
+    assert outcome.error() == (
         "NoRoute",
         "node 'triage' decided \"do an update\", which is none of its labels: create, update",
     )
-    assert one.turn().reply is None
+    assert outcome.turn().reply is None
 
 
 def test_decision_by_contents_takes_a_label_that_occurs() -> None:
-    one = decided("do an update", "{contains: '${run.output}'}", runs="update")
+    outcome = decided("do an update", "{contains: '${run.output}'}", runs="update")
 
-    assert (problems(one), order(one)) == ([], ["triage", "update"])
+    assert (problems(outcome), order(outcome)) == ([], ["triage", "update"])
 
 
 def test_first_of_several_edges_is_taken_and_all_labels_are_told() -> None:
-    one = decided(
+    outcome = decided(
         "first create then update", "{contains: '${run.output}'}", runs="create",
         expect="{findings: [{id: FLW-08}]}",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one) == ["triage", "create"]
-    assert [(e.targets, e.labels) for e in one.events(RouteChosen)] == [
+    assert problems(outcome) == []
+    assert order(outcome) == ["triage", "create"]
+    assert [(e.targets, e.labels) for e in outcome.events(RouteChosen)] == [
         (("create",), ("create", "update"))
     ]
 
 
 def test_two_edges_of_one_label_are_one_label() -> None:
-    one = ran(
+    item = ran(
         graph("t>a:go t>b:go", t="role: decision", a="exit: true", b="exit: true"), t="go", a="x"
     )
 
-    assert problems(one) == []
-    assert [(e.targets, e.labels) for e in one.events(RouteChosen)] == [(("a",), ("go",))]
+    assert problems(item) == []
+    assert [(e.targets, e.labels) for e in item.events(RouteChosen)] == [(("a",), ("go",))]
 
 
 def test_decision_may_be_read_anywhere() -> None:
@@ -213,82 +217,82 @@ def test_decision_may_be_read_anywhere() -> None:
         "t>a:big t>b:small", {"t": "writes: {size: '${run.output.size}'}"},
         head="channels: {size: {scope: turn}}", t="role: decision", a="exit: true", b="exit: true",
     )  # fmt: skip
-    one = ran(f"{pipeline}    route_by: {{equals: '${{state.size}}'}}", t="{json: {size: small}}",
+    item = ran(f"{pipeline}    route_by: {{equals: '${{state.size}}'}}", t="{json: {size: small}}",
               b="x")  # fmt: skip
 
-    assert (problems(one), order(one)) == ([], ["t", "b"])
+    assert (problems(item), order(item)) == ([], ["t", "b"])
 
 
-@pytest.mark.parametrize(("said", "label"), [("{json: {decision: true}}", "'true'"),
+@pytest.mark.parametrize(("reply", "label"), [("{json: {decision: true}}", "'true'"),
                                              ("{json: {decision: 2}}", "'2'")])  # fmt: skip
-def test_decision_that_is_no_text_is_compared_as_text(said: str, label: str) -> None:
+def test_decision_that_is_no_text_is_compared_as_text(reply: str, label: str) -> None:
     pipeline = graph("t>a:yes t>b:x", t="role: decision", a="exit: true", b="exit: true")
-    one = ran(pipeline.replace('"label": "yes"', f'"label": {label}'), t=said, a="x")
+    item = ran(pipeline.replace('"label": "yes"', f'"label": {label}'), t=reply, a="x")
 
-    assert (problems(one), order(one)) == ([], ["t", "a"])
+    assert (problems(item), order(item)) == ([], ["t", "a"])
 
 
 def test_else_is_taken_where_no_label_matches() -> None:
-    one = decided("sing", labels="create else update", runs="other")
+    outcome = decided("sing", labels="create else update", runs="other")
 
-    assert problems(one) == []
-    assert order(one) == ["triage", "other"]
-    assert [(e.targets, e.labels) for e in one.events(RouteChosen)] == [(("other",), ("else",))]
+    assert problems(outcome) == []
+    assert order(outcome) == ["triage", "other"]
+    assert [(e.targets, e.labels) for e in outcome.events(RouteChosen)] == [(("other",), ("else",))]
 
 
 def test_else_gives_way_to_a_label_that_stands_behind_it() -> None:
-    one = decided("update", labels="else update", runs="update")
+    outcome = decided("update", labels="else update", runs="update")
 
-    assert (problems(one), order(one)) == ([], ["triage", "update"])
+    assert (problems(outcome), order(outcome)) == ([], ["triage", "update"])
 
 
 def test_decision_that_nothing_matches_is_an_error_that_names_the_labels() -> None:
-    one = decided("{json: {decision: sing, why: fun}}", expect="{error: {type: NoRoute}}")
+    outcome = decided("{json: {decision: sing, why: fun}}", expect="{error: {type: NoRoute}}")
 
-    assert one.error() == (
+    assert outcome.error() == (
         "NoRoute", "node 'triage' decided \"sing\", which is none of its labels: create, update"
     )  # fmt: skip
 
 
 def test_long_decision_is_quoted_in_part() -> None:
-    one = decided("x" * 200, "{contains: '${run.output}'}", expect="{error: {type: NoRoute}}")
+    outcome = decided("x" * 200, "{contains: '${run.output}'}", expect="{error: {type: NoRoute}}")
 
-    assert one.error() == (
+    assert outcome.error() == (
         "NoRoute",
         f"node 'triage' decided \"{'x' * 118}…, which holds none of its labels: create, update",
     )
 
 
 def test_decision_about_nothing_matches_no_label() -> None:
-    one = decided("sing", "{contains: '${run.output.way}'}", expect="{error: {type: NoRoute}}")
+    outcome = decided("sing", "{contains: '${run.output.way}'}", expect="{error: {type: NoRoute}}")
 
-    assert one.error() == (
+    assert outcome.error() == (
         "NoRoute", "node 'triage' decided null, which holds none of its labels: create, update"
     )  # fmt: skip
 
 
 def test_decision_at_an_exit_that_nothing_matches_ends_the_turn() -> None:
     pipeline = graph("t>a:go a>t", t="role: decision, exit: true")
-    one = ran(pipeline, t="[go, All done.]", a="More.")
+    item = ran(pipeline, t="[go, All done.]", a="More.")
 
-    assert problems(one) == []
-    assert order(one) == ["t", "a", "t"]
-    assert len(one.events(RouteChosen)) == 1
-    assert one.turn().reply == "All done."
+    assert problems(item) == []
+    assert order(item) == ["t", "a", "t"]
+    assert len(item.events(RouteChosen)) == 1
+    assert item.turn().reply == "All done."
 
 
 def test_runs_after_a_decision_are_shown_it() -> None:
-    one = ran(
+    item = ran(
         graph("t>a:go a>b", {"a": READS_UPSTREAM, "b": READS_UPSTREAM}, t="role: decision",
               b="exit: true"),
         t="go", a="x", b="y",
     )  # fmt: skip
 
     decision = '"decision":{"node":"t","label":"go"}'
-    assert shown(one.context("a").section("upstream")) == [
+    assert message_lines(item.context("a").section("upstream")) == [
         f'system: {{"t":{{"output":"go","tool_calls":[],{decision}}}}}'
     ]
-    assert shown(one.context("b").section("upstream")) == [
+    assert message_lines(item.context("b").section("upstream")) == [
         f'system: {{"a":{{"output":"x","tool_calls":[],{decision}}}}}'
     ]
 
@@ -297,27 +301,27 @@ def test_runs_after_a_decision_are_shown_it() -> None:
 
 
 def test_node_whose_agent_delegates_goes_on_with_its_own_output() -> None:
-    one = ran(
+    item = ran(
         graph("a>b", {"a": "handoffs: [helper]", "helper": "", "b": READS_INPUT},
               "contracts: [{from: a, to: helper, mode: delegate}]", b="exit: true"),
         a="[{handoff: {to: helper, query: Help}}, Mine.]", helper="Helped.", b="End.",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one) == ["a", "helper", "b"]
-    assert (inputs(one)["b"], afters(one)["b"]) == ("Mine.", ["a"])
+    assert problems(item) == []
+    assert order(item) == ["a", "helper", "b"]
+    assert (inputs(item)["b"], afters(item)["b"]) == ("Mine.", ["a"])
 
 
 def test_node_whose_agent_transfers_goes_on_with_what_the_target_put_out() -> None:
-    one = ran(
+    item = ran(
         graph("a>b", {"a": "handoffs: [helper]", "helper": "", "b": READS_UPSTREAM},
               "contracts: [{from: a, to: helper}]", b="exit: true"),
         a="{handoff: {to: helper, query: Help}}", helper="Helped.", b="End.",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one) == ["a", "helper", "b"]
-    assert (inputs(one)["b"], afters(one)["b"]) == ("Helped.", ["helper"])
-    assert shown(one.context("b").section("upstream")) == [
+    assert problems(item) == []
+    assert order(item) == ["a", "helper", "b"]
+    assert (inputs(item)["b"], afters(item)["b"]) == ("Helped.", ["helper"])
+    assert message_lines(item.context("b").section("upstream")) == [
         'system: {"a":{"output":"Helped.","tool_calls":[]}}'
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.trace import events as e
-from tests.building import Ran, line, run_yaml, shown
+from tests.building import Ran, line, message_lines, run_yaml
 
 
 def pipeline(contract: str, flow: str = "{handoffs: {start: source}}", extra: str = "") -> str:
@@ -60,7 +60,7 @@ def test_the_target_receives_what_its_contract_writes_and_the_source_does_not(mo
     ]  # fmt: skip
     assert ran.runs("source")[0].received["memory"] == {}
     assert ran.runs("source")[0].update["made"] == 1
-    assert shown(ran.context("target").section("shared")) == [
+    assert message_lines(ran.context("target").section("shared")) == [
         'system: {"given":{"km":8},"by":"source"}'
     ]
     assert "made" not in ran.runs("target")[0].update
@@ -70,14 +70,14 @@ def test_the_trace_tells_which_handoff_wrote_after_it_was_made_and_before_its_ta
     ran = run_yaml(pipeline(WRITES), turns())
 
     kinds = (e.HandoffMade, e.AgentStarted)
-    told = [
+    events = [
         event for event in ran.trace.events
         if isinstance(event, kinds) or (isinstance(event, e.StateUpdated) and event.handoff)
     ]  # fmt: skip
-    assert [type(event).__name__ for event in told] == [
+    assert [type(event).__name__ for event in events] == [
         "AgentStarted", "HandoffMade", "StateUpdated", "AgentStarted",
     ]  # fmt: skip
-    (update,) = [event for event in told if isinstance(event, e.StateUpdated)]
+    (update,) = [event for event in events if isinstance(event, e.StateUpdated)]
     assert (update.cause, update.handoff, update.agent) == ("handoff", "h1", "source")
 
 
@@ -89,7 +89,9 @@ def test_a_handoff_that_is_rejected_writes_nothing() -> None:
 
     assert ran.state("made") == 0
     assert ran.view.state_at_end()["memory"] == {}
-    assert not any(isinstance(one, e.StateUpdated) and one.handoff for one in ran.trace.events)
+    assert not any(
+        isinstance(event, e.StateUpdated) and event.handoff for event in ran.trace.events
+    )
 
 
 def test_each_of_several_handoffs_writes_for_itself() -> None:
@@ -102,8 +104,8 @@ def test_each_of_several_handoffs_writes_for_itself() -> None:
         ),
     )
 
-    seen = [run.received["memory"]["given"] for run in ran.runs("target")]
-    assert seen == [{"km": 1}, {"km": 2}]
+    given_values = [run.received["memory"]["given"] for run in ran.runs("target")]
+    assert given_values == [{"km": 1}, {"km": 2}]
     assert [run.received["made"] for run in ran.runs("target")] == [1, 2]
 
 
@@ -127,8 +129,11 @@ def test_messages_may_be_written_into_the_conversation() -> None:
 
     ran = run_yaml(pipeline(writes), turns())
 
-    said = ran.runs("target")[0].received["messages"]
-    assert [line(one) for one in said] == ["user: Hi", "system: source hands over to target."]
+    messages = ran.runs("target")[0].received["messages"]
+    assert [line(message) for message in messages] == [
+        "user: Hi",
+        "system: source hands over to target.",
+    ]
 
 
 GRAPH = """{graph: {nodes: {source: {start: true, role: split}, target: {exit: true},
@@ -150,23 +155,27 @@ def test_two_ways_that_open_at_once_and_write_differently_lose_one_of_the_values
     graph = pipeline("writes: {current: a}", GRAPH, third)
     script = "turns: [{user: Hi, replies: {source: Plan A, target: A, third: B}}]"
 
-    lost = [one.what for one in run_yaml(graph, script).judgement.findings if one.id == "STA-01"]
+    lost = [
+        finding.what
+        for finding in run_yaml(graph, script).judgement.findings
+        if finding.id == "STA-01"
+    ]
     same = run_yaml(graph.replace("current: b", "current: a"), script)
 
     assert lost == [
         "the handoffs 'h1' and 'h2' of agent 'source' open at once in turn 1 and wrote different "
         "values to channel `current` (reducer replace): the first is lost"
     ]
-    assert "STA-01" not in [one.id for one in same.judgement.findings]
+    assert "STA-01" not in [finding.id for finding in same.judgement.findings]
 
 
 def test_the_words_of_a_step_see_what_the_handoff_to_it_has_written() -> None:
     steps = """{supervisor: {goals: {g: {description: G.,
       steps: [source: Plan, target: "Do ${state.plan} as ${state.level}"]}}}}"""
-    held = 'on_invalid: retry, payload: {type: object}, writes: {plan: "${handoff.payload.it}"}'
+    text = 'on_invalid: retry, payload: {type: object}, writes: {plan: "${handoff.payload.it}"}'
 
     ran = run_yaml(
-        pipeline(held, steps),
+        pipeline(text, steps),
         "turns: [{user: Hi, replies: {source: [Plan A, {json: {it: B}}], target: A}}]",
     )
 
@@ -182,7 +191,7 @@ def test_delegations_one_after_the_other_lose_nothing() -> None:
     )
 
     assert [run.received["plan"] for run in ran.runs("target")] == [1, 2]
-    assert "STA-01" not in [one.id for one in ran.judgement.findings]
+    assert "STA-01" not in [finding.id for finding in ran.judgement.findings]
 
 
 BRANCHES = """
@@ -254,10 +263,10 @@ turns:
         pipeline(WRITES), script.replace("{resume:", "{restart: true, resume:") % HAND_OFF
     )
 
-    for one in (ran, anew):
-        assert one.judgement.findings == ()
-        assert one.runs("target", 2)[0].received["memory"]["given"] == {"km": 8}
-        assert one.state("made") == 1
+    for item in (ran, anew):
+        assert item.judgement.findings == ()
+        assert item.runs("target", 2)[0].received["memory"]["given"] == {"km": 8}
+        assert item.state("made") == 1
 
 
 def test_a_value_that_its_channel_refuses_ends_the_turn_and_the_target_never_starts() -> None:
@@ -272,7 +281,7 @@ def test_a_value_that_its_channel_refuses_ends_the_turn_and_the_target_never_sta
 
 
 @pytest.mark.parametrize(
-    ("writes", "what"),
+    ("writes", "problem"),
     [
         ("{nowhere: 1}", "unknown channel `nowhere`"),
         ("{current: '${handoff.reason}'}", "`${handoff.reason}` leads nowhere: a handoff has no"),
@@ -281,9 +290,9 @@ def test_a_value_that_its_channel_refuses_ends_the_turn_and_the_target_never_sta
         ("[current]", "mapping"),
     ],
 )
-def test_what_leads_nowhere_is_refused_with_its_place(writes: str, what: str) -> None:
+def test_what_leads_nowhere_is_refused_with_its_place(writes: str, problem: str) -> None:
     with pytest.raises(SourceError) as refused:
         run_yaml(pipeline(f"writes: {writes}"), turns())
 
-    assert what in str(refused.value)
+    assert problem in str(refused.value)
     assert "contracts[0].writes" in str(refused.value)

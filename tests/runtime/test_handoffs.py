@@ -8,7 +8,7 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.trace.events import AgentFinished, HandoffMade
-from tests.building import Ran, run_yaml, shown
+from tests.building import Ran, message_lines, run_yaml
 
 
 def pipeline(contract: str, extra: str = "", target: str = "{instructions: T.}") -> str:
@@ -79,7 +79,7 @@ def test_delegate_comes_back_with_the_targets_output_as_the_result() -> None:
 
     assert [r.agent for r in ran.turn().runs] == ["source", "target"]
     assert ran.turn().reply == "Eight."
-    assert shown(ran.context("source", call=1).section("run")) == [
+    assert message_lines(ran.context("source", call=1).section("run")) == [
         'assistant/source: Asking. [transfer_to_target{"type":"handoff","query":"How far?"}]',
         'tool/source: {"km":8}',
     ]
@@ -96,8 +96,8 @@ def test_delegate_may_be_asked_again_in_the_same_run() -> None:
         one_turn("[{handoff: {to: target}}, {handoff: {to: target}}, Both.]", "[One, Two]"),
     )
 
-    said = ran.context("source", call=2).section("run")
-    assert [m.content for m in said if m.role == "tool"] == [
+    section = ran.context("source", call=2).section("run")
+    assert [m.content for m in section if m.role == "tool"] == [
         "One", "Two",
     ]  # fmt: skip
     assert [h.depth for h in ran.turn().handoffs] == [1, 1]
@@ -120,7 +120,7 @@ def test_target_reads_the_payload_and_the_query_and_the_users_message_stays_in_h
     )
     context = ran.context("target")
 
-    assert shown(context.messages) == [
+    assert message_lines(context.messages) == [
         "system/target: T.",
         'system: {"km":8}',
         "user: Hi",
@@ -133,7 +133,7 @@ def test_target_reads_the_payload_and_the_query_and_the_users_message_stays_in_h
 def test_target_without_a_query_answers_the_users_message() -> None:
     ran = run_yaml(pipeline("mode: transfer"), one_turn(HAND_OFF))
 
-    assert shown(ran.context("target").messages) == [
+    assert message_lines(ran.context("target").messages) == [
         "system/target: T.", 'system: {"km":8}', "user: Hi",
     ]  # fmt: skip
 
@@ -153,9 +153,9 @@ def test_target_without_a_query_answers_the_users_message() -> None:
 def test_source_and_type_are_in_the_payload_only_where_its_schema_names_them(
     schema: str, given: str | None, payload: dict[str, Any]
 ) -> None:
-    written = f", payload: {given}" if given else ""
+    text = f", payload: {given}" if given else ""
     ran = run_yaml(
-        pipeline(f"type: t, payload: {schema}"), one_turn(f"{{handoff: {{to: target{written}}}}}")
+        pipeline(f"type: t, payload: {schema}"), one_turn(f"{{handoff: {{to: target{text}}}}}")
     )
 
     assert ran.turn().handoffs[0].event.payload == payload
@@ -190,10 +190,10 @@ def rejected(
 def test_source_is_told_why_its_handoff_is_rejected(
     contract: str, handoff: str, reason: str
 ) -> None:
-    found, ran = rejected(contract, handoff)
+    result, ran = rejected(contract, handoff)
     target = handoff.partition("to: ")[2].strip("{}").partition(",")[0]
 
-    assert found == reason
+    assert result == reason
     assert ran.context("source", call=1).section("run")[-1].content == (
         f"Handoff to {target} rejected: {reason}"
     )
@@ -253,7 +253,7 @@ def test_retry_tells_the_source_once_and_ends_with_an_error_the_second_time() ->
     )
 
     assert [h.outcome for h in ran.turn().handoffs] == ["rejected", "rejected"]
-    assert shown(ran.context("source", call=1).section("run"))[-1] == (
+    assert message_lines(ran.context("source", call=1).section("run"))[-1] == (
         "tool/source: Handoff to target rejected: payload: 'km' is a required property"
     )
     assert ran.error() == (
@@ -420,11 +420,11 @@ def test_depth_counts_the_handoffs_between_the_first_agent_and_the_target() -> N
         CHAINED.replace(", C ends.", ""),
     )
 
-    assert [(made.to_agent, made.depth) for made in ran.events(HandoffMade)] == [
+    assert [(event.to_agent, event.depth) for event in ran.events(HandoffMade)] == [
         ("b", 1), ("c", 2), ("d", 3),
     ]  # fmt: skip
     assert ran.turn().reply == "B ends."
-    assert shown(ran.context("b", call=1).section("run"))[-1] == "tool/b: D ends."
+    assert message_lines(ran.context("b", call=1).section("run"))[-1] == "tool/b: D ends."
 
 
 def test_depth_beyond_what_the_contract_allows_is_rejected() -> None:
@@ -443,7 +443,7 @@ def test_delegate_that_takes_too_long_is_closed_and_the_source_is_told() -> None
         one_turn("[{handoff: {to: target}}, Without it.]", "{text: Late., latency_ms: 101}"),
     )
 
-    assert shown(ran.context("source", call=1).section("run"))[-1] == (
+    assert message_lines(ran.context("source", call=1).section("run"))[-1] == (
         "tool/source: Handoff to target timed out after 100 ms"
     )
     assert [(r.agent, r.status) for r in ran.turn().runs] == [
@@ -512,7 +512,7 @@ def test_handoff_stands_in_the_log_as_a_call_and_its_result() -> None:
         one_turn("{text: Over., handoff: {to: target, query: Q, payload: {km: 8}}}"),
     )
 
-    assert shown(ran.view.messages.values()) == [
+    assert message_lines(ran.view.messages.values()) == [
         "user: Hi",
         'assistant/source: Over. [transfer_to_target{"type":"t","query":"Q","payload":{"km":8}}]',
         "tool/source: Transferred to target.",

@@ -9,7 +9,7 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.trace import events as e
-from tests.building import Ran, run_yaml, shown, trace_yaml
+from tests.building import Ran, message_lines, run_yaml, trace_yaml
 from tests.runtime.test_restart import NEW, stopped_and_not
 
 AGENTS = """
@@ -111,7 +111,7 @@ def test_the_answer_starts_the_run_again_with_what_it_had_said_and_then_the_flow
     ran = run_yaml(AGENTS, ONE_QUESTION)
 
     assert runs(ran, 2) == [("cook", "done"), ("writer", "done")]
-    assert shown(ran.context("cook", turn=2).messages) == [
+    assert message_lines(ran.context("cook", turn=2).messages) == [
         "user: What can I cook?",
         'assistant/cook: [search{"what":"pantry"}]',
         "tool/cook: rice",
@@ -119,7 +119,7 @@ def test_the_answer_starts_the_run_again_with_what_it_had_said_and_then_the_flow
         "user: For two",
     ]
     assert ran.turn(2).reply == "Written."
-    assert [one.value for one in ran.events(e.TurnResumed)] == ["For two"]
+    assert [event.value for event in ran.events(e.TurnResumed)] == ["For two"]
 
 
 def test_the_turns_own_channels_last_until_the_flow_has_ended() -> None:
@@ -166,8 +166,8 @@ def test_who_asks_once_more_asks_behind_those_who_wait_already() -> None:
 def test_an_answered_run_stays_in_its_branch_and_reads_no_sibling() -> None:
     ran = run_yaml(AGENTS, TWO_QUESTIONS)
 
-    started = [one for one in ran.events(e.AgentStarted) if one.turn > 1]
-    assert [(one.agent, one.group, one.branch) for one in started] == [
+    started = [event for event in ran.events(e.AgentStarted) if event.turn > 1]
+    assert [(item.agent, item.group, item.branch) for item in started] == [
         ("cook", "", "r2"),
         ("shopper", "", "r3"),
     ]
@@ -230,7 +230,7 @@ def test_a_delegate_may_ask_and_the_time_the_user_takes_is_not_its_own() -> None
     assert questions(ran) == [{"which": "brand"}, None, "Really any?", "What else?", None, None]
     assert runs(ran, 5) == [("grocer", "done")]
     assert [ran.turn(turn).reply for turn in (5, 6)] == ["Rice it is.", "Fine."]
-    assert shown(ran.context("cook", turn=5).messages)[-2:] == [
+    assert message_lines(ran.context("cook", turn=5).messages)[-2:] == [
         'assistant/cook: [transfer_to_grocer{"type":"price","query":"What is rice?"}]',
         "tool/cook: Two euros.",
     ]

@@ -18,7 +18,7 @@ from simkit.trace.events import (
     StateUpdated,
     TurnFinished,
 )
-from tests.building import Ran, run_yaml, shown
+from tests.building import Ran, message_lines, run_yaml
 
 ROUTER = """
 version: 1
@@ -45,11 +45,11 @@ flow: {router: {decide: router, to: "${run.output.to}"}}
 
 
 def routed(to: str, expect: str = "{}", pipeline: str = ROUTER, **replies: str) -> Ran:
-    said = "".join(f"      {agent}: {line}\n" for agent, line in replies.items())
+    text = "".join(f"      {agent}: {line}\n" for agent, line in replies.items())
     return run_yaml(
         pipeline,
         f"turns:\n  - user: Hi\n    expect: {expect}\n    replies:\n"
-        f"      router: {{json: {{to: {to}}}}}\n{said}",
+        f"      router: {{json: {{to: {to}}}}}\n{text}",
     )
 
 
@@ -479,10 +479,10 @@ TALKS = {
 def talk(order: list[tuple[str, int]]) -> Ran:
     turns = []
     for session, place in order:
-        said, agent = TALKS[session][place]
+        reply, agent = TALKS[session][place]
         turns.append(
-            f"  - {{user: {said}, session: {session}, replies: "
-            f"{{router: {{json: {{to: {agent}}}}}, {agent}: 'Re: {said}'}}}}"
+            f"  - {{user: {reply}, session: {session}, replies: "
+            f"{{router: {{json: {{to: {agent}}}}}, {agent}: 'Re: {reply}'}}}}"
         )
     return run_yaml(ROUTER, "turns:\n" + "\n".join(turns))
 
@@ -493,11 +493,11 @@ def of_session(ran: Ran, session: str) -> list[Any]:
         {
             "runs": [(run.agent, run.status, run.output) for run in turn.runs],
             "contexts": [
-                [(line, m.section) for line, m in zip(shown(c.context.messages),
+                [(line, m.section) for line, m in zip(message_lines(c.context.messages),
                                                       c.context.messages, strict=True)]
                 for c in turn.calls
             ],
-            "state": {k: shown(v) if k == "messages" else v for k, v in turn.state.items()},
+            "state": {k: message_lines(v) if k == "messages" else v for k, v in turn.state.items()},
             "reply": turn.reply,
         }
         for turn in ran.view.turns

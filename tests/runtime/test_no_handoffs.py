@@ -24,7 +24,7 @@ turns:
       context: {"a[0]": {handoffs: []}}
       reply: Done.
 """
-MADE = """
+TEXT = """
 turns:
   - user: Hello
     replies: {a: {handoff: {to: b}}, b: Done.}
@@ -43,10 +43,10 @@ def test_contracts_give_it_none(source: str, handoffs: str, defaults: str) -> No
 
     findings = run_yaml(pipeline, TURNS).judgement.findings
 
-    assert [one.id for one in findings if one.severity == "E"] == []
+    assert [finding.id for finding in findings if finding.severity == "E"] == []
 
 
 def test_one_that_says_nothing_of_handoffs_has_those_of_contracts() -> None:
     pipeline = PIPELINE.format(handoffs="", defaults="", source="a")
 
-    assert run_yaml(pipeline, MADE).judgement.findings == ()
+    assert run_yaml(pipeline, TEXT).judgement.findings == ()

@@ -54,14 +54,14 @@ def test_text_is_read_as_this_value(parse: str, text: str, output: Any, how: str
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "output"),
     [("Sure!", "'Sure!'"), ("x" * 90, f"'{'x' * 77}…'"), ('{"a": 1', "'{\"a\": 1'")],
 )
-def test_text_where_json_must_stand_is_an_error(text: str, shown: str) -> None:
+def test_text_where_json_must_stand_is_an_error(text: str, output: str) -> None:
     with pytest.raises(OutputInvalid) as error:
         parsed(text, "json", "helper")
 
-    assert str(error.value) == f"agent 'helper' must answer with JSON, but said: {shown}"
+    assert str(error.value) == f"agent 'helper' must answer with JSON, but said: {output}"
 
 
 def test_run_tells_how_its_text_was_read_and_keeps_the_text_in_the_log() -> None:
@@ -69,9 +69,9 @@ def test_run_tells_how_its_text_was_read_and_keeps_the_text_in_the_log() -> None
         "agents: {helper: {parse: json_in_text}}\nflow: {handoffs: {start: helper}}",
         "turns:\n  - {user: Hi, replies: {helper: 'It is [1, 2].'}}",
     )
-    told = [(e.how, e.value) for e in ran.events(ReplyParsed)]
+    pairs = [(e.how, e.value) for e in ran.events(ReplyParsed)]
 
-    assert told == [("json_in_text", [1, 2])]
+    assert pairs == [("json_in_text", [1, 2])]
     assert ran.runs("helper")[0].output == [1, 2]
     assert ran.turn().reply == [1, 2]
     assert ran.state("messages") == ["user: Hi", "assistant/helper: It is [1, 2]."]
@@ -83,6 +83,6 @@ def test_thought_is_told_where_json_was_looked_for_and_not_where_text_is_wanted(
         "flow: {supervisor: {goals: {g: {steps: [helper: Act, bare: Say]}}}}",
         "turns:\n  - {user: Hi, replies: {helper: Let me think., bare: Hello.}}",
     )
-    told = [(e.agent, e.how, e.value) for e in ran.events(ReplyParsed)]
+    pairs = [(e.agent, e.how, e.value) for e in ran.events(ReplyParsed)]
 
-    assert told == [("helper", "text", "Let me think.")]
+    assert pairs == [("helper", "text", "Let me think.")]

@@ -9,7 +9,7 @@ from simkit.runtime.ports import ToolReply
 from simkit.runtime.querying import looked_up
 from simkit.trace.events import ToolFailed, ToolReturned
 from simkit.trace.reducers import Appended
-from tests.building import run_yaml, shown
+from tests.building import message_lines, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 
 VALUE = {
@@ -22,7 +22,7 @@ VALUE = {
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("trip.to", "Rome"),
         ("trip.days[0].km", 3),
@@ -36,8 +36,8 @@ VALUE = {
         ("list[1]", 2),
     ],
 )
-def test_path_is_answered_with_what_stands_there(path: str, found: object) -> None:
-    assert looked_up("facts", VALUE, {"path": path}) == ToolReply(found)
+def test_path_is_answered_with_what_stands_there(path: str, expected: object) -> None:
+    assert looked_up("facts", VALUE, {"path": path}) == ToolReply(expected)
 
 
 @pytest.mark.parametrize(
@@ -108,32 +108,32 @@ GIVEN = "given: {state: {facts: {trip: {to: Rome}}}}"
 
 
 def test_agent_asks_for_the_part_that_it_needs() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         PIPELINE,
         f"{GIVEN}\nturns: [{{user: Hi, replies: {{a: [{{calls: [ask: {{path: trip}}]}}, x]}}}}]",
     )
 
-    assert problems(one) == []
-    assert shown(one.calls("a")[1].context.section("run")) == [
+    assert problems(outcome) == []
+    assert message_lines(outcome.calls("a")[1].context.section("run")) == [
         'assistant/a: [ask{"path":"trip"}]', 'tool/a: {"to":"Rome"}'
     ]  # fmt: skip
-    assert [event.result for event in one.events(ToolReturned)] == [{"to": "Rome"}]
+    assert [event.result for event in outcome.events(ToolReturned)] == [{"to": "Rome"}]
 
 
 def test_agent_is_told_that_nothing_is_there() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         PIPELINE,
         f"{GIVEN}\nturns:\n  - user: Hi\n"
         "    replies: {a: [{calls: [ask: {path: trip.too}]}, x]}",
     )
 
     says = "nothing is at `trip.too` in `facts`. Did you mean `trip.to`? There is: trip, trip.to"
-    assert [event.error for event in one.events(ToolFailed)] == [says]
-    assert shown(one.calls("a")[1].context.section("run"))[1] == f"tool/a: {says}"
+    assert [event.error for event in outcome.events(ToolFailed)] == [says]
+    assert message_lines(outcome.calls("a")[1].context.section("run"))[1] == f"tool/a: {says}"
 
 
 def test_scripted_result_stands_in_for_the_channel() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         PIPELINE,
         f"""
         {GIVEN}
@@ -144,30 +144,30 @@ def test_scripted_result_stands_in_for_the_channel() -> None:
         """,
     )
 
-    assert problems(one) == []
-    assert [event.result for event in one.events(ToolReturned)] == ["scripted"]
+    assert problems(outcome) == []
+    assert [event.result for event in outcome.events(ToolReturned)] == ["scripted"]
 
 
 def test_tool_sees_the_state_of_its_branch() -> None:
-    one = ran(
+    item = ran(
         graph("s>a s>b a>c b>m c>m", {"c": "tools: [ask]"}, "tools: {ask: {reads: outputs}}",
               s="role: split", m="role: merge, exit: true"),
         s="s", a="{text: a, latency_ms: 5}", b="b", c="[{calls: [ask: {path: ''}]}, c]", m="m",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert order(one)[3] == "c @5"
-    assert [event.result for event in one.events(ToolReturned)] == [{"s": "s", "a": "a"}]
+    assert problems(item) == []
+    assert order(item)[3] == "c @5"
+    assert [event.result for event in item.events(ToolReturned)] == [{"s": "s", "a": "a"}]
 
 
 def test_tool_sees_only_what_a_contract_carries() -> None:
-    one = ran(
+    item = ran(
         graph("a>b", {"b": "tools: [ask]"},
               "tools: {ask: {reads: outputs}}\ncontracts: [{from: a, to: b, carries: [seen]}]",
               b="exit: true"),
         a="a", b="[{calls: [ask: {path: a}]}, b]",
     )  # fmt: skip
 
-    assert [event.error for event in one.events(ToolFailed)] == [
+    assert [event.error for event in item.events(ToolFailed)] == [
         "nothing is at `a` in `outputs`. There is: nothing"
     ]

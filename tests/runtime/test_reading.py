@@ -71,7 +71,7 @@ def test_handoff_traffic_may_be_filtered_out() -> None:
     assert ran.history("a", 2) == [
         "user: One", "assistant/b: B1.", "assistant/b: B2.", "assistant/a: A1.",
     ]  # fmt: skip
-    assert [(what, by) for _, what, by in dropped(ran.context("a", 2))] == [
+    assert [(subject, by) for _, subject, by in dropped(ran.context("a", 2))] == [
         ("tool_calls", "handoffs"), ("message", "handoffs"), ("message", "handoffs"),
     ] * 2  # fmt: skip
 

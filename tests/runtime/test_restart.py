@@ -11,7 +11,7 @@ from simkit.core.errors import SourceError
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import view_of
-from tests.building import Ran, line, run_yaml, shown, trace_yaml
+from tests.building import Ran, line, message_lines, run_yaml, trace_yaml
 
 NEW = "# in a new process"
 """Stands in a scenario where a turn may be preceded by a restart."""
@@ -54,7 +54,7 @@ def plainly(value: Any) -> Any:
 def story(trace: Trace) -> list[dict[str, Any]]:
     """Everything that happened, but for what a store does: contexts as they were sent."""
     view = view_of(trace.events)
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for event in trace.events:
         if isinstance(event, BOOKKEEPING):
             continue
@@ -63,14 +63,14 @@ def story(trace: Trace) -> list[dict[str, Any]]:
             # A new process tells what its histories have settled once more.
             context = view.calls[event.call].context
             fields.pop("parts", None)
-            fields["messages"] = [msgspec.to_builtins(one) for one in context.messages]
-            fields["dropped"] = [(line(one.message), one.by) for one in context.dropped()]
+            fields["messages"] = [msgspec.to_builtins(message) for message in context.messages]
+            fields["dropped"] = [(line(drop.message), drop.by) for drop in context.dropped()]
         elif isinstance(event, e.AgentStarted):
             fields["received"] = plainly(view.runs[event.run].received)
         elif isinstance(event, e.TurnFinished):
             fields["state"] = plainly(view.turns[event.turn - 1].state)
-        told.append(fields)
-    return told
+        rows.append(fields)
+    return rows
 
 
 def stopped_and_not(pipeline: str, scenario: str) -> tuple[list[Any], list[Any]]:
@@ -83,7 +83,9 @@ def stopped_and_not(pipeline: str, scenario: str) -> tuple[list[Any], list[Any]]
 
 
 def restored(ran: Ran) -> list[tuple[int, str, str]]:
-    return [(one.turn, one.session, one.checkpoint) for one in ran.events(e.CheckpointRestored)]
+    return [
+        (event.turn, event.session, event.checkpoint) for event in ran.events(e.CheckpointRestored)
+    ]
 
 
 SESSIONS = """
@@ -143,7 +145,7 @@ def test_what_is_restored_is_the_sessions_last_checkpoint() -> None:
             assert event.checkpoint == last[event.session]
         elif type(event) is e.CheckpointSaved:
             last[event.session] = event.checkpoint
-    saved = [one.checkpoint for one in ran.events(e.CheckpointSaved)]
+    saved = [item.checkpoint for item in ran.events(e.CheckpointSaved)]
     assert saved == [f"k{number}" for number in range(1, len(saved) + 1)]
 
 
@@ -221,7 +223,7 @@ def test_a_rolling_summary_rolls_on_in_a_new_process() -> None:
     assert stopped == uninterrupted
     assert ran.judgement.findings == ()
     # It is shown the last summary, and not what that covers.
-    assert shown(ran.context("notary").messages)[1:] == [
+    assert message_lines(ran.context("notary").messages)[1:] == [
         "system/notary: Rice was said.",
         "user: Two",
         "assistant/cook: Soup.",
@@ -257,9 +259,9 @@ def test_parallel_branches_of_a_turn_before_are_history_in_a_new_process() -> No
 def test_numbers_and_virtual_time_go_on_in_a_new_process() -> None:
     ran = run_yaml(ROUTER, SESSIONS.replace(NEW, "restart: true"))
 
-    runs = [one.run for one in ran.events(e.AgentStarted)]
+    runs = [event.run for event in ran.events(e.AgentStarted)]
     assert runs == [f"r{number}" for number in range(1, len(runs) + 1)]
-    added = [one.message.id for one in ran.events(e.MessageAdded)]
+    added = [event.message.id for event in ran.events(e.MessageAdded)]
     assert added == [f"m{number}" for number in range(1, len(added) + 1)]
     assert [turn.at for turn in ran.view.turns] == [0, 700, 700, 700, 700]
 

@@ -19,7 +19,7 @@ class World:
         self, limit_ms: int = 1_000_000, picks: Callable[[int], int] | None = None
     ) -> None:
         self.clock = VirtualClock(START)
-        self.said: list[tuple[int, str]] = []
+        self.entries: list[tuple[int, str]] = []
         self.limit_ms = limit_ms
         schedule = Fifo()
         if picks is not None:
@@ -30,8 +30,8 @@ class World:
         if at > self.limit_ms:
             raise RuntimeError(f"too late: {at}")
 
-    def say(self, what: str) -> None:
-        self.said.append((self.clock.now, what))
+    def say(self, subject: str) -> None:
+        self.entries.append((self.clock.now, subject))
 
     def work(self, name: str, *waits: int, fails: bool = False) -> Steps:
         try:
@@ -56,7 +56,7 @@ def test_time_jumps_to_what_is_next() -> None:
     world = World()
 
     assert world.scheduler.run(world.work("a", 5, 3_600)) == "A"
-    assert world.said == [(0, "a waits 5"), (5, "a waits 3600"), (3_605, "a ends")]
+    assert world.entries == [(0, "a waits 5"), (5, "a waits 3600"), (3_605, "a ends")]
 
 
 def test_parallel_work_overlaps_and_results_stand_in_the_order_asked() -> None:
@@ -65,7 +65,7 @@ def test_parallel_work_overlaps_and_results_stand_in_the_order_asked() -> None:
     results = world.scheduler.run(together(world.work("slow", 10), world.work("fast", 4)))
 
     assert results == ["SLOW", "FAST"]
-    assert world.said == [
+    assert world.entries == [
         (0, "slow waits 10"), (0, "fast waits 4"), (4, "fast ends"), (10, "slow ends"),
     ]  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_ready_work_runs_in_the_order_in_which_it_became_ready() -> None:
 
     world.scheduler.run(together(*work))
 
-    assert [what for at, what in world.said if at == 4] == ["b ends", "c ends", "a ends"]
+    assert [subject for at, subject in world.entries if at == 4] == ["b ends", "c ends", "a ends"]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_schedule_picks_among_what_is_ready(pick: int, order: str) -> None:
 
     world.scheduler.run(together(*(world.work(name) for name in "abc")))
 
-    assert [what[0] for _, what in world.said] == list(order)
+    assert [subject[0] for _, subject in world.entries] == list(order)
 
 
 def test_error_cancels_the_siblings_and_reaches_whoever_waits() -> None:
@@ -104,7 +104,7 @@ def test_error_cancels_the_siblings_and_reaches_whoever_waits() -> None:
 
     with pytest.raises(ValueError, match=r"^a$"):
         world.scheduler.run(together(*work))
-    assert world.said == [
+    assert world.entries == [
         (0, "a waits 3"),
         (0, "b waits 9"),
         (0, "c waits 1"),
@@ -133,7 +133,7 @@ def test_time_limit_is_raised_inside_the_work_that_would_pass_it() -> None:
 
     with pytest.raises(RuntimeError, match=r"^too late: 11$"):
         world.scheduler.run(together(world.work("a", 11), world.work("b", 20)))
-    assert world.said[-1] == (11, "b is closed")
+    assert world.entries[-1] == (11, "b is closed")
 
 
 def timed(world: World, steps: Steps, timeout_ms: int) -> Steps:
@@ -152,7 +152,7 @@ def test_work_that_takes_longer_is_closed_when_its_time_is_up() -> None:
 
     with pytest.raises(TimedOut):
         world.scheduler.run(timed(world, world.work("a", 4, 7), 10))
-    assert world.said == [
+    assert world.entries == [
         (0, "a waits 4"), (4, "a waits 7"), (10, "time is up"), (10, "a is closed"),
     ]  # fmt: skip
 
@@ -163,23 +163,23 @@ def test_shortest_of_nested_times_counts() -> None:
 
     with pytest.raises(TimedOut):
         world.scheduler.run(timed(world, inner, 10))
-    assert world.said == [(0, "a waits 30"), (10, "time is up"), (10, "a is closed")]
+    assert world.entries == [(0, "a waits 30"), (10, "time is up"), (10, "a is closed")]
 
 
 def test_error_that_reaches_timed_work_is_raised_inside_it() -> None:
     world = World(limit_ms=5)
-    seen: list[str] = []
+    texts: list[str] = []
 
     def work() -> Steps:
         try:
             yield 8
         except RuntimeError as problem:
-            seen.append(str(problem))
+            texts.append(str(problem))
             raise
 
     with pytest.raises(RuntimeError, match=r"^too late: 8$"):
         world.scheduler.run(timed(world, work(), 100))
-    assert seen == ["too late: 8"]
+    assert texts == ["too late: 8"]
 
 
 def test_timed_work_is_closed_before_the_work_around_it() -> None:
@@ -194,7 +194,7 @@ def test_timed_work_is_closed_before_the_work_around_it() -> None:
 
     with pytest.raises(ValueError, match=r"^a$"):
         world.scheduler.run(together(around(), world.work("a", 1, fails=True)))
-    assert world.said[-2:] == [(1, "inner is closed"), (1, "around is closed")]
+    assert world.entries[-2:] == [(1, "inner is closed"), (1, "around is closed")]
 
 
 def test_scheduler_runs_again_after_an_error() -> None:
@@ -228,4 +228,4 @@ def test_error_while_the_time_runs_out_is_raised_inside_the_work_too() -> None:
 
     with pytest.raises(RuntimeError, match=r"^too late: 10$"):
         world.scheduler.run(timed(world, work(), 10))
-    assert world.said == [(10, "too late: 10")]
+    assert world.entries == [(10, "too late: 10")]

@@ -24,10 +24,10 @@ def test_reference_that_is_part_of_a_schema_stays() -> None:
 
 
 def test_model_is_asked_for_its_schema() -> None:
-    found = schema_of("tests.functions:Meal", {})
+    schema = schema_of("tests.functions:Meal", {})
 
-    assert isinstance(found, dict)
-    assert found["required"] == ["food"]
+    assert isinstance(schema, dict)
+    assert schema["required"] == ["food"]
 
 
 def test_what_is_no_model_has_no_schema() -> None:
@@ -47,9 +47,9 @@ def test_a_schema_for_somebody_else_brings_those_that_it_names() -> None:
     }
     schema = {"$ref": "Case", "$defs": {"own": {}}, "not": {"$ref": "#/$defs/own"}}
 
-    found = self_contained(schema, named)
+    result = self_contained(schema, named)
 
-    assert found == {
+    assert result == {
         "$ref": "#/$defs/Case",
         "not": {"$ref": "#/$defs/own"},
         "$defs": {
@@ -67,7 +67,7 @@ def test_a_schema_for_somebody_else_brings_those_that_it_names() -> None:
         },
     }
     value = {"order": ["x", 1], "last": 2}
-    assert schema_errors(found, value) == schema_errors(schema, value, named)
+    assert schema_errors(result, value) == schema_errors(schema, value, named)
 
 
 def test_a_schema_that_names_none_stays_as_it_is() -> None:
@@ -81,7 +81,7 @@ def test_a_schema_that_names_none_stays_as_it_is() -> None:
 # Channels
 
 
-def written(channel: str, *writes: str, expect: str = "{}") -> Ran:
+def run_writes(channel: str, *writes: str, expect: str = "{}") -> Ran:
     """Writes to one channel, one run a turn; replies are JSON that is written."""
     turns = "".join(
         f"  - {{user: Hi, replies: {{a: {{json: {value}}}}}"
@@ -151,12 +151,12 @@ REFUSED = "{error: {type: WriteInvalid}}"
 def test_write_that_a_schema_refuses_is_an_error(
     channel: str, writes: list[str], says: str
 ) -> None:
-    one = written(channel, *writes, expect=REFUSED)
+    outcome = run_writes(channel, *writes, expect=REFUSED)
 
-    assert problems(one) == []
-    assert one.error() == ("WriteInvalid", says)
+    assert problems(outcome) == []
+    assert outcome.error() == ("WriteInvalid", says)
     # Nothing is written where something is refused.
-    assert one.runs("a")[0].update == {}
+    assert outcome.runs("a")[0].update == {}
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_write_that_a_schema_refuses_is_an_error(
     ],
 )  # fmt: skip
 def test_write_that_a_schema_allows_is_made(channel: str, writes: list[str], value: Any) -> None:
-    one = written(channel, *writes)
+    outcome = run_writes(channel, *writes)
 
-    assert problems(one) == []
-    assert one.state("kept") == value
+    assert problems(outcome) == []
+    assert outcome.state("kept") == value
 
 
 def test_schema_may_name_another_and_sees_messages_as_what_they_say() -> None:
@@ -212,7 +212,7 @@ def test_given_value_that_a_schema_refuses_is_told_at_its_place() -> None:
 
 
 def test_schema_holds_in_branches_too() -> None:
-    one = ran(
+    item = ran(
         graph("s>a s>b a>m b>m", {"b": "writes: {n: '${run.output}'}"},
               head="channels: {n: {schema: {type: [integer, 'null']}}}", s="role: split",
               m="role: merge, exit: true"),
@@ -220,8 +220,8 @@ def test_schema_holds_in_branches_too() -> None:
         s="s", a="a", b="{text: many, latency_ms: 3}",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert one.error() == (
+    assert problems(item) == []
+    assert item.error() == (
         "WriteInvalid", "channel `n`: 'many' is not of type 'integer', 'null'"
     )  # fmt: skip
 
@@ -232,7 +232,7 @@ WANTS = "{type: object, required: [n], properties: {n: {type: integer}}}"
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("reply", "says"),
     [
         ("{json: {m: 1}}", "the input of agent 'b': 'n' is a required property"),
         ("{json: {n: x}}", "the input of agent 'b'.n: 'x' is not of type 'integer'"),
@@ -240,41 +240,43 @@ WANTS = "{type: object, required: [n], properties: {n: {type: integer}}}"
     ],
 )
 @pytest.mark.parametrize("is_function", [False, True])
-def test_input_that_its_schema_refuses_is_an_error(said: str, says: str, is_function: bool) -> None:
+def test_input_that_its_schema_refuses_is_an_error(
+    reply: str, says: str, is_function: bool
+) -> None:
     function = ", function: 'tests.functions:shout'" if is_function else ""
-    one = ran(
+    item = ran(
         graph("a>b", {"b": f"input: {WANTS}{function}"}, b="exit: true"),
-        "{error: {type: InputInvalid}}", a=said,
+        "{error: {type: InputInvalid}}", a=reply,
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert one.error() == ("InputInvalid", says)
-    assert [run.status for run in one.turn().runs] == ["done", "failed"]
+    assert problems(item) == []
+    assert item.error() == ("InputInvalid", says)
+    assert [run.status for run in item.turn().runs] == ["done", "failed"]
 
 
 def test_input_that_its_schema_allows_is_taken() -> None:
-    one = ran(graph("a>b", {"b": f"input: {WANTS}"}, b="exit: true"), a="{json: {n: 1}}", b="x")
+    item = ran(graph("a>b", {"b": f"input: {WANTS}"}, b="exit: true"), a="{json: {n: 1}}", b="x")
 
-    assert (problems(one), order(one)) == ([], ["a", "b"])
+    assert (problems(item), order(item)) == ([], ["a", "b"])
 
 
 def test_input_of_a_merge_is_a_mapping_of_its_branches() -> None:
     wants = "{type: object, required: [a, b], additionalProperties: {type: string}}"
-    one = ran(
+    item = ran(
         graph("s>a s>b a>m b>m", {"m": f"input: {wants}"}, s="role: split",
               m="role: merge, exit: true"),
         "{error: {type: InputInvalid}}", s="s", a="a", b="{json: {n: 1}}",
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert one.error() == (
+    assert problems(item) == []
+    assert item.error() == (
         "InputInvalid",
         "the input of agent 'm'.b: {'n': 1} is not of type 'string'",
     )
 
 
 def test_output_of_a_tool_is_held_against_the_schema() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         f"""
         agents: {{a: {{output: {WANTS}, returns: tool_output, tools: [look]}}}}
         tools: {{look: {{}}}}
@@ -289,14 +291,14 @@ def test_output_of_a_tool_is_held_against_the_schema() -> None:
         """,
     )
 
-    assert problems(one) == []
-    assert one.error() == (
+    assert problems(outcome) == []
+    assert outcome.error() == (
         "OutputInvalid", "the output of agent 'a'.n: 'x' is not of type 'integer'"
     )  # fmt: skip
 
 
 def test_output_of_a_function_is_held_against_the_schema() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         f"""
         agents: {{a: {{output: {WANTS}, function: "tests.functions:count_letters"}}}}
         flow: {{handoffs: {{start: a}}}}
@@ -304,5 +306,8 @@ def test_output_of_a_function_is_held_against_the_schema() -> None:
         "turns: [{user: Hi, expect: {error: {type: OutputInvalid}}}]",
     )
 
-    assert problems(one) == []
-    assert one.error() == ("OutputInvalid", "the output of agent 'a': 'n' is a required property")
+    assert problems(outcome) == []
+    assert outcome.error() == (
+        "OutputInvalid",
+        "the output of agent 'a': 'n' is a required property",
+    )

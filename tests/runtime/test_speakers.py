@@ -32,10 +32,10 @@ def handoff(**contract: object) -> object:
 
 def test_each_agent_is_asked_with_its_own_model_and_settings() -> None:
     models = {"triage": "anthropic/c", "default": {"model": "openai-responses/m", "stream": True}}
-    found = speakers_of(compiled(pipeline(models=models)))
+    speakers = speakers_of(compiled(pipeline(models=models)))
 
-    one, other = found["triage"].request, found["billing"].request
-    assert (one.protocol, one.model, one.is_streamed) == ("anthropic", "c", False)
+    request, other = speakers["triage"].request, speakers["billing"].request
+    assert (request.protocol, request.model, request.is_streamed) == ("anthropic", "c", False)
     assert (other.protocol, other.model, other.is_streamed) == ("openai-responses", "m", True)
 
 
@@ -103,8 +103,8 @@ def test_only_objects_are_asked_for_by_schema() -> None:
         "clerk": {"output": ORDER, "parse": "text"},
     }
 
-    found = speakers_of(compiled(pipeline(agents=agents, schemas={"Order": ORDER})))
+    speakers = speakers_of(compiled(pipeline(agents=agents, schemas={"Order": ORDER})))
 
-    assert {name: one.request.output for name, one in found.items()} == {
+    assert {name: item.request.output for name, item in speakers.items()} == {
         "triage": ORDER, "billing": None, "clerk": None
     }  # fmt: skip

@@ -199,19 +199,19 @@ turns:
   - {user: No, replies: {helper: Fine}}
 """,
     )
-    _, asked, answered, *_ = ran.turn().state["messages"]
+    _, request, answered, *_ = ran.turn().state["messages"]
 
-    assert asked.content == "Let me log that."
-    assert [(call.id, call.name, call.args) for call in asked.calls] == [
+    assert request.content == "Let me log that."
+    assert [(call.id, call.name, call.args) for call in request.calls] == [
         ("c1", "log_meal", {"food": "pizza"})
     ]
     assert (answered.role, answered.tool, answered.call_id) == ("tool", "log_meal", "c1")
 
 
 def test_a_value_that_is_no_whole_message_is_said_as_it_is() -> None:
-    said = as_message({"user": "Ada", "age": 36}, "clerk")
+    message = as_message({"user": "Ada", "age": 36}, "clerk")
 
-    assert (said.role, said.content, said.agent) == (
+    assert (message.role, message.content, message.agent) == (
         "assistant",
         '{"user":"Ada","age":36}',
         "clerk",
@@ -272,7 +272,7 @@ flow: {handoffs: {start: helper}}
 
 
 @pytest.mark.parametrize(
-    ("score", "written"),
+    ("score", "texts_by_name"),
     [
         (9, {"a": "first", "b": "writes", "c": "first"}),
         (3, {"a": "second", "b": "writes", "c": "second"}),
@@ -280,13 +280,13 @@ flow: {handoffs: {start: helper}}
     ],
 )
 def test_first_rule_that_holds_wins_over_the_writes_it_meets(
-    score: int, written: dict[str, str]
+    score: int, texts_by_name: dict[str, str]
 ) -> None:
     ran = run_yaml(
         RULES, f"turns:\n  - {{user: Hi, replies: {{helper: {{json: {{score: {score}}}}}}}}}"
     )
 
-    assert ran.runs("helper")[0].update == written
+    assert ran.runs("helper")[0].update == texts_by_name
 
 
 BEFORE = """

@@ -69,9 +69,9 @@ def abandoned(filled: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[MemoryStore, SqliteStore], ids=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, path: Path) -> Iterator[Store]:
-    made = MemoryStore() if request.param is MemoryStore else SqliteStore(path)
-    with closing(made):
-        yield made
+    result = MemoryStore() if request.param is MemoryStore else SqliteStore(path)
+    with closing(result):
+        yield result
 
 
 def log_of(path: Path) -> Path:
@@ -368,11 +368,11 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
 
 @pytest.mark.parametrize("name", SPOILED)
 def test_a_spoiled_store_is_one_clear_error_and_is_left_as_it_is(filled: Path, name: str) -> None:
-    spoil, said = SPOILED[name]
+    spoil, reply = SPOILED[name]
     spoil(filled)
     before = bytes_of(filled)
 
-    assert refusal(filled) == f"{filled}: {said}"
+    assert refusal(filled) == f"{filled}: {reply}"
     assert bytes_of(filled) == before
 
 
@@ -427,9 +427,9 @@ def test_wherever_a_log_is_cut_off_whole_commits_before_it_are_read(abandoned: P
     counts = []
     for size in [*range(0, len(log), 293), len(log)]:
         log_of(abandoned).write_bytes(log[:size])
-        found, marks = content(abandoned)
+        result, marks = content(abandoned)
         assert marks == checkpoints[: len(marks)]
-        assert found == entries[: marks[-1].place]
+        assert result == entries[: marks[-1].place]
         counts.append(len(marks))
 
     assert (counts[0], counts[-1]) == (3, 9)

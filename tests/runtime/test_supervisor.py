@@ -8,7 +8,7 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.trace.events import AgentStarted
-from tests.building import Ran, run_yaml, shown
+from tests.building import Ran, message_lines, run_yaml
 from tests.runtime.graphs import order, problems
 
 PIPELINE = """
@@ -35,31 +35,31 @@ ALL = "fetch: {json: {rows: 2}}, check: Fine., report: Told."
 def supervised(
     user: str, replies: str, expect: str = "{}", contracts: str = "", pipeline: str = PIPELINE
 ) -> Ran:
-    written = pipeline.replace("  CONTRACTS\n", f"contracts: {contracts}\n" if contracts else "")
+    text = pipeline.replace("  CONTRACTS\n", f"contracts: {contracts}\n" if contracts else "")
     return run_yaml(
-        written,
+        text,
         f"turns:\n  - user: {user}\n    expect: {expect}\n    replies: {{{replies}}}\n",
     )
 
 
-def tasks(one: Ran) -> list[tuple[str, Any, str]]:
-    return [(e.agent, e.input, e.task) for e in one.events(AgentStarted)]
+def tasks(outcome: Ran) -> list[tuple[str, Any, str]]:
+    return [(e.agent, e.input, e.task) for e in outcome.events(AgentStarted)]
 
 
 def test_all_goals_are_worked_off_in_the_order_of_the_file() -> None:
-    one = supervised("{json: {about: sales}}", ALL)
+    outcome = supervised("{json: {about: sales}}", ALL)
 
-    assert problems(one) == []
-    assert tasks(one) == [
+    assert problems(outcome) == []
+    assert tasks(outcome) == [
         ("fetch", "Fetch what sales is about.", "Fetch what sales is about."),
         ("check", "Check 2 rows of fetch.", "Check 2 rows of fetch."),
         ("report", "Report.", "Report."),
     ]
-    assert one.turn().reply == "Told."
+    assert outcome.turn().reply == "Told."
 
 
 def test_a_run_says_for_which_goal_it_works_in_handoffs_and_second_tries_too() -> None:
-    one = supervised(
+    outcome = supervised(
         "{json: {about: sales}}",
         "fetch: {handoff: {to: report, query: Help}}, check: [Later., {json: 7}], report: [x, y]",
         contracts=(
@@ -69,8 +69,8 @@ def test_a_run_says_for_which_goal_it_works_in_handoffs_and_second_tries_too() -
         pipeline=PIPELINE.replace("{instructions: F.}", "{instructions: F., handoffs: [report]}"),
     )
 
-    assert problems(one) == []
-    assert [(started.agent, started.goal) for started in one.events(AgentStarted)] == [
+    assert problems(outcome) == []
+    assert [(started.agent, started.goal) for started in outcome.events(AgentStarted)] == [
         ("fetch", "data"), ("report", "data"), ("check", "data"), ("check", "data"),
         ("report", "words"),
     ]  # fmt: skip
@@ -82,35 +82,35 @@ def test_a_goal_that_is_none_of_the_supervisors_is_told_with_those_that_are() ->
 
 
 def test_a_delegate_works_for_the_goal_of_who_asked_it() -> None:
-    one = supervised(
+    outcome = supervised(
         "{json: {about: sales}}",
         "fetch: [{handoff: {to: report, query: Q}}, {json: {rows: 2}}], check: x, report: [x, y]",
         contracts="[{from: fetch, to: report, mode: delegate}]",
         pipeline=PIPELINE.replace("{instructions: F.}", "{instructions: F., handoffs: [report]}"),
     )
 
-    assert problems(one) == []
-    assert [(started.agent, started.goal) for started in one.events(AgentStarted)] == [
+    assert problems(outcome) == []
+    assert [(started.agent, started.goal) for started in outcome.events(AgentStarted)] == [
         ("fetch", "data"), ("report", "data"), ("check", "data"), ("report", "words"),
     ]  # fmt: skip
 
 
 def test_step_names_the_step_before_it_also_across_goals() -> None:
-    one = supervised("Hi", ALL)
+    outcome = supervised("Hi", ALL)
 
-    assert [(e.run, e.after) for e in one.events(AgentStarted)] == [
+    assert [(e.run, e.after) for e in outcome.events(AgentStarted)] == [
         ("r1", ()), ("r2", ("r1",)), ("r3", ("r2",))
     ]  # fmt: skip
 
 
 def test_default_recipe_ends_with_the_task() -> None:
-    one = supervised("Hi", ALL)
+    outcome = supervised("Hi", ALL)
 
-    assert shown(one.context("check").messages) == [
+    assert message_lines(outcome.context("check").messages) == [
         "system/check: C.", 'assistant/fetch: {"rows":2}', "user: Hi",
         "user: Check 2 rows of fetch.",
     ]  # fmt: skip
-    assert list(one.context("check").sections) == [
+    assert list(outcome.context("check").sections) == [
         "instructions", "history", "current_message", "task"
     ]  # fmt: skip
 
@@ -118,16 +118,16 @@ def test_default_recipe_ends_with_the_task() -> None:
 @pytest.mark.parametrize("goal", ["words", "data"])
 def test_message_may_name_one_goal(goal: str) -> None:
     replies = {"words": "report: Told.", "data": "fetch: {json: {rows: 2}}, check: Fine."}
-    one = supervised(f"{{json: {{goal: {goal}}}}}", replies[goal])
+    outcome = supervised(f"{{json: {{goal: {goal}}}}}", replies[goal])
 
-    assert problems(one) == []
-    assert order(one) == {"words": ["report"], "data": ["fetch", "check"]}[goal]
+    assert problems(outcome) == []
+    assert order(outcome) == {"words": ["report"], "data": ["fetch", "check"]}[goal]
 
 
 def test_words_of_a_text_name_no_goal() -> None:
-    one = supervised("words", ALL)
+    outcome = supervised("words", ALL)
 
-    assert order(one) == ["fetch", "check", "report"]
+    assert order(outcome) == ["fetch", "check", "report"]
 
 
 @pytest.mark.parametrize(("goal", "quoted"), [("wordz", "'wordz'"), ("[words]", "['words']"),
@@ -135,20 +135,20 @@ def test_words_of_a_text_name_no_goal() -> None:
 def test_goal_that_is_not_there_is_an_error_that_names_those_that_are(
     goal: str, quoted: str
 ) -> None:
-    one = supervised(f"{{json: {{goal: {goal}}}}}", "", "{error: {type: NoRoute}, agents: []}")
+    outcome = supervised(f"{{json: {{goal: {goal}}}}}", "", "{error: {type: NoRoute}, agents: []}")
 
-    assert problems(one) == []
-    assert one.error() == ("NoRoute", f"there is no goal {quoted}; goals: data, words")
+    assert problems(outcome) == []
+    assert outcome.error() == ("NoRoute", f"there is no goal {quoted}; goals: data, words")
 
 
 def test_goal_that_is_null_is_none() -> None:
-    one = supervised("{json: {goal: null}}", ALL)
+    outcome = supervised("{json: {goal: null}}", ALL)
 
-    assert order(one) == ["fetch", "check", "report"]
+    assert order(outcome) == ["fetch", "check", "report"]
 
 
 def test_root_of_a_run_holds_its_task() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         """
         channels: {told: {reducer: append}}
         agents:
@@ -159,16 +159,16 @@ def test_root_of_a_run_holds_its_task() -> None:
         "turns: [{user: Hi, replies: {a: x}}]",
     )
 
-    assert problems(one) == []
-    assert shown(one.context("a").messages) == ["system/a: Do: One"]
-    assert one.state("told") == ["One"]
-    assert one.turn().reply == {
+    assert problems(outcome) == []
+    assert message_lines(outcome.context("a").messages) == ["system/a: Do: One"]
+    assert outcome.state("told") == ["One"]
+    assert outcome.turn().reply == {
         "input": "Two after One", "task": "Two after One", "upstream": None,
     }  # fmt: skip
 
 
 def test_root_has_no_task_elsewhere() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         """
         channels: {told: {reducer: append}}
         agents: {a: {writes: {told: ["${task}", "${upstream}"]}}}
@@ -177,11 +177,11 @@ def test_root_has_no_task_elsewhere() -> None:
         "turns: [{user: Hi, replies: {a: x}}]",
     )
 
-    assert one.state("told") == [None, None]
+    assert outcome.state("told") == [None, None]
 
 
 def test_step_whose_agent_transfers_goes_on_with_the_target() -> None:
-    one = run_yaml(
+    outcome = run_yaml(
         """
         agents:
           a: {instructions: A., handoffs: [helper]}
@@ -197,8 +197,8 @@ def test_step_whose_agent_transfers_goes_on_with_the_target() -> None:
         """,
     )
 
-    assert problems(one) == []
-    assert tasks(one) == [
+    assert problems(outcome) == []
+    assert tasks(outcome) == [
         ("a", "One", "One"), ("helper", "Help", ""),
         ("b", "Go on with Helped.", "Go on with Helped."),
     ]  # fmt: skip
@@ -210,45 +210,45 @@ ROWS = "[{from: fetch, to: check, payload: {type: object, required: [rows]}POLIC
 
 
 def test_step_with_a_contract_is_a_handoff_of_what_was_put_out() -> None:
-    one = supervised("Hi", ALL, "{handoffs: [{from: fetch, to: check, payload: {rows: 2}}]}",
+    outcome = supervised("Hi", ALL, "{handoffs: [{from: fetch, to: check, payload: {rows: 2}}]}",
                      ROWS.replace("POLICY", ""))  # fmt: skip
 
-    assert problems(one) == []
-    assert [(e.agent, e.handoff) for e in one.events(AgentStarted)] == [
+    assert problems(outcome) == []
+    assert [(e.agent, e.handoff) for e in outcome.events(AgentStarted)] == [
         ("fetch", ""), ("check", "h1"), ("report", "")
     ]  # fmt: skip
 
 
 def test_refused_step_runs_again_told_why_and_the_next_task_reads_what_it_then_said() -> None:
-    one = supervised(
+    outcome = supervised(
         "Hi", "fetch: [{json: {row: 1}}, {json: {rows: 7}}], check: Fine., report: Told.",
         contracts=ROWS.replace("POLICY", ""),
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert [task for _, _, task in tasks(one)] == [
+    assert problems(outcome) == []
+    assert [task for _, _, task in tasks(outcome)] == [
         "Fetch what null is about.", "Fetch what null is about.", "Check 7 rows of fetch.",
         "Report.",
     ]  # fmt: skip
-    assert shown(one.calls("fetch")[1].context.messages) == [
+    assert message_lines(outcome.calls("fetch")[1].context.messages) == [
         "system/fetch: F.", 'assistant/fetch: {"row":1}', "user: Hi",
         "user: Fetch what null is about.",
         "system/fetch: Handoff to check rejected: payload: 'rows' is a required property",
     ]  # fmt: skip
-    assert [e.after for e in one.events(AgentStarted)] == [(), (), ("r2",), ("r3",)]
+    assert [e.after for e in outcome.events(AgentStarted)] == [(), (), ("r2",), ("r3",)]
 
 
 def test_refused_step_ends_the_turn_where_the_contract_says_stop() -> None:
-    one = supervised(
+    outcome = supervised(
         "Hi", "fetch: {json: {row: 1}}", "{agents: [fetch], reply: {row: 1}}",
         ROWS.replace("POLICY", ", on_invalid: stop"),
     )  # fmt: skip
 
-    assert problems(one) == []
+    assert problems(outcome) == []
 
 
 def test_contract_between_steps_holds_whoever_the_step_handed_off_to() -> None:
-    one = supervised(
+    outcome = supervised(
         "Hi", "fetch: {handoff: {to: report, query: q}}, report: No rows.",
         "{agents: [fetch, report]}",
         "[{from: fetch, to: report}, "
@@ -256,7 +256,7 @@ def test_contract_between_steps_holds_whoever_the_step_handed_off_to() -> None:
         PIPELINE.replace("{instructions: F.}", "{instructions: F., handoffs: [report]}"),
     )  # fmt: skip
 
-    assert problems(one) == []
-    assert [(h.event.from_agent, h.event.to_agent, h.outcome) for h in one.turn().handoffs] == [
+    assert problems(outcome) == []
+    assert [(h.event.from_agent, h.event.to_agent, h.outcome) for h in outcome.turn().handoffs] == [
         ("fetch", "report", "made"), ("fetch", "check", "rejected"),
     ]  # fmt: skip

@@ -52,19 +52,19 @@ def words_on(day: str, hash_seed: str) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 @pytest.mark.slow
 def test_all_of_fakers_words_are_the_same_on_two_days_and_in_two_processes() -> None:
-    one, other = words_on("2026-02-03", "1"), words_on("2041-11-30", "2")
+    words, other = words_on("2026-02-03", "1"), words_on("2041-11-30", "2")
 
-    refused = [name for name, word in one.items() if isinstance(word, list) and "refused" in word]
-    assert len(one) > 250
-    assert {name: (one[name], other[name]) for name in one if one[name] != other[name]} == {}
+    refused = [name for name, word in words.items() if isinstance(word, list) and "refused" in word]
+    assert len(words) > 250
+    assert {name: (words[name], other[name]) for name in words if words[name] != other[name]} == {}
     assert len(refused) < 12, refused
-    assert " at 0x" not in json.dumps(one)
+    assert " at 0x" not in json.dumps(words)
 
 
 @pytest.mark.parametrize(
@@ -76,23 +76,23 @@ def test_all_of_fakers_words_are_the_same_on_two_days_and_in_two_processes() -> 
     ],
 )  # fmt: skip
 def test_dates_count_from_the_start(word: str, most: str) -> None:
-    found = str(fakes_of(3)[word])
+    text = str(fakes_of(3)[word])
 
-    assert "2025-12-01" < found <= most
+    assert "2025-12-01" < text <= most
 
 
 @pytest.mark.parametrize(
     ("word", "fits"),
     [
-        ("random_int(1, 6)", lambda found: 1 <= found <= 6),
-        ("random_int(min=1, max=6)[2]", lambda found: 1 <= found <= 6),
-        ("pyfloat(min_value=1.5, max_value=2.5)", lambda found: 1.5 <= found <= 2.5),
-        ('random_element(("red", "blue"))', lambda found: found in ("red", "blue")),
-        ("de_DE.postcode", lambda found: len(found) == 5),
-        ("random_element", lambda found: found in "abc"),
-        ("pyset(3)", lambda found: isinstance(found, list)),
-        ("profile", lambda found: "@" in found["mail"]),
-        ("bothify('??-##')", lambda found: found[2] == "-"),
+        ("random_int(1, 6)", lambda result: 1 <= result <= 6),
+        ("random_int(min=1, max=6)[2]", lambda result: 1 <= result <= 6),
+        ("pyfloat(min_value=1.5, max_value=2.5)", lambda result: 1.5 <= result <= 2.5),
+        ('random_element(("red", "blue"))', lambda result: result in ("red", "blue")),
+        ("de_DE.postcode", lambda result: len(result) == 5),
+        ("random_element", lambda result: result in "abc"),
+        ("pyset(3)", lambda result: isinstance(result, list)),
+        ("profile", lambda result: "@" in result["mail"]),
+        ("bothify('??-##')", lambda result: result[2] == "-"),
     ],
 )
 def test_what_faker_has_can_be_asked_for(word: str, fits: Any) -> None:
@@ -108,7 +108,7 @@ def test_arguments_are_the_same_however_they_are_spaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "reply"),
     [
         ("random_int(6, 1)", "Faker's `random_int` failed: ValueError: "),
         ("random_int(x)", "`(x)` must be arguments as Python writes them: (1, 6), "),
@@ -119,11 +119,11 @@ def test_arguments_are_the_same_however_they_are_spaced() -> None:
         ("add_provider", "`add_provider` is a method of Faker's that gives no word"),
     ],
 )
-def test_what_faker_does_not_take_is_told(word: str, said: str) -> None:
+def test_what_faker_does_not_take_is_told(word: str, reply: str) -> None:
     with pytest.raises(ReferenceInvalid) as refused:
         fakes_of(1)[word]
 
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(reply)
 
 
 def test_a_word_that_is_none_is_unknown() -> None:

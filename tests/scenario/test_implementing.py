@@ -90,9 +90,9 @@ def test_the_scenarios_of_its_designs_are_found_wherever_they_stand_below() -> N
 @pytest.mark.usefixtures("folder")
 def test_a_scenario_is_its_or_left_out_or_of_another() -> None:
     app, _ = code()
-    one, two, other = items_in("talks/shop.scenario.yaml")
+    item, two, other = items_in("talks/shop.scenario.yaml")
 
-    assert (standing(one, app).other, standing(one, app).left_out) == ("", "")
+    assert (standing(item, app).other, standing(item, app).left_out) == ("", "")
     assert standing(two, app).left_out == "Why not."
     assert standing(other, app).other == "`real` does not implement its pipeline"
 

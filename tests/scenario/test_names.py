@@ -57,9 +57,9 @@ def test_name_that_leads_somewhere_is_accepted(case: Case) -> None:
 def test_names_in_a_shared_file_are_the_pipelines_too(shared: str, says: str) -> None:
     Path("s.yaml").write_text(f"version: 1\n{shared}\n")
 
-    said = refusal_of(BASE.replace("turns:\n", "use: [s.yaml]\nturns:\n"))
+    refusal = refusal_of(BASE.replace("turns:\n", "use: [s.yaml]\nturns:\n"))
 
-    assert said == says
+    assert refusal == says
 
 
 _PIPELINE = """
@@ -110,10 +110,10 @@ turns:
 def test_name_in_a_matcher_of_messages_that_is_none_is_refused(
     claim: str, word: str, near: str
 ) -> None:
-    said = refusal_of(_PIPELINE.replace("EXPECT", f"{{{claim}}}"))
+    refusal = refusal_of(_PIPELINE.replace("EXPECT", f"{{{claim}}}"))
 
-    assert f"unknown {word}" in said
-    assert f"did you mean `{near}`?" in said or near == "b"
+    assert f"unknown {word}" in refusal
+    assert f"did you mean `{near}`?" in refusal or near == "b"
 
 
 @pytest.mark.parametrize(

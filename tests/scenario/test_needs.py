@@ -24,7 +24,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("needs", "told"),
+    ("needs", "message"),
     [
         ([], ""),
         (["needed-kit"], ""),
@@ -45,8 +45,8 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) and value else "",
 )
-def test_what_is_not_there_is_told_with_what_to_do(needs: list[str], told: str) -> None:
-    assert unmet(needs) == told
+def test_what_is_not_there_is_told_with_what_to_do(needs: list[str], message: str) -> None:
+    assert unmet(needs) == message
 
 
 def test_a_scenario_needs_what_the_files_under_its_use_need() -> None:

@@ -70,26 +70,26 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "t.scenario.yaml"
 
 
-def made(**who: Any) -> Mapping[str, Any]:
+def make_people(**agent: Any) -> Mapping[str, Any]:
     """Who is made up with the seed 7."""
-    return simkit.fakes(seed=7, **who)
+    return simkit.fakes(seed=7, **agent)
 
 
 # one person everywhere
 
 
 def test_one_person_is_the_same_in_turns_replies_results_state_and_claims(file: Path) -> None:
-    one = prepared(SHOP, file)
+    case = prepared(SHOP, file)
 
-    outcome = simulate(one)
+    outcome = simulate(case)
 
-    state = one.scenario.given.state["customer"]
-    said = str(one.scenario.turns[0].user)
+    state = case.scenario.given.state["customer"]
+    text = str(case.scenario.turns[0].user)
     assert outcome.passed, outcome.judgement.findings
     assert type(state) is dict
     assert list(state) == list(BASICS)
-    assert state["name"] in said
-    assert state["email"] in said
+    assert state["name"] in text
+    assert state["email"] in text
     assert state["street_address"] in outcome.trace.events[-2].reply  # type: ignore[union-attr]
 
 
@@ -97,17 +97,17 @@ def test_a_claim_of_another_person_does_not_hold(file: Path) -> None:
     claimed = 'state: {customer: {email: "${customers[%s].'
     other = SHOP.replace(claimed % 0, claimed % 1)
 
-    found = simulate(prepared(other, file)).judgement.findings
+    findings = simulate(prepared(other, file)).judgement.findings
 
-    assert [one.what for one in found] == ["state does not match"]
+    assert [finding.what for finding in findings] == ["state does not match"]
 
 
 def test_another_seed_is_another_person_and_the_same_seed_the_same(file: Path) -> None:
-    one = prepared(SHOP, file)
+    case = prepared(SHOP, file)
 
-    assert run(one).digest() == run(prepared(SHOP, file)).digest()
-    assert run(one).digest() != run(one, seed=4).digest()
-    assert simulate(one, seed=4).passed
+    assert run(case).digest() == run(prepared(SHOP, file)).digest()
+    assert run(case).digest() != run(case, seed=4).digest()
+    assert simulate(case, seed=4).passed
 
 
 def test_a_scenario_with_someone_made_up_goes_on_in_a_new_process(file: Path) -> None:
@@ -136,20 +136,20 @@ def test_what_a_file_under_use_makes_up_is_there_and_the_nearest_counts(file: Pa
         .replace('    tool_results: {find_orders: {returns: "${orders}"}}\n', "")
         .replace("total: ${", 'friend: "${friend.name}"\n        total: ${')
     )
-    one = prepared(used, file)
+    case = prepared(used, file)
 
-    (answer,) = one.shared[0].tool_results["find_orders"].answers
+    (answer,) = case.shared[0].tool_results["find_orders"].answers
     assert answer.returns == made_in(used, "friend")["name"]
-    assert one.scenario.given.state["customer"]["email"] == made_in(SHOP, "customers")[0]["email"]
-    assert simulate(one, seed=9).passed
-    assert one.with_seed(9).shared != one.shared
+    assert case.scenario.given.state["customer"]["email"] == made_in(SHOP, "customers")[0]["email"]
+    assert simulate(case, seed=9).passed
+    assert case.with_seed(9).shared != case.shared
 
 
 def made_in(text: str, name: str) -> Any:
     """Somebody whom a scenario of the seed 3 makes up."""
-    who: dict[str, Any] = {"customers": {"count": 3, "locale": "de_DE"}, "friend": "fr_FR"}
+    data: dict[str, Any] = {"customers": {"count": 3, "locale": "de_DE"}, "friend": "fr_FR"}
     assert name in text or name == "friend"
-    return simkit.fakes(seed=3, **who)[name]
+    return simkit.fakes(seed=3, **data)[name]
 
 
 def test_a_cell_of_a_table_refers_to_people_and_people_to_a_cell(file: Path) -> None:
@@ -172,25 +172,26 @@ def test_a_cell_of_a_table_refers_to_people_and_people_to_a_cell(file: Path) -> 
     "locale", ["", "de_DE", "fr_FR", "ja_JP", "ru_RU", "pl_PL", "it_IT", "es_CL"]
 )
 def test_name_and_address_belong_together(locale: str) -> None:
-    for one in made(people={"count": 20, "locale": locale} if locale else 20)["people"]:
-        assert one["first_name"] in one["name"]
-        assert one["last_name"] in one["name"]
-        assert re.fullmatch(r"[a-z0-9.-]+@example\.(com|net|org)", one["email"])
+    for person in make_people(people={"count": 20, "locale": locale} if locale else 20)["people"]:
+        assert person["first_name"] in person["name"]
+        assert person["last_name"] in person["name"]
+        assert re.fullmatch(r"[a-z0-9.-]+@example\.(com|net|org)", person["email"])
         assert all(
-            str(one[part]) in one["address"] for part in ("street_address", "city", "postcode")
+            str(person[part]) in person["address"]
+            for part in ("street_address", "city", "postcode")
         )
 
 
 def test_an_address_is_made_of_the_name_in_its_own_letters() -> None:
     given = {"name": "Jürgen Groß", "email_of": "${fake.email}"}
-    (one,) = made(people={"count": 1, "locale": "de_DE", "values": given})["people"]
+    (item,) = make_people(people={"count": 1, "locale": "de_DE", "values": given})["people"]
 
-    assert one["email"].startswith("juergen.gross@")
-    assert one["email_of"] == one["email"]
+    assert item["email"].startswith("juergen.gross@")
+    assert item["email_of"] == item["email"]
 
 
 def test_all_of_fakers_words_are_there_in_the_persons_language() -> None:
-    people = made(buyer="de_DE", orders={"count": 2})
+    people = make_people(buyer="de_DE", orders={"count": 2})
 
     assert len(people["buyer"]["postcode"]) == 5
     assert people["buyer"]["iban"].startswith("DE")
@@ -198,7 +199,9 @@ def test_all_of_fakers_words_are_there_in_the_persons_language() -> None:
 
 
 def test_somebody_with_values_is_as_a_whole_those_values() -> None:
-    order = made(order={"values": {"number": "A-${fake.random_int(1, 9)}", "paid": True}})["order"]
+    order = make_people(order={"values": {"number": "A-${fake.random_int(1, 9)}", "paid": True}})[
+        "order"
+    ]
 
     assert dict(order) == {"number": order["number"], "paid": True}
     assert order["name"]
@@ -209,50 +212,56 @@ def test_somebody_with_values_is_as_a_whole_those_values() -> None:
 
 def test_nobody_has_the_name_address_or_unique_value_of_another() -> None:
     values = {"number": "${fake.unique.random_int(1, 60)}"}
-    who = made(buyers={"count": 30, "values": values}, sellers={"count": 30, "values": values})
-    everybody = [*who["buyers"], *who["sellers"]]
+    data = make_people(
+        buyers={"count": 30, "values": values}, sellers={"count": 30, "values": values}
+    )
+    everybody = [*data["buyers"], *data["sellers"]]
 
     for word in ("name", "email", "number"):
-        assert len({one[word] for one in everybody}) == 60, word
+        assert len({item[word] for item in everybody}) == 60, word
 
 
 def test_two_hundred_people_of_a_language_with_few_names_are_called_differently() -> None:
-    people = made(people={"count": 200, "locale": "vi_VN"})["people"]
+    people = make_people(people={"count": 200, "locale": "vi_VN"})["people"]
 
-    assert len({one["name"] for one in people}) == 200
+    assert len({person["name"] for person in people}) == 200
 
 
 def test_two_of_one_given_name_have_two_addresses() -> None:
-    one, other = made(twins={"count": 2, "values": {"name": "Ann Lee"}})["twins"]
+    item, other = make_people(twins={"count": 2, "values": {"name": "Ann Lee"}})["twins"]
 
-    assert (one["name"], other["name"]) == ("Ann Lee", "Ann Lee")
-    assert one["email"].split("@")[0] == "ann.lee"
+    assert (item["name"], other["name"]) == ("Ann Lee", "Ann Lee")
+    assert item["email"].split("@")[0] == "ann.lee"
     assert other["email"].split("@")[0] == "ann.lee2"
 
 
 def test_more_people_values_and_words_elsewhere_move_nothing() -> None:
-    alone = made(customers=2)["customers"]
-    people = made(
+    alone = make_people(customers=2)["customers"]
+    people = make_people(
         friend="de_DE", customers={"count": 5, "values": {"tier": "${fake.word}"}}, dog={}
     )
 
     assert people["customers"][4]["job"]
-    for one, same in zip(alone, people["customers"], strict=False):
-        assert [one[word] for word in (*BASICS, "job")] == [same[word] for word in (*BASICS, "job")]
+    for item, same in zip(alone, people["customers"], strict=False):
+        assert [item[word] for word in (*BASICS, "job")] == [
+            same[word] for word in (*BASICS, "job")
+        ]
 
 
 def test_one_of_a_list_and_one_alone_are_chance_of_their_name() -> None:
-    people = made(customer={}, buyer={}, buyers=1)
+    people = make_people(customer={}, buyer={}, buyers=1)
 
     # Names would differ anyhow, since nobody is called as another is.
-    words = {one["iban"] for one in (people["customer"], people["buyer"], people["buyers"][0])}
+    words = {
+        customer["iban"] for customer in (people["customer"], people["buyer"], people["buyers"][0])
+    }
     assert len(words) == 3
     assert simkit.fakes(seed=8, customer={})["customer"]["name"] != people["customer"]["name"]
 
 
 def test_unique_is_said_under_values_only() -> None:
     with pytest.raises(simkit.SimkitError, match="`unique` stands under `values`"):
-        made(customer={})["customer"]["unique.city"]
+        make_people(customer={})["customer"]["unique.city"]
 
 
 # Python
@@ -270,7 +279,7 @@ def test_a_mistake_in_python_is_told_at_its_line() -> None:
 
 
 def test_people_of_python_are_those_of_a_file_with_the_same_seed(file: Path) -> None:
-    one = prepared(SHOP, file).scenario.given.state["customer"]
+    customer = prepared(SHOP, file).scenario.given.state["customer"]
     (same, *_) = simkit.fakes(seed=3, customers={"count": 3, "locale": "de_DE"})["customers"]
 
-    assert dict(same) == one
+    assert dict(same) == customer

@@ -60,7 +60,7 @@ def run(text):
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _import_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
 
@@ -72,14 +72,14 @@ def prepared(turns: str, head: str = DESK) -> Prepared:
     return Library().prepared(item)
 
 
-def told(outcome: Outcome) -> list[str]:
+def describe_findings(outcome: Outcome) -> list[str]:
     """What is said against a run, with its lines."""
-    return [f"{one.where}: {one.what}" for one in outcome.judgement.findings]
+    return [f"{finding.where}: {finding.what}" for finding in outcome.judgement.findings]
 
 
 def replies(trace: Trace) -> list[Any]:
     """The replies of a run."""
-    return [one["reply"] for one in said_in(view_of(trace.events))]
+    return [row["reply"] for row in said_in(view_of(trace.events))]
 
 
 # repeated, and referring
@@ -88,7 +88,7 @@ def replies(trace: Trace) -> list[Any]:
 def test_a_repeated_turn_is_taken_so_often_and_refers_to_what_was_said() -> None:
     outcome = simulate(prepared(CASE))
 
-    assert told(outcome) == []
+    assert describe_findings(outcome) == []
     assert replies(outcome.trace) == [
         "Case 17", "1: Case 17", "2: 1: Case 17", "3: 2: 1: Case 17", "Bye"
     ]  # fmt: skip
@@ -97,14 +97,14 @@ def test_a_repeated_turn_is_taken_so_often_and_refers_to_what_was_said() -> None
 def test_a_restart_inside_repeated_turns_knows_what_was_said() -> None:
     outcome = simulate(prepared(CASE.replace("repeat: 3", "repeat: 3\n    restart: true")))
 
-    assert told(outcome) == []
+    assert describe_findings(outcome) == []
     assert replies(outcome.trace)[3] == "3: 2: 1: Case 17"
 
 
 def test_a_session_that_refers_to_another_is_the_same_alone() -> None:
     outcome = simulate(prepared(CASE.replace("user: Bye,", "session: other\n    user: Bye,")))
 
-    assert [one for one in told(outcome) if "STA" in one] == []
+    assert [text for text in describe_findings(outcome) if "STA" in text] == []
     assert view_of(outcome.trace.events).turns[4].reply == "Bye"
 
 
@@ -133,11 +133,13 @@ def test_a_reply_that_is_json_is_a_value_and_no_word_of_a_scenario(
 ) -> None:
     turns = f"turns:\n  - {{user: a, replies: {{clerk: {reply}}}}}\n  - {{{turn}}}\n"
 
-    found = [
-        one for one in told(simulate(prepared(turns))) if "does not match" in one or wrong == 0
+    texts = [
+        text
+        for text in describe_findings(simulate(prepared(turns)))
+        if "does not match" in text or wrong == 0
     ]
 
-    assert len(found) == wrong, found
+    assert len(texts) == wrong, texts
 
 
 def test_code_is_led_the_same_way() -> None:
@@ -155,7 +157,7 @@ def test_code_is_led_the_same_way() -> None:
 
     outcome = simulate(prepared(turns, head))
 
-    assert told(outcome) == []
+    assert describe_findings(outcome) == []
     assert replies(outcome.trace) == ["Case 17", "1 of Case 17", "2 of Case 17"]
 
 
@@ -179,7 +181,7 @@ def test_a_literal_beside_what_waits_stays_literal() -> None:
   - {user: "$${turns[0].reply} ${turns[0].reply}", replies: {clerk: Yes},
      expect: {context: {clerk: {current_message: [{user: "$${turns[0].reply} Case"}]}}}}
 """
-    assert told(simulate(prepared(turns))) == []
+    assert describe_findings(simulate(prepared(turns))) == []
 
 
 # what is told
@@ -188,11 +190,11 @@ def test_a_literal_beside_what_waits_stays_literal() -> None:
 def test_a_finding_says_its_line_and_which_repetition() -> None:
     outcome = simulate(prepared(CASE.replace('reply: "${turn.rep', 'reply: "no ${turn.rep')))
 
-    assert told(outcome) == [
+    assert describe_findings(outcome) == [
         f"t.scenario.yaml:23:14: reply does not match, repetition {number} of 3"
         for number in (1, 2, 3)
     ]
-    assert [one.turn for one in outcome.judgement.findings] == [2, 3, 4]
+    assert [finding.turn for finding in outcome.judgement.findings] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -252,28 +254,28 @@ def test_more_repetitions_than_anybody_needs_are_refused() -> None:
 
 def test_a_claim_of_a_repeated_turn_is_not_edited_and_one_behind_it_is_at_its_own_place() -> None:
     wrong = CASE.replace("clerk: Bye}", "clerk: Bye}\n    expect: {reply: Tschau}")
-    one = prepared(wrong.replace('reply: "${turn.rep', 'reply: "no ${turn.rep'))
-    outcome = simulate(one)
+    case = prepared(wrong.replace('reply: "${turn.rep', 'reply: "no ${turn.rep'))
+    outcome = simulate(case)
 
-    found = fixes(one, outcome.view, outcome.judgement)
+    proposal = fixes(case, outcome.view, outcome.judgement)
 
-    assert [note.what for note in found.notes] == [
+    assert [note.what for note in proposal.notes] == [
         f"turns[{turn}].expect.reply: its turn is repeated, and this is repetition {turn} of 3"
         for turn in (1, 2, 3)
     ]
-    assert [(one.edit.path, one.where) for one in found.edits] == [
+    assert [(edit.edit.path, edit.where) for edit in proposal.edits] == [
         (("turns", 2, "expect", "reply"), "t.scenario.yaml:27:21")
     ]
 
 
 def test_first_claims_are_written_of_turns_that_are_not_repeated() -> None:
     bare = CASE[: CASE.index("    expect:")] + CASE[CASE.index("  - user: Bye") :]
-    one = prepared(bare)
+    case = prepared(bare)
 
-    found = additions(one, simulate(one).view, Redactor({}))
+    proposal = additions(case, simulate(case).view, Redactor({}))
 
-    assert [one.edit.path for one in found.edits] == [("turns", 0), ("turns", 2)]
-    assert {note.where for note in found.notes} == {"t.scenario.yaml:15:5"}
+    assert [edit.edit.path for edit in proposal.edits] == [("turns", 0), ("turns", 2)]
+    assert {note.where for note in proposal.notes} == {"t.scenario.yaml:15:5"}
 
 
 def test_a_served_program_waits_for_no_reply() -> None:

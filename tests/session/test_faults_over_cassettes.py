@@ -37,8 +37,8 @@ CLOSED = SCENARIO.replace('"boss: clerk: hello"', "closed")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as result:
+        yield result
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_the_attempt_after_a_fault_gets_what_was_recorded(folder: Path) -> None:
     outcome = replayed(folder, "run_patiently", SCENARIO.replace("turns:", FAULTS))
 
     kinds = (FaultInjected, ModelRetried, ModelReplied)
-    seen = [type(event).__name__ for event in outcome.trace.events if isinstance(event, kinds)]
-    assert seen == ["FaultInjected", "ModelRetried", "ModelReplied", "ModelReplied"]
+    names = [type(event).__name__ for event in outcome.trace.events if isinstance(event, kinds)]
+    assert names == ["FaultInjected", "ModelRetried", "ModelReplied", "ModelReplied"]
     assert outcome.judgement.findings == ()
 
 

@@ -23,8 +23,8 @@ NOW = "2026-01-05T09:00:00Z"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as result:
+        yield result
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) ->
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROVIDER", server.url)
     monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
-    server.asked.clear()
+    server.requests.clear()
     server.answer = echo
     return tmp_path
 
@@ -47,12 +47,12 @@ def test_what_is_recorded_is_replayed_without_a_request(folder: Path, server: Pr
     file = write(folder)
 
     done = recorded(file, "once")
-    server.asked.clear()
+    server.requests.clear()
 
     assert done.outcome.judgement.findings == ()
     assert done.note == "recorded: 2 interactions in cassettes/desk.yaml"
     assert simulate(prepared(file)).judgement.findings == ()
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("mode", ["none", "verify"])
@@ -73,14 +73,14 @@ def test_once_replays_where_something_is_recorded(folder: Path, server: Provider
     file = write(folder)
     recorded(file)
     before = Path("cassettes/desk.yaml").read_bytes()
-    server.asked.clear()
+    server.requests.clear()
 
     done = recorded(file, "once")
 
     assert done.note == (
         "nothing was recorded: cassettes/desk.yaml answered; --mode all records it anew"
     )
-    assert server.asked == []
+    assert server.requests == []
     assert Path("cassettes/desk.yaml").read_bytes() == before
 
 
@@ -89,15 +89,15 @@ def test_new_episodes_adds_what_the_cassette_does_not_answer(
 ) -> None:
     file = write(folder)
     recorded(file)
-    server.asked.clear()
+    server.requests.clear()
     longer = SCENARIO.replace("}]\n", "}, {user: bye}]\n")
 
     done = recorded(write(folder, longer), "new_episodes")
 
-    found = load("cassettes/desk.yaml").interactions
+    interactions = load("cassettes/desk.yaml").interactions
     assert done.note == "recorded: 2 interactions in cassettes/desk.yaml"
-    assert len(server.asked) == 2
-    assert [(one.agent, one.turn, one.call) for one in found] == [
+    assert len(server.requests) == 2
+    assert [(each.agent, each.turn, each.call) for each in interactions] == [
         ("clerk", 1, 1), ("boss", 1, 1), ("clerk", 2, 1), ("boss", 2, 1),
     ]  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_calls_are_numbered_as_the_agent_makes_them_also_where_some_are_played(
 
     after = Path("cassettes/desk.yaml").read_text(encoding="utf-8")
     assert after.startswith(first)
-    assert [one.call for one in load("cassettes/desk.yaml").interactions] == [1, 2]
+    assert [interaction.call for interaction in load("cassettes/desk.yaml").interactions] == [1, 2]
 
 
 def test_all_records_everything_anew(folder: Path, server: Provider) -> None:
@@ -126,9 +126,12 @@ def test_all_records_everything_anew(folder: Path, server: Provider) -> None:
 
     done = recorded(file)
 
-    found = load("cassettes/desk.yaml").interactions
+    interactions = load("cassettes/desk.yaml").interactions
     assert done.note == "recorded: 2 interactions in cassettes/desk.yaml"
-    assert [b"boss: clerk: hello" in one.response.body for one in found] == [True, True]
+    assert [b"boss: clerk: hello" in interaction.response.body for interaction in interactions] == [
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("mode", ["none", "once", "new_episodes", "all", "verify"])
@@ -143,7 +146,7 @@ def test_a_cassette_that_cannot_be_read_is_an_error_and_stays_as_it_is(
     with pytest.raises(CassetteInvalid, match=r"^cassettes/desk.yaml:"):
         recorded(file, mode)
 
-    assert server.asked == []
+    assert server.requests == []
     assert cassette.read_text(encoding="utf-8") == "interactions:\n- request:\n    meth"
 
 
@@ -175,13 +178,16 @@ def test_what_came_before_a_run_that_broke_is_kept_and_gone_on_from(
     broken = SCENARIO.replace("agents: {clerk: You are the clerk., boss: You are the boss.}", rules)
     with pytest.raises(SourceError, match="a model call belongs to no agent"):
         recorded(write(folder, broken), keeps_failed=True)
-    server.asked.clear()
+    server.requests.clear()
 
     done = recorded(write(folder), "new_episodes")
 
     assert done.outcome.passed
-    assert len(server.asked) == 1
-    assert [one.agent for one in load("cassettes/desk.yaml").interactions] == ["clerk", "boss"]
+    assert len(server.requests) == 1
+    assert [interaction.agent for interaction in load("cassettes/desk.yaml").interactions] == [
+        "clerk",
+        "boss",
+    ]
 
 
 def test_a_broken_run_writes_nothing_where_that_is_not_asked_for(folder: Path) -> None:
@@ -208,12 +214,12 @@ def test_scenarios_that_share_a_file_have_their_own_interactions_in_it(
     file = write(folder, TWO)
 
     notes = [recorded(file, "once", place=place).note for place in (0, 1)]
-    server.asked.clear()
+    server.requests.clear()
     again = [simulate(prepared(file, place)).judgement.findings for place in (0, 1)]
 
     assert notes == ["recorded: 2 interactions in cassettes/desk.yaml"] * 2
     assert again == [(), ()]
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_recording_one_of_two_anew_leaves_the_other_as_it_was_and_the_order_too(
@@ -227,10 +233,12 @@ def test_recording_one_of_two_anew_leaves_the_other_as_it_was_and_the_order_too(
 
     recorded(file, "all", place=0)
 
-    found = load("cassettes/desk.yaml").interactions
-    assert [one.scenario for one in found] == [one.scenario for one in before]
-    assert found[2:] == before[2:]
-    assert all(b'"created": 1' in one.response.body for one in found[:2])
+    interactions = load("cassettes/desk.yaml").interactions
+    assert [interaction.scenario for interaction in interactions] == [
+        item.scenario for item in before
+    ]
+    assert interactions[2:] == before[2:]
+    assert all(b'"created": 1' in interaction.response.body for interaction in interactions[:2])
 
 
 def _end(trace: Trace) -> RunFinished:
@@ -269,7 +277,7 @@ def test_what_answers_nothing_is_told_at_the_end_of_the_run(folder: Path) -> Non
     outcome = simulate(prepared(write(folder)))
 
     end = _end(outcome.trace)
-    assert [one.id for one in outcome.judgement.findings] == ["RUN-04"]
+    assert [finding.id for finding in outcome.judgement.findings] == ["RUN-04"]
     assert [line.partition(": POST")[0] for line in end.unplayed] == [
         "interactions[2]", "interactions[3]",
     ]  # fmt: skip
@@ -303,12 +311,12 @@ def test_verify_holds_where_requests_and_shapes_are_as_they_were(
     file = write(folder)
     recorded(file)
     before = Path("cassettes/desk.yaml").read_bytes()
-    server.asked.clear()
+    server.requests.clear()
 
     done = recorded(file, "verify")
 
     assert (done.outcome.judgement.findings, done.note) == ((), "")
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
     assert Path("cassettes/desk.yaml").read_bytes() == before
 
 
@@ -317,9 +325,9 @@ def test_verify_tells_what_is_answered_in_another_shape(folder: Path, server: Pr
     recorded(file)
 
     def answer(request: HttpRequest) -> HttpResponse:
-        found = echo(request)
-        body = found.body.replace(b'"object"', b'"thing"').replace(b'"index": 0', b'"index": "a"')
-        return HttpResponse(200, found.headers, (body,))
+        result = echo(request)
+        body = result.body.replace(b'"object"', b'"thing"').replace(b'"index": 0', b'"index": "a"')
+        return HttpResponse(200, result.headers, (body,))
 
     server.answer = answer
 
@@ -345,12 +353,16 @@ def test_verify_tells_what_is_asked_otherwise(folder: Path) -> None:
 
     judgement = recorded(file, "verify").outcome.judgement
 
-    (found,) = [one for one in judgement.findings if one.id == CLAIM and one.path == ("cassette",)]
-    assert found.what == (
+    (result,) = [
+        finding
+        for finding in judgement.findings
+        if finding.id == CLAIM and finding.path == ("cassette",)
+    ]
+    assert result.what == (
         "cassettes/desk.yaml: no recording answers agent 'boss' in turn 1: "
         "POST /v1/chat/completions"
     )
-    assert found.context == (
+    assert result.context == (
         "nothing was recorded that asks the same",
         "nearest: interactions[1], agent 'boss', turn 1, call 1, has not answered yet",
         "    = 1 message",
@@ -393,7 +405,7 @@ def test_a_file_beside_the_scenario_comes_before_a_folder(folder: Path) -> None:
     (folder / "cassettes").mkdir()
     file = write(folder)
     (folder / "desk.json").write_text("{}", encoding="utf-8")
-    beside = write(folder, SCENARIO.replace("cassette: desk", "cassette: desk.json"))
+    extras = write(folder, SCENARIO.replace("cassette: desk", "cassette: desk.json"))
 
-    assert cassette_path(prepared(beside)) == folder / "desk.json"
+    assert cassette_path(prepared(extras)) == folder / "desk.json"
     assert cassette_path(prepared(file.with_name("desk.scenario.yaml"))) == folder / "desk.json"

@@ -55,8 +55,8 @@ def test_another_message_is_a_miss(sim):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as result:
+        yield result
 
 
 @pytest.fixture
@@ -87,9 +87,9 @@ def test_scenario_files_features_and_python_replay_one_cassette(folder: Path) ->
     (folder / "desk.feature").write_text(FEATURE, encoding="utf-8")
     (folder / "test_desk.py").write_text(TESTS, encoding="utf-8")
 
-    said = ran("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", ".")
+    text = ran("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", ".")
 
-    assert "4 passed" in said
+    assert "4 passed" in text
 
 
 @pytest.mark.slow
@@ -99,11 +99,11 @@ def test_the_command_expects_verifies_and_lists_it(folder: Path) -> None:
 
     ran("simkit", "expect", "desk.scenario.yaml", "--yes")
 
-    written = Path("desk.scenario.yaml").read_text(encoding="utf-8")
-    assert "reply: You get a refund." in written
+    text = Path("desk.scenario.yaml").read_text(encoding="utf-8")
+    assert "reply: You get a refund." in text
     assert "1 of 1 digest is equal" in ran("simkit", "replay", ".", "--verify")
     listed = json.loads(ran("simkit", "cassettes", "--format", "json"))["cassettes"]
-    assert [(one["file"], one["interactions"], one["is_orphan"]) for one in listed] == [
+    assert [(item["file"], item["interactions"], item["is_orphan"]) for item in listed] == [
         ("cassettes/desk.yaml", 3, False)
     ]
     assert ran("simkit", "validate", "--strict", ".").startswith("2 files, 1 scenario: fine")
@@ -128,12 +128,12 @@ def test_what_is_shipped_is_what_its_stand_in_answers(
     assert list(map(timeless, new.interactions)) == list(map(timeless, old.interactions))
 
 
-def timeless(one: Interaction) -> object:
+def timeless(interaction: Interaction) -> object:
     """Returns an interaction without when, where and by which version of a client it was."""
-    path = one.request.url.partition("//")[2].partition("/")[2]
-    body, said = json.loads(one.request.body), json.loads(one.response.body)
-    request = msgspec.structs.replace(one.request, url=path, headers=(), body=b"")
-    response = msgspec.structs.replace(one.response, headers=(), chunks=())
+    path = interaction.request.url.partition("//")[2].partition("/")[2]
+    body, data = json.loads(interaction.request.body), json.loads(interaction.response.body)
+    request = msgspec.structs.replace(interaction.request, url=path, headers=(), body=b"")
+    response = msgspec.structs.replace(interaction.response, headers=(), chunks=())
     return msgspec.structs.replace(
-        one, request=request, response=response, recorded_at=""
-    ), body, said  # fmt: skip
+        interaction, request=request, response=response, recorded_at=""
+    ), body, data  # fmt: skip

@@ -43,15 +43,15 @@ CASSETTE = Path("cassettes/desk.yaml")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as result:
+        yield result
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     monkeypatch.chdir(tmp_path)
     point_clients(server, monkeypatch)
-    server.asked.clear()
+    server.requests.clear()
     server.answer = Desk(DESK)
     return tmp_path
 
@@ -62,7 +62,7 @@ def recorded(file: Path, mode: Mode = "all", *, keeps_failed: bool = False) -> R
 
 def says_of(done: Recorded) -> list[str]:
     """Returns what is wrong, a line for each finding."""
-    return [one.what.partition("\n")[0] for one in done.outcome.judgement.findings]
+    return [finding.what.partition("\n")[0] for finding in done.outcome.judgement.findings]
 
 
 def replayed(file: Path, seed: str) -> dict[str, object]:
@@ -83,8 +83,8 @@ def replayed(file: Path, seed: str) -> dict[str, object]:
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    data: dict[str, object] = json.loads(done.stdout)
+    return data
 
 
 @pytest.mark.slow
@@ -99,25 +99,25 @@ def test_what_a_provider_answered_is_replayed_without_its_client(
 
     assert says_of(done) == []
     assert done.note == "recorded: 3 interactions in cassettes/desk.yaml"
-    assert {one.protocol for one in load(CASSETTE).interactions} == {protocol}
-    server.asked.clear()
-    one, other = (replayed(file, seed) for seed in ("0", "1"))
-    for told in (one, other):
-        for scenario in told["scenarios"]:  # type: ignore[attr-defined]
+    assert {interaction.protocol for interaction in load(CASSETTE).interactions} == {protocol}
+    server.requests.clear()
+    item, other = (replayed(file, seed) for seed in ("0", "1"))
+    for report in (item, other):
+        for scenario in report["scenarios"]:  # type: ignore[attr-defined]
             scenario.pop("duration_ms", None)
-    assert one["scenarios"] == other["scenarios"]
-    assert server.asked == []
+    assert item["scenarios"] == other["scenarios"]
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("protocol", MODELS)
 def test_a_client_sends_what_replay_asks(folder: Path, server: Provider, protocol: str) -> None:
     recorded(write_desk(folder, protocol))
 
-    for sent, one in zip(server.asked, load(CASSETTE).interactions, strict=True):
-        assert json.loads(one.request.body) == json.loads(sent.body)
-        assert one.request.url == sent.url
-        assert json.loads(one.request.body) == json.loads(sent.body)
-        assert header(one.request.headers, "x-stainless-lang" if protocol != "gemini" else
+    for sent_messages, item in zip(server.requests, load(CASSETTE).interactions, strict=True):
+        assert json.loads(item.request.body) == json.loads(sent_messages.body)
+        assert item.request.url == sent_messages.url
+        assert json.loads(item.request.body) == json.loads(sent_messages.body)
+        assert header(item.request.headers, "x-stainless-lang" if protocol != "gemini" else
                       "x-goog-api-client")  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_an_agent_is_offered_its_tools_and_a_tool_for_each_handoff(
 
     recorded(write_desk(folder))
 
-    triage, billing, _ = desk.asked
+    triage, billing, _ = desk.requests
     (handoff,), (tool,) = triage.offers, billing.offers
     assert (handoff.name, handoff.description) == ("transfer_to_billing", "Hands over to billing.")
     assert handoff.schema == {
@@ -165,9 +165,9 @@ def test_another_instruction_is_a_miss_that_shows_the_message(folder: Path) -> N
     recorded(write_desk(folder))
     file = write_desk(folder, pipeline=PIPELINE.replace("the billing.", "the billing. Be kind."))
 
-    (found, *_) = simulate(prepared(file)).judgement.findings
+    (result, *_) = simulate(prepared(file)).judgement.findings
 
-    assert found.what == (
+    assert result.what == (
         "turn 1 ended with error CassetteMissed: cassettes/desk.yaml: no recording answers agent "
         "'billing' in turn 1: POST /v1/chat/completions\n"
         "  nothing was recorded that asks the same\n"
@@ -221,7 +221,7 @@ def test_a_providers_failure_is_the_error_that_a_line_would_say(
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind", "said"),
+    ("reply", "kind", "text"),
     [
         (calls("lookup", {}), "unknown_tool",
          "the model of agent 'triage' calls tool 'lookup', which it is not offered. "
@@ -235,11 +235,11 @@ def test_a_providers_failure_is_the_error_that_a_line_would_say(
     ],
 )  # fmt: skip
 def test_a_reply_that_nothing_can_be_made_of_is_an_error(
-    folder: Path, server: Provider, reply: Message, kind: str, said: str
+    folder: Path, server: Provider, reply: Message, kind: str, text: str
 ) -> None:
     server.answer = Desk({"triage": (reply,)})
 
-    assert says_of(recorded(write_desk(folder)))[0] == f"turn 1 ended with error {kind}: {said}"
+    assert says_of(recorded(write_desk(folder)))[0] == f"turn 1 ended with error {kind}: {text}"
 
 
 def test_without_its_key_a_client_says_so_at_the_cassette(
@@ -299,28 +299,28 @@ def test_tools_of_a_declared_pipeline_are_not_recorded(folder: Path) -> None:
 def test_once_replays_what_is_there(folder: Path, server: Provider) -> None:
     file = write_desk(folder)
     recorded(file, "once")
-    server.asked.clear()
+    server.requests.clear()
 
     done = recorded(file, "once")
 
     assert done.note == (
         "nothing was recorded: cassettes/desk.yaml answered; --mode all records it anew"
     )
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_new_episodes_adds_what_the_cassette_does_not_answer(
     folder: Path, server: Provider
 ) -> None:
     recorded(write_desk(folder))
-    server.asked.clear()
+    server.requests.clear()
     server.answer = Desk({"triage": (says("Bye."),)})
     longer = SCENARIO + "  - {user: Thanks, expect: {reply: Bye.}}\n"
 
     done = recorded(write_desk(folder, scenario=longer), "new_episodes")
 
     assert says_of(done) == []
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert len(load(CASSETTE).interactions) == 4
 
 
@@ -330,7 +330,7 @@ def test_verify_tells_what_is_asked_and_answered_otherwise(folder: Path, server:
 
     done = recorded(write_desk(folder), "verify")
 
-    assert any("gets another answer than the recorded one" in one for one in says_of(done))
+    assert any("gets another answer than the recorded one" in text for text in says_of(done))
     assert done.note == ""
 
 
@@ -344,10 +344,10 @@ def test_what_answers_nothing_is_a_finding(folder: Path) -> None:
         .replace("      tool_calls: [{tool: find_order, args: {id: A-1}}]\n", "")
     )
 
-    found = simulate(prepared(write_desk(folder, scenario=shorter))).judgement.findings
+    findings = simulate(prepared(write_desk(folder, scenario=shorter))).judgement.findings
 
-    assert [one.id for one in found] == ["RUN-04"]
-    assert "agent 'billing' in turn 1" in found[0].what
+    assert [finding.id for finding in findings] == ["RUN-04"]
+    assert "agent 'billing' in turn 1" in findings[0].what
 
 
 def test_an_agent_with_lines_has_those_and_the_others_the_cassette(
@@ -362,7 +362,10 @@ def test_an_agent_with_lines_has_those_and_the_others_the_cassette(
     done = recorded(file)
 
     assert says_of(done) == []
-    assert [one.agent for one in load(CASSETTE).interactions] == ["billing", "billing"]
+    assert [interaction.agent for interaction in load(CASSETTE).interactions] == [
+        "billing",
+        "billing",
+    ]
     assert simulate(prepared(file)).passed
 
 
@@ -375,7 +378,7 @@ def test_by_its_place_a_recording_answers_another_question_and_that_is_told(
 
     outcome = simulate(prepared(write_desk(folder, pipeline=pipeline, scenario=scenario)))
 
-    assert [one.id for one in outcome.judgement.warnings] == ["RUN-05"]
+    assert [warning.id for warning in outcome.judgement.warnings] == ["RUN-05"]
     assert outcome.passed
 
 
@@ -412,10 +415,12 @@ def test_what_a_model_thought_goes_back_with_its_call(
 
     assert says_of(recorded(file)) == []
 
-    last = next(one for one in reversed(desk.asked[-1].messages) if one.role == "assistant")
+    last = next(
+        message for message in reversed(desk.requests[-1].messages) if message.role == "assistant"
+    )
     assert isinstance(last.data, dict)
     thoughts = cast("Any", last.data[REASONING])
-    assert [{**one, "id": ""} for one in thoughts] == [{**cast("Any", thought), "id": ""}]
+    assert [{**item, "id": ""} for item in thoughts] == [{**cast("Any", thought), "id": ""}]
     assert simulate(prepared(file)).passed
 
 
@@ -428,8 +433,8 @@ def test_a_handoff_that_is_refused_is_asked_for_again(folder: Path, server: Prov
 
     assert says_of(recorded(file)) == []
 
-    told = desk.asked[1].messages[-1]
-    assert (told.role, told.content) == (
+    message = desk.requests[1].messages[-1]
+    assert (message.role, message.content) == (
         "tool", "Handoff to billing rejected: payload: None is not of type 'object'"
     )  # fmt: skip
     assert simulate(prepared(file)).passed
@@ -452,20 +457,20 @@ turns:
 def test_sessions_and_a_new_process_go_on_with_the_same_cassette(
     folder: Path, server: Provider
 ) -> None:
-    said = tuple(says(word) for word in ("First.", "Second.", "Third.", "Fourth."))
-    server.answer = Desk({"triage": said})
+    reply = tuple(says(word) for word in ("First.", "Second.", "Third.", "Fourth."))
+    server.answer = Desk({"triage": reply})
     file = write_desk(folder, scenario=SESSIONS)
 
     done = recorded(file)
 
     assert says_of(done) == []
-    assert [(one.session, one.turn) for one in load(CASSETTE).interactions] == [
+    assert [(each.session, each.turn) for each in load(CASSETTE).interactions] == [
         ("a", 1), ("b", 2), ("a", 3), ("b", 4),
     ]  # fmt: skip
-    server.asked.clear()
+    server.requests.clear()
     # Sessions alone and the run without its restart are compared with it: STA-06, STA-08.
     assert simulate(prepared(file)).judgement.findings == ()
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.slow
@@ -473,8 +478,8 @@ def test_sessions_and_a_new_process_go_on_with_the_same_cassette(
 def test_sessions_alone_are_asked_at_their_places(
     folder: Path, server: Provider, policy: str
 ) -> None:
-    said = tuple(says(word) for word in ("First.", "Second.", "Third.", "Fourth."))
-    server.answer = Desk({"triage": said})
+    reply = tuple(says(word) for word in ("First.", "Second.", "Third.", "Fourth."))
+    server.answer = Desk({"triage": reply})
     scenario = SESSIONS.replace("cassette: desk", f"cassette: {{file: desk, policy: {policy}}}")
     file = write_desk(folder, scenario=scenario)
     recorded(file)
@@ -484,14 +489,14 @@ def test_sessions_alone_are_asked_at_their_places(
 
 @pytest.mark.slow
 def test_a_miss_in_a_new_process_is_told_as_any(folder: Path, server: Provider) -> None:
-    said = tuple(says(word) for word in ("First.", "Second.", "Third.", "Fourth."))
-    server.answer = Desk({"triage": said})
+    reply = tuple(says(word) for word in ("First.", "Second.", "Third.", "Fourth."))
+    server.answer = Desk({"triage": reply})
     recorded(write_desk(folder, scenario=SESSIONS))
     other = SESSIONS.replace("user: And now?, session: a", "user: And then?, session: a")
 
-    found = simulate(prepared(write_desk(folder, scenario=other))).judgement.findings
+    findings = simulate(prepared(write_desk(folder, scenario=other))).judgement.findings
 
-    assert found[0].what.startswith(
+    assert findings[0].what.startswith(
         "turn 3 ended with error CassetteMissed: cassettes/desk.yaml: no recording answers agent "
         "'triage' in turn 3: POST /v1/chat/completions"
     )
@@ -524,7 +529,7 @@ def test_agents_in_parallel_are_answered_each_by_its_own(
 
     assert says_of(recorded(file)) == []
 
-    assert desk.asked[0].output == {"type": "object", "properties": {"to": {}}}
+    assert desk.requests[0].output == {"type": "object", "properties": {"to": {}}}
     assert simulate(prepared(file)).passed
 
 
@@ -543,9 +548,9 @@ def test_a_reply_that_is_not_its_agents_output_fails_as_a_line_would(
 def test_an_agent_without_a_model_or_a_line_says_what_it_needs(folder: Path) -> None:
     pipeline = PIPELINE.replace("{default: MODEL}", "{billing: MODEL}")
 
-    found = says_of(recorded(write_desk(folder, pipeline=pipeline)))
+    texts = says_of(recorded(write_desk(folder, pipeline=pipeline)))
 
-    assert found[0] == (
+    assert texts[0] == (
         "agent 'triage' made a model call in turn 1, but the "
         "scenario has no reply for it, and the pipeline names no model that could be recorded."
     )

@@ -121,10 +121,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_simkit_records_of_services_and_models_is_replayed(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with standing_outside() as found:
-        monkeypatch.setenv("PROVIDER", found)
+    with standing_outside() as texts:
+        monkeypatch.setenv("PROVIDER", texts)
         done = record(prepared(file), Recording("once", NOW))
-    assert [str(one.what)[-3000:] for one in done.outcome.judgement.findings] == []
+    assert [str(finding.what)[-3000:] for finding in done.outcome.judgement.findings] == []
 
     assert simulate(prepared(file)).judgement.findings == ()
 
@@ -143,13 +143,13 @@ def test_services_on_hosts_that_are_allowed_are_left_alone(
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("cassette:", "allow_hosts: [127.0.0.1]\ncassette:"), "utf-8")
 
-    with standing_outside() as found:
-        monkeypatch.setenv("PROVIDER", found)
+    with standing_outside() as texts:
+        monkeypatch.setenv("PROVIDER", texts)
         done = record(prepared(file), Recording("once", NOW))
         again = simulate(prepared(file))
 
-    assert [one.what for one in done.outcome.judgement.findings] == []
-    assert [one.what for one in again.judgement.findings] == []
+    assert [finding.what for finding in done.outcome.judgement.findings] == []
+    assert [finding.what for finding in again.judgement.findings] == []
     items = load("cassettes/desk.yaml").interactions
     assert [(item.agent, item.protocol) for item in items] == [("clerk", "openai-chat")]
 
@@ -162,8 +162,8 @@ def test_what_vcrpy_records_of_both_is_replayed_by_simkit(
     options = vcr_config() if is_configured else {}
     recorder = register(vcr.VCR(record_mode="all", **options))
     names: dict[str, object] = {}
-    with standing_outside() as found:
-        monkeypatch.setenv("PROVIDER", found)
+    with standing_outside() as texts:
+        monkeypatch.setenv("PROVIDER", texts)
         exec(compile(APP, "desk.py", "exec"), names)
         with recorder.use_cassette("cassettes/desk.yaml"):
             assert names["run"]("hello") == REPLY  # type: ignore[operator]

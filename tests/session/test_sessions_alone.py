@@ -44,7 +44,7 @@ def _forgotten() -> Iterator[None]:
         del sys.modules[name]
 
 
-def found(
+def find_problems(
     folder: Path, files: Mapping[str, str], fresh: str = "fresh: false", entry: str = "Bot"
 ) -> list[str]:
     """Returns what is found of an application's sessions."""
@@ -53,11 +53,11 @@ def found(
         (folder / name).write_text(text, encoding="utf-8")
     text = SCENARIO.replace("FRESH", fresh).replace("ENTRY", entry)
     (folder / "one.scenario.yaml").write_text(text, encoding="utf-8")
-    (one,) = load(str(folder / "one.scenario.yaml"))
-    return [finding.what for finding in simulate(one).judgement.findings]
+    (item,) = load(str(folder / "one.scenario.yaml"))
+    return [finding.what for finding in simulate(item).judgement.findings]
 
 
-SHOWN = [
+TEXTS = [
     "datetime.now().isoformat()",
     "time.time_ns()",
     "time.monotonic_ns()",
@@ -83,9 +83,9 @@ SHOWN_WITH = {
 
 @pytest.mark.parametrize("fresh", ["fresh: false", "fresh: true"])
 def test_what_time_and_chance_make_different_is_no_leak(tmp_path: Path, fresh: str) -> None:
-    there = [name for name in SHOWN_WITH if find_spec(name.partition(".")[0])]
-    values = ", ".join([*SHOWN, *(one for name in there for one in SHOWN_WITH[name])])
-    imports = "".join(f"import {name}\n" for name in there)
+    modules = [name for name in SHOWN_WITH if find_spec(name.partition(".")[0])]
+    values = ", ".join([*TEXTS, *(item for name in modules for item in SHOWN_WITH[name])])
+    imports = "".join(f"import {name}\n" for name in modules)
     bot = f"""
 AT_IMPORT = json.dumps([{values}], default=str)
 
@@ -99,7 +99,7 @@ class Bot:
 """
     files = {"alone_app.py": HEAD + imports + ASKING + bot}
 
-    assert found(tmp_path, files, fresh) == []
+    assert find_problems(tmp_path, files, fresh) == []
 
 
 def test_a_list_that_sessions_share_is_a_leak_and_the_place_is_shown(tmp_path: Path) -> None:
@@ -112,15 +112,15 @@ class Bot:
         return ask(f"You help. {'Be kind. ' * 30}{datetime.now()} {SAID}", text)
 """
 
-    told = found(tmp_path, {"alone_app.py": HEAD + ASKING + bot}, "fresh: true")
+    texts = find_problems(tmp_path, {"alone_app.py": HEAD + ASKING + bot}, "fresh: true")
 
     kind = "…" + ("kind. " + "Be kind. " * 30)[-78:]
     at = "2027-05-05 00:00:00.020001"
-    assert told[0] == (
+    assert texts[0] == (
         "session 's2' is not what it is alone, from turn 2 on: context of bot: messages[0].content "
         f"is {kind}{at} ['One', 'Two'] among others, {kind}{at} ['Two'] alone"
     )
-    assert [one.split(" is ")[0] for one in told[1:]] == ["session 's3'", "session 's1'"]
+    assert [text.split(" is ")[0] for text in texts[1:]] == ["session 's3'", "session 's1'"]
 
 
 LATE = """
@@ -157,7 +157,7 @@ def test_what_a_helper_keeps_by_session_is_no_leak(tmp_path: Path, fresh: str, h
     name = helper.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     app = HEAD + ASKING + KEYED.replace("import alone_late", f"import {name} as alone_late")
 
-    assert found(tmp_path, {"alone_app.py": app, helper: LATE}, fresh, "answer") == []
+    assert find_problems(tmp_path, {"alone_app.py": app, helper: LATE}, fresh, "answer") == []
 
 
 @pytest.mark.parametrize("fresh", ["fresh: false", "fresh: true"])
@@ -172,7 +172,8 @@ class Bot:
 """
 
     assert (
-        found(tmp_path, {"alone_app.py": HEAD + ASKING + bot, "alone_late.py": LATE}, fresh) == []
+        find_problems(tmp_path, {"alone_app.py": HEAD + ASKING + bot, "alone_late.py": LATE}, fresh)
+        == []
     )
 
 
@@ -185,9 +186,9 @@ def test_list_of_a_helper_that_sessions_share_is_a_leak(tmp_path: Path, fresh: s
         ),
     }
 
-    told = found(tmp_path, files, fresh, "answer")
+    texts = find_problems(tmp_path, files, fresh, "answer")
 
-    assert [one.split(": ")[0] for one in told] == [
+    assert [text.split(": ")[0] for text in texts] == [
         "session 's2' is not what it is alone, from turn 2 on",
         "session 's3' is not what it is alone, from turn 3 on",
         "session 's1' is not what it is alone, from turn 5 on",
@@ -209,11 +210,11 @@ class Bot:
         return ask(f"You help. {SAID}", text)
 """
     }
-    found(tmp_path, files)
+    find_problems(tmp_path, files)
 
-    told = found(tmp_path, files)
+    texts = find_problems(tmp_path, files)
 
-    assert [one.split(" among others")[0].rpartition(" is ")[2] for one in told] == [
+    assert [text.split(" among others")[0].rpartition(" is ")[2] for text in texts] == [
         "You help. ['One', 'Two']",
         "You help. ['One', 'Two', 'Three']",
         "You help. ['One', 'Two', 'Three', 'Four', 'Five']",
@@ -242,7 +243,7 @@ class Bot:
 
 
 def test_what_a_file_keeps_of_the_first_run_is_no_knowledge(tmp_path: Path) -> None:
-    assert found(tmp_path, {"alone_app.py": HEAD + ASKING + FILE}) == []
+    assert find_problems(tmp_path, {"alone_app.py": HEAD + ASKING + FILE}) == []
 
 
 def test_code_that_cannot_be_imported_twice_is_not_compared(
@@ -251,4 +252,4 @@ def test_code_that_cannot_be_imported_twice_is_not_compared(
     monkeypatch.setattr(sys, "alone_was_here", True, raising=False)
     monkeypatch.delattr(sys, "alone_was_here")
 
-    assert found(tmp_path, {"alone_app.py": HEAD + ASKING + ONCE}) == []
+    assert find_problems(tmp_path, {"alone_app.py": HEAD + ASKING + ONCE}) == []

@@ -29,14 +29,14 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return files
 
 
-def written(folder: Path, text: str, name: str = "a.scenario.yaml") -> str:
+def write_scenario(folder: Path, text: str, name: str = "a.scenario.yaml") -> str:
     file = folder / name
     file.write_text(text)
     return str(file)
 
 
 def test_heads_documents_and_places_are_of_one_parse(tmp_path: Path, parsed: list[str]) -> None:
-    file = written(tmp_path, TWO)
+    file = write_scenario(tmp_path, TWO)
     cache = DocumentCache()
 
     heads = cache.heads(file)
@@ -50,10 +50,10 @@ def test_heads_documents_and_places_are_of_one_parse(tmp_path: Path, parsed: lis
 
 
 def test_what_was_read_is_not_read_again_before_somebody_says_so(tmp_path: Path) -> None:
-    file = written(tmp_path, TWO)
+    file = write_scenario(tmp_path, TWO)
     cache = DocumentCache()
     cache.heads(file)
-    written(tmp_path, "scenario: other\n")
+    write_scenario(tmp_path, "scenario: other\n")
 
     assert [document.data["scenario"] for document in cache.documents(file)] == ["one", "two"]
     cache.begin_anew()
@@ -63,18 +63,18 @@ def test_what_was_read_is_not_read_again_before_somebody_says_so(tmp_path: Path)
 def test_a_text_that_was_parsed_before_it_was_written_is_not_parsed_again(
     tmp_path: Path, parsed: list[str]
 ) -> None:
-    file = written(tmp_path, TWO)
+    file = write_scenario(tmp_path, TWO)
     cache = DocumentCache()
     cache.of_text("scenario: other\n", file)
 
-    written(tmp_path, "scenario: other\n")
+    write_scenario(tmp_path, "scenario: other\n")
 
     assert [document.data["scenario"] for document in cache.documents(file)] == ["other"]
     assert parsed == [file]
 
 
 def test_a_fault_below_a_head_is_told_with_the_documents(tmp_path: Path, parsed: list[str]) -> None:
-    file = written(tmp_path, TWICE)
+    file = write_scenario(tmp_path, TWICE)
     cache = DocumentCache()
 
     names = [head.values["scenario"] for head in cache.heads(file)]
@@ -99,8 +99,10 @@ def test_the_first_problem_of_a_text_is_told() -> None:
 def test_places_of_a_file_read_long_ago_are_found_by_parsing_it_again(
     tmp_path: Path, parsed: list[str]
 ) -> None:
-    first = written(tmp_path, TWO)
-    long = written(tmp_path, f"scenario: long\nx-a: {'x' * NODES_KEPT_MAX}\n", "long.scenario.yaml")
+    first = write_scenario(tmp_path, TWO)
+    long = write_scenario(
+        tmp_path, f"scenario: long\nx-a: {'x' * NODES_KEPT_MAX}\n", "long.scenario.yaml"
+    )
     cache = DocumentCache()
     document, _ = cache.documents(first)
     cache.documents(long)

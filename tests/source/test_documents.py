@@ -45,7 +45,7 @@ def test_documents_are_numbered_without_those_that_are_entirely_empty() -> None:
 
     documents = load_text(text, "f.yaml")
 
-    assert [(one.index, one.data, one.line(())) for one in documents] == [
+    assert [(document.index, document.data, document.line(())) for document in documents] == [
         (0, {"a": 1}, 3),
         (1, None, 7),
         (2, ["b"], 9),
@@ -131,11 +131,11 @@ def test_path_text_quotes_the_keys_that_would_read_as_paths(
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
+    ("word", "expected"),
     [("handof", "handoffs"), ("REPLY", "reply"), ("Agnets", "agents"), ("x", ""), ("", "")],
 )
-def test_near_is_the_word_that_was_probably_meant(word: str, found: str) -> None:
-    assert near(word, ["agents", "handoffs", "reply"]) == found
+def test_near_is_the_word_that_was_probably_meant(word: str, expected: str) -> None:
+    assert near(word, ["agents", "handoffs", "reply"]) == expected
 
 
 def test_error_of_a_document_says_where_what_near_known_and_advice() -> None:

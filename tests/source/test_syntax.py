@@ -132,9 +132,9 @@ SYNTAX = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "what", "advice"), SYNTAX)
-def test_what_is_no_yaml_is_refused_with_advice(text: str, what: str, advice: str) -> None:
-    assert refusal(text) == f"f.yaml:{what}\n  {advice}"
+@pytest.mark.parametrize(("text", "problem", "advice"), SYNTAX)
+def test_what_is_no_yaml_is_refused_with_advice(text: str, problem: str, advice: str) -> None:
+    assert refusal(text) == f"f.yaml:{problem}\n  {advice}"
 
 
 def test_a_question_mark_alone_is_refused_by_each_libyaml() -> None:

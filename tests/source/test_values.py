@@ -84,7 +84,7 @@ def test_only_numbers_that_python_writes_differently_keep_their_source() -> None
 def test_source_numbers_are_numbers_and_survive_pickle_and_copies(number: Any) -> None:
     copies = [pickle.loads(pickle.dumps(number)), copy.copy(number), copy.deepcopy(number)]
 
-    assert [(type(one), one, one.source) for one in copies] == [
+    assert [(type(item), item, item.source) for item in copies] == [
         (type(number), number, number.source)
     ] * 3
     assert (number + 1, hash(number)) == (number.real + 1, hash(number.real))

@@ -26,22 +26,22 @@ def agent(name: str, **more: Any) -> LlmAgent:
     return LlmAgent(**{"name": name, "model": MODEL, "instruction": f"You are {name}.", **more})
 
 
-async def run(one: LlmAgent, text: str, **more: Any) -> list[Event]:
+async def run(item: LlmAgent, text: str, **more: Any) -> list[Event]:
     """Runs an agent in a session of its own."""
-    runner = InMemoryRunner(agent=one)
+    runner = InMemoryRunner(agent=item)
     session = await runner.session_service.create_session(app_name=runner.app_name, user_id="u")
-    said = types.Content(role="user", parts=[types.Part(text=text)])
-    made = runner.run_async(user_id="u", session_id=session.id, new_message=said, **more)
-    return [event async for event in made]
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    result = runner.run_async(user_id="u", session_id=session.id, new_message=content, **more)
+    return [event async for event in result]
 
 
-def words_of(said: LlmResponse) -> str:
-    parts = (said.content.parts if said.content else None) or []
+def words_of(response: LlmResponse) -> str:
+    parts = (response.content.parts if response.content else None) or []
     return "".join(part.text or "" for part in parts)
 
 
-async def answer(one: LlmAgent, text: str) -> str:
-    return words_of((await run(one, text))[-1])
+async def answer(item: LlmAgent, text: str) -> str:
+    return words_of((await run(item, text))[-1])
 
 
 solo = agent("writer")
@@ -96,9 +96,9 @@ def as_its_own(callback_context: CallbackContext) -> None:
 def without_tools(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
     """Leaves tool traffic behind."""
     llm_request.contents = [
-        one
-        for one in llm_request.contents
-        if not any(part.function_call or part.function_response for part in one.parts or [])
+        content
+        for content in llm_request.contents
+        if not any(part.function_call or part.function_response for part in content.parts or [])
     ]
 
 
@@ -131,8 +131,8 @@ interrupt = agent("teller", tools=[FunctionTool(pay, require_confirmation=True)]
 
 
 async def stream(text: str) -> str:
-    made = await run(solo, text, run_config=RunConfig(streaming_mode=StreamingMode.SSE))
-    return "".join(words_of(event) for event in made if event.partial)
+    completed = await run(solo, text, run_config=RunConfig(streaming_mode=StreamingMode.SSE))
+    return "".join(words_of(event) for event in completed if event.partial)
 
 
 def lose(callback_context: CallbackContext, llm_response: LlmResponse) -> None:

@@ -58,8 +58,8 @@ class Reviews(MessagesState):
 
 
 def review(state: Reviews) -> dict[str, Any]:
-    said = model.invoke([("system", "You review."), *state["messages"]])
-    return {"reviews": [said.content]}
+    result = model.invoke([("system", "You review."), *state["messages"]])
+    return {"reviews": [result.content]}
 
 
 reviewers = StateGraph(Reviews)
@@ -79,8 +79,8 @@ helper = agent("helper")
 @tool
 def ask_helper(input: str) -> str:
     """Asks the helper."""
-    found = helper.invoke({"messages": [("user", input)]})
-    return str(found["messages"][-1].content)
+    result = helper.invoke({"messages": [("user", input)]})
+    return str(result["messages"][-1].content)
 
 
 nested = agent("boss", ask_helper)
@@ -101,8 +101,8 @@ def pass_on(
     topic: str = "",
 ) -> Command[Any]:
     """Lets the expert take over."""
-    said = [*state["messages"], ToolMessage("Passed on.", tool_call_id=tool_call_id)]
-    return Command(goto="expert", graph=Command.PARENT, update={"messages": said, "topic": topic})
+    items = [*state["messages"], ToolMessage("Passed on.", tool_call_id=tool_call_id)]
+    return Command(goto="expert", graph=Command.PARENT, update={"messages": items, "topic": topic})
 
 
 # What langgraph-swarm has custom handoff tools say.
@@ -112,12 +112,12 @@ pass_on.metadata = {"__handoff_destination": "expert"}
 @wrap_model_call
 def without_tools(request: Any, handler: Callable[[Any], Any]) -> Any:
     """Leaves tool traffic behind."""
-    kept = [
-        one
-        for one in request.messages
-        if one.type != "tool" and not getattr(one, "tool_calls", None)
+    messages = [
+        message
+        for message in request.messages
+        if message.type != "tool" and not getattr(message, "tool_calls", None)
     ]
-    return handler(request.override(messages=kept))
+    return handler(request.override(messages=messages))
 
 
 def desk(front: Any, expert: Any) -> Any:
@@ -142,8 +142,8 @@ class Notebook(MessagesState):
 
 def noting(name: str) -> Callable[[Notebook], dict[str, Any]]:
     def note(state: Notebook) -> dict[str, Any]:
-        said = model.invoke([("system", f"You are {name}."), *state["messages"]])
-        return {"notes": [said.content]}
+        result = model.invoke([("system", f"You are {name}."), *state["messages"]])
+        return {"notes": [result.content]}
 
     return note
 
@@ -165,7 +165,7 @@ interrupt = agent("teller", pay, checkpointer=InMemorySaver())
 
 def stream(text: str) -> str:
     given = {"messages": [("user", text)]}
-    return "".join(str(said.text) for said, _ in solo.stream(given, stream_mode="messages"))
+    return "".join(str(reply.text) for reply, _ in solo.stream(given, stream_mode="messages"))
 
 
 def lose(state: MessagesState) -> dict[str, Any]:

@@ -41,8 +41,8 @@ first, second = agent("first"), agent("second")
 
 
 async def chain(text: str) -> str:
-    said = await Runner.run(first, text)
-    return str((await Runner.run(second, said.final_output)).final_output)
+    completed = await Runner.run(first, text)
+    return str((await Runner.run(second, completed.final_output)).final_output)
 
 
 left = Agent(name="left", instructions="You review.")
@@ -50,8 +50,8 @@ right = Agent(name="right", instructions="You review.")
 
 
 async def parallel(text: str) -> str:
-    found = await asyncio.gather(Runner.run(left, text), Runner.run(right, text))
-    return " / ".join(one.final_output for one in found)
+    results = await asyncio.gather(Runner.run(left, text), Runner.run(right, text))
+    return " / ".join(result.final_output for result in results)
 
 
 nested = agent("boss", tools=[agent("helper").as_tool("ask_helper", "Asks the helper.")])

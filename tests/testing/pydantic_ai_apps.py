@@ -42,8 +42,8 @@ first, second = agent("first"), agent("second")
 
 
 async def chain(text: str) -> str:
-    said = await first.run(text)
-    return str((await second.run(said.output)).output)
+    completed = await first.run(text)
+    return str((await second.run(completed.output)).output)
 
 
 left = Agent(MODEL, name="left", instructions="You review.")
@@ -51,8 +51,8 @@ right = Agent(MODEL, name="right", instructions="You review.")
 
 
 async def parallel(text: str) -> str:
-    found = await asyncio.gather(left.run(text), right.run(text))
-    return " / ".join(one.output for one in found)
+    results = await asyncio.gather(left.run(text), right.run(text))
+    return " / ".join(result.output for result in results)
 
 
 nested, helper = agent("boss"), agent("helper")
@@ -100,15 +100,15 @@ class Notebook:
 
 
 def noting(name: str) -> Agent[Notebook, Any]:
-    made = agent(name, deps_type=Notebook)
+    result = agent(name, deps_type=Notebook)
 
-    @made.output_validator
+    @result.output_validator
     def note(ctx: RunContext[Notebook], output: str) -> str:
         """Notes down what the agent says."""
         ctx.deps.notes.append(output)
         return output
 
-    return made
+    return result
 
 
 async def state(text: str) -> str:

@@ -54,13 +54,13 @@ def test_the_page_publishes_the_example_as_the_test_installs_it(tmp_path: Path) 
 @pytest.mark.slow
 def test_a_broken_rule_is_reported_as_the_page_shows(tmp_path: Path) -> None:
     pytest.importorskip("smolagents", reason="smolagents is not installed")
-    (shown,) = re.findall(r"^```text\n(the adapter .*?)^```$", PAGE, re.M | re.S)
+    (example_text,) = re.findall(r"^```text\n(the adapter .*?)^```$", PAGE, re.M | re.S)
     example = ThirdParty("smolagents", tmp_path)
     example.edit("simkit", "lambda turn: with_own_memory(agent)", "lambda turn: agent")
 
     report = example.pytest("-k", "is_kept and sessions").stdout
 
-    assert [part for part in shown.split("…\n") if part not in report] == []
+    assert [part for part in example_text.split("…\n") if part not in report] == []
 
 
 def test_the_driver_that_shows_the_memory_of_a_session_works() -> None:
@@ -93,14 +93,14 @@ def test_the_page_lists_the_rules_and_the_applications_as_they_are() -> None:
             r"^\| `(\w+)` \| `(\w+)` \| (.+?) \| (.+) \|$", PAGE, re.M
         )
     }
-    wanted = dict(
+    expected = dict(
         re.findall(r"^\| `(\w+)` \| (.+) \|$", PAGE.split("| application | what")[1], re.M)
     )
 
     assert on_page == {
         name: (rule.app, rule.says, " ".join(rule.fix.split())) for name, rule in rules().items()
     }
-    assert {name: wanted.get(name) for name in APPLICATIONS} == APPLICATIONS
+    assert {name: expected.get(name) for name in APPLICATIONS} == APPLICATIONS
 
 
 def column(head: str) -> str:
@@ -125,8 +125,10 @@ def test_what_the_page_names_is_there() -> None:
     of_instrumentation = re.findall(r"^\| `(\w+)\(", column("method of an instrumentation"), re.M)
     of_context = re.findall(r"^\| `(\w+)[`(]", column("part"), re.M)
 
-    asked = [name for name in names if name[0].islower() and name not in ("given", "call", "run")]
-    assert [name for name in (*calls, *asked) if not is_there(name) and not known(name)] == []
+    attributes = [
+        name for name in names if name[0].islower() and name not in ("given", "call", "run")
+    ]
+    assert [name for name in (*calls, *attributes) if not is_there(name) and not known(name)] == []
     assert [name for name in of_driver if not hasattr(FrameworkDriver, name)] == ["restart"]
     assert hasattr(Restartable, "restart")
     assert [name for name in of_instrumentation if not hasattr(Instrumentation, name)] == [

@@ -22,13 +22,13 @@ import urllib3
 Pieces = list[bytes]
 """A body in the pieces in which it arrived."""
 
-SENT: Final = b'{"a": 1}'
+SENT_MESSAGES: Final = b'{"a": 1}'
 
 
 def by_httpx(url: str, library: Any = httpx, most: int = 99) -> Pieces:
     with (
         library.Client(verify=False) as client,
-        client.stream("POST", url, content=SENT) as response,
+        client.stream("POST", url, content=SENT_MESSAGES) as response,
     ):
         return first(most, response.iter_bytes())
 
@@ -38,13 +38,16 @@ def by_httpx2(url: str, most: int = 99) -> Pieces:
 
 
 def by_requests(url: str, most: int = 99) -> Pieces:
-    with requests.Session() as session, session.post(url, data=SENT, stream=True) as response:
+    with (
+        requests.Session() as session,
+        session.post(url, data=SENT_MESSAGES, stream=True) as response,
+    ):
         return first(most, response.iter_content(None))
 
 
 def by_urllib3(url: str, most: int = 99) -> Pieces:
     with urllib3.PoolManager(retries=False) as pool:
-        response = pool.request("POST", url, body=SENT, preload_content=False)
+        response = pool.request("POST", url, body=SENT_MESSAGES, preload_content=False)
         try:
             return first(most, response.stream())
         finally:
@@ -52,17 +55,17 @@ def by_urllib3(url: str, most: int = 99) -> Pieces:
 
 
 def by_urllib(url: str, most: int = 99) -> Pieces:
-    with urllib.request.urlopen(url, data=SENT) as response:
+    with urllib.request.urlopen(url, data=SENT_MESSAGES) as response:
         return first(most, iter(response.read1, b""))
 
 
 def by_http_client(url: str, most: int = 99) -> Pieces:
-    there = urlsplit(url)
-    is_safe = there.scheme == "https"
+    existing = urlsplit(url)
+    is_safe = existing.scheme == "https"
     connects = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
-    connection = connects(there.netloc)
+    connection = connects(existing.netloc)
     try:
-        connection.request("POST", there.path, SENT)
+        connection.request("POST", existing.path, SENT_MESSAGES)
         with connection.getresponse() as response:
             return first(most, iter(response.read1, b""))
     finally:
@@ -72,7 +75,7 @@ def by_http_client(url: str, most: int = 99) -> Pieces:
 async def by_httpx_async(url: str, library: Any = httpx, most: int = 99) -> Pieces:
     async with (
         library.AsyncClient(verify=False) as client,
-        client.stream("POST", url, content=SENT) as response,
+        client.stream("POST", url, content=SENT_MESSAGES) as response,
     ):
         return await first_async(most, response.aiter_bytes())
 
@@ -82,7 +85,10 @@ async def by_httpx2_async(url: str, most: int = 99) -> Pieces:
 
 
 async def by_aiohttp(url: str, most: int = 99) -> Pieces:
-    async with aiohttp.ClientSession() as session, session.post(url, data=SENT) as response:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url, data=SENT_MESSAGES) as response,
+    ):
         return await first_async(most, response.content.iter_any())
 
 
@@ -91,12 +97,12 @@ def first(most: int, pieces: Iterator[bytes]) -> Pieces:
 
 
 async def first_async(most: int, pieces: AsyncIterator[bytes]) -> Pieces:
-    found: Pieces = []
+    result: Pieces = []
     async for piece in pieces:
-        found.append(piece)
-        if len(found) == most:
+        result.append(piece)
+        if len(result) == most:
             break
-    return found
+    return result
 
 
 def in_loop(by: Callable[..., Any]) -> Callable[..., Pieces]:
@@ -133,7 +139,7 @@ async def shared(library: str) -> AsyncIterator[Callable[[str], Awaitable[bytes]
         async with aiohttp.ClientSession() as session:
 
             async def post(url: str) -> bytes:
-                async with session.post(url, data=SENT) as response:
+                async with session.post(url, data=SENT_MESSAGES) as response:
                     return await response.read()
 
             yield post
@@ -141,7 +147,7 @@ async def shared(library: str) -> AsyncIterator[Callable[[str], Awaitable[bytes]
         async with {"httpx": httpx, "httpx2": httpx2}[library].AsyncClient(verify=False) as client:
 
             async def post_httpx(url: str) -> bytes:
-                found: bytes = (await client.post(url, content=SENT)).content
-                return found
+                body: bytes = (await client.post(url, content=SENT_MESSAGES)).content
+                return body
 
             yield post_httpx

@@ -20,10 +20,10 @@ class Always:
 
     def __init__(self, decision: Decision | BaseException) -> None:
         self.decision = decision
-        self.taken: list[HttpRequest] = []
+        self.requests: list[HttpRequest] = []
 
     def take(self, request: HttpRequest) -> Decision:
-        self.taken.append(request)
+        self.requests.append(request)
         if isinstance(self.decision, BaseException):
             raise self.decision
         return self.decision
@@ -33,18 +33,18 @@ class ObservedResponse:
     """A tap that remembers what it was told."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.events: list[object] = []
         self.headers: Headers = ()
 
     def response_started(self, status: int, headers: Headers) -> None:
-        self.told.append(status)
+        self.events.append(status)
         self.headers = headers
 
     def chunk(self, data: bytes) -> None:
-        self.told.append(data)
+        self.events.append(data)
 
     def ended(self, problem: str = "") -> None:
-        self.told.append(f"ended: {problem}")
+        self.events.append(f"ended: {problem}")
 
 
 def json_answer(body: str) -> HttpResponse:
@@ -62,6 +62,6 @@ def answering(decision: Decision | BaseException) -> Iterator[Always]:
 @contextmanager
 def listening() -> Iterator[ObservedResponse]:
     """Everything goes to the network here, and is heard."""
-    heard = ObservedResponse()
-    with intercepting(), passing_through(Always(Forward(heard))):
-        yield heard
+    observed = ObservedResponse()
+    with intercepting(), passing_through(Always(Forward(observed))):
+        yield observed

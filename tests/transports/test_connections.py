@@ -107,16 +107,16 @@ def test_allowed_name_is_reached_at_its_address(
 
 def test_thread_without_context_is_refused_what_one_of_the_runs_refuses(server: Server) -> None:
     port = int(server.url.rpartition(":")[2])
-    found: list[object] = []
+    values: list[object] = []
 
-    def elsewhere() -> None:
+    def connect_elsewhere() -> None:
         try:
-            found.append(connect("127.0.0.1", port))
+            values.append(connect("127.0.0.1", port))
         except RunHalted as halted:
-            found.append(type(halted.cause))
+            values.append(type(halted.cause))
 
     def in_thread() -> None:
-        thread = threading.Thread(target=elsewhere)
+        thread = threading.Thread(target=connect_elsewhere)
         thread.start()
         thread.join()
 
@@ -126,15 +126,15 @@ def test_thread_without_context_is_refused_what_one_of_the_runs_refuses(server: 
             in_thread()
     in_thread()
 
-    assert found == ["127.0.0.1", NetworkRefused, "127.0.0.1"]
+    assert values == ["127.0.0.1", NetworkRefused, "127.0.0.1"]
 
 
 def test_guarded_function_in_a_run_halts_it() -> None:
-    heard: list[str] = []
+    texts: list[str] = []
     with (
         intercepting(),
         passing_through(GATE),
-        guarded(lambda effect, where: heard.append(effect)),
+        guarded(lambda effect, where: texts.append(effect)),
         pytest.raises(RunHalted) as raised,
     ):
         connect("example.com", 443)
@@ -143,18 +143,18 @@ def test_guarded_function_in_a_run_halts_it() -> None:
         "a user's function reached for the network, example.com:443, which is refused. "
         "Stub the tool with `tool_results`, or pass the data in."
     )
-    assert heard == ["network"]
+    assert texts == ["network"]
 
 
 def test_guard_allows_what_it_is_told_to(server: Server) -> None:
     port = int(server.url.rpartition(":")[2])
-    heard: list[str] = []
-    with guarded(lambda effect, where: heard.append(effect), allow_hosts=["127.0.0.1"]):
+    texts: list[str] = []
+    with guarded(lambda effect, where: texts.append(effect), allow_hosts=["127.0.0.1"]):
         assert connect("127.0.0.1", port) == "127.0.0.1"
         with pytest.raises(NetworkRefused):
             connect("example.com", 443)
 
-    assert heard == ["network"]
+    assert texts == ["network"]
 
 
 @pytest.mark.usefixtures("in_run")

@@ -28,15 +28,15 @@ def gate() -> RequestRouter:
 
 def test_inner_gate_holds_until_it_is_left() -> None:
     outer, inner = gate(), gate()
-    found = [current_gate(REQUEST)]
+    gates = [current_gate(REQUEST)]
     with passing_through(outer):
-        found.append(current_gate(REQUEST))
+        gates.append(current_gate(REQUEST))
         with passing_through(inner):
-            found.append(current_gate(REQUEST))
-        found.append(current_gate(REQUEST))
-    found.append(current_gate(REQUEST))
+            gates.append(current_gate(REQUEST))
+        gates.append(current_gate(REQUEST))
+    gates.append(current_gate(REQUEST))
 
-    assert found == [None, outer, inner, outer, None]
+    assert gates == [None, outer, inner, outer, None]
 
 
 def test_forwarded_request_meets_no_gate() -> None:
@@ -64,14 +64,14 @@ def test_worker_that_a_guarded_session_started_serves_another_session_by_no_wron
 
 def test_thread_goes_through_the_gate_of_the_context_it_is_given() -> None:
     mine, other = gate(), gate()
-    found: list[RequestRouter | None] = []
+    gates: list[RequestRouter | None] = []
     with passing_through(other), passing_through(mine):
         context = contextvars.copy_context()
-        thread = threading.Thread(target=lambda: found.append(context.run(current_gate, REQUEST)))
+        thread = threading.Thread(target=lambda: gates.append(context.run(current_gate, REQUEST)))
         thread.start()
         thread.join()
 
-    assert found == [mine]
+    assert gates == [mine]
 
 
 def test_what_is_no_host_is_refused_before_the_gate_opens() -> None:

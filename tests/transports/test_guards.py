@@ -33,10 +33,10 @@ from simkit.core.errors import NetworkRefused
 
 def effects_of(function: Callable[[], Any]) -> list[str]:
     """The names of the effects that the function is reported for, in order."""
-    found: list[str] = []
-    with guarded(lambda effect, where: found.append(effect)):
+    texts: list[str] = []
+    with guarded(lambda effect, where: texts.append(effect)):
         function()
-    return found
+    return texts
 
 
 @dataclasses.dataclass
@@ -87,15 +87,15 @@ def test_place_is_the_users_line_wherever_that_is_run_from(
 
     line = now.__code__.co_firstlineno + 1
     name = "test_place_is_the_users_line_wherever_that_is_run_from.<locals>.now"
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     monkeypatch.chdir(Path(__file__).parent.parent)
-    with guarded(lambda *effect: found.append(effect)):
+    with guarded(lambda *effect: pairs.append(effect)):
         now()
     monkeypatch.chdir(Path(os.__file__).parent)
-    with guarded(lambda *effect: found.append(effect)):
+    with guarded(lambda *effect: pairs.append(effect)):
         now()
 
-    assert found == [
+    assert pairs == [
         ("process", f"tests/transports/test_guards.py:{line} in {name}"),
         ("process", f"tests/transports/test_guards.py:{line} in {name}"),
     ]
@@ -123,13 +123,13 @@ def test_time_and_chance_are_real() -> None:
 
 def test_installed_code_is_user_code_where_the_function_is_at_home() -> None:
     installed = library("import os\ndef now(): return os.system('')")
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
 
     for home in ("somelibrary", "some"):
-        with guarded(lambda *effect: found.append(effect), home=home, trusts_libraries=True):
+        with guarded(lambda *effect: pairs.append(effect), home=home, trusts_libraries=True):
             installed.now()
 
-    assert found == [("process", "somelibrary/api.py:2 in now")]
+    assert pairs == [("process", "somelibrary/api.py:2 in now")]
 
 
 def test_sleeping_takes_no_time_whoever_sleeps() -> None:
@@ -146,21 +146,21 @@ def test_sleeping_takes_no_time_whoever_sleeps() -> None:
         asyncio.run(naps())
 
     started = time.monotonic()
-    found = effects_of(sleepy)
+    effects = effects_of(sleepy)
 
-    assert found == ["sleep"] * 5
+    assert effects == ["sleep"] * 5
     assert time.monotonic() - started < 60
 
 
 def test_a_sleep_by_name_is_heard_of_in_trusted_code_and_no_effect() -> None:
     slept: list[float] = []
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
 
-    with guarded(lambda *effect: found.append(effect), slept=slept.append, trusts_libraries=True):
+    with guarded(lambda *effect: pairs.append(effect), slept=slept.append, trusts_libraries=True):
         sleep_by_name(1.5)
         asyncio.run(nap_by_name(2))
 
-    assert (slept, found) == ([1.5, 2], [])
+    assert (slept, pairs) == ([1.5, 2], [])
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "long", None])
@@ -179,10 +179,10 @@ def test_a_sleep_of_no_duration_raises_what_it_always_does(seconds: Any) -> None
 
 def refused(function: Callable[[], Any]) -> tuple[str, list[str]]:
     """The refusal's text, and the effects reported."""
-    found: list[str] = []
-    with guarded(lambda effect, where: found.append(effect)), pytest.raises(NetworkRefused) as no:
+    texts: list[str] = []
+    with guarded(lambda effect, where: texts.append(effect)), pytest.raises(NetworkRefused) as no:
         function()
-    return str(no.value), found
+    return str(no.value), texts
 
 
 def connect(address: tuple[str, int], how: str = "connect") -> None:
@@ -206,7 +206,7 @@ def send_datagram(host: str, port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "shown"),
+    ("function", "output"),
     [
         (lambda: connect(("192.0.2.1", 443)), "192.0.2.1:443"),
         (lambda: connect(("127.0.0.1", 9), "connect_ex"), "127.0.0.1:9"),
@@ -217,9 +217,9 @@ def send_datagram(host: str, port: int) -> None:
         (lambda: asyncio.run(sock_connect("127.0.0.1", 9)), "127.0.0.1:9"),
     ],
 )
-def test_network_is_refused_naming_host_and_port(function: Callable[[], Any], shown: str) -> None:
+def test_network_is_refused_naming_host_and_port(function: Callable[[], Any], output: str) -> None:
     assert refused(function) == (
-        f"a user's function reached for the network, {shown}, which is refused. "
+        f"a user's function reached for the network, {output}, which is refused. "
         "Stub the tool with `tool_results`, or pass the data in.",
         ["network"],
     )
@@ -241,11 +241,11 @@ def test_refusal_survives_pickle() -> None:
 
 def test_network_may_be_let_through() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        found: list[str] = []
-        with guarded(lambda effect, where: found.append(effect), network=False):
+        texts: list[str] = []
+        with guarded(lambda effect, where: texts.append(effect), network=False):
             connect(server.getsockname())
 
-    assert found == []
+    assert texts == []
 
 
 def test_thread_is_reported_and_what_it_does_is_guarded() -> None:
@@ -258,25 +258,25 @@ def test_thread_is_reported_and_what_it_does_is_guarded() -> None:
 
 
 def test_guard_acts_in_its_own_thread_only() -> None:
-    found: list[str] = []
-    entered, asked = threading.Event(), threading.Event()
+    texts: list[str] = []
+    entered, event = threading.Event(), threading.Event()
 
-    def elsewhere() -> None:
+    def run_elsewhere() -> None:
         entered.wait()
         with socket.create_server(("127.0.0.1", 0)) as server:
             connect(server.getsockname())
         time.sleep(0.001)
         time.time()
-        asked.set()
+        event.set()
 
-    other = threading.Thread(target=elsewhere)
+    other = threading.Thread(target=run_elsewhere)
     other.start()
-    with guarded(lambda effect, where: found.append(effect)):
+    with guarded(lambda effect, where: texts.append(effect)):
         entered.set()
-        asked.wait()
+        event.wait()
     other.join()
 
-    assert found == []
+    assert texts == []
 
 
 def test_guards_may_be_nested_and_the_inner_one_hears() -> None:
@@ -293,10 +293,10 @@ def test_guards_may_be_nested_and_the_inner_one_hears() -> None:
 
 
 def test_guards_of_tasks_that_overlap_hear_their_own() -> None:
-    heard: dict[str, list[str]] = {"a": [], "b": []}
+    texts_by_name: dict[str, list[str]] = {"a": [], "b": []}
 
     async def task(name: str, effect: Callable[[], Any]) -> None:
-        with guarded(lambda effect, where: heard[name].append(effect)):
+        with guarded(lambda effect, where: texts_by_name[name].append(effect)):
             await asyncio.sleep(0)
             effect()
             await asyncio.sleep(0)
@@ -306,7 +306,7 @@ def test_guards_of_tasks_that_overlap_hear_their_own() -> None:
 
     asyncio.run(both())
 
-    assert heard == {"a": ["sleep"], "b": ["process"]}
+    assert texts_by_name == {"a": ["sleep"], "b": ["process"]}
     assert sys.getprofile() is None
 
 
@@ -341,13 +341,13 @@ def test_another_profiler_is_left_alone_and_the_network_still_refused() -> None:
 
     sys.setprofile(profiler)
     try:
-        text, found = refused(lambda: connect(("127.0.0.1", 9)))
+        text, result = refused(lambda: connect(("127.0.0.1", 9)))
         is_kept = sys.getprofile() is profiler
     finally:
         sys.setprofile(None)
 
     assert is_kept
-    assert found == ["network"]
+    assert result == ["network"]
     assert "127.0.0.1:9" in text
 
 
@@ -365,10 +365,10 @@ def test_report_may_raise_through_the_users_code() -> None:
 
 
 def test_task_that_outlives_its_guard_reports_nothing() -> None:
-    found: list[str] = []
-    with guarded(lambda effect, where: found.append(effect)):
+    texts: list[str] = []
+    with guarded(lambda effect, where: texts.append(effect)):
         left = contextvars.copy_context()
 
     left.run(lambda: os.system(""))
 
-    assert found == []
+    assert texts == []

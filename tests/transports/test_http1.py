@@ -96,7 +96,7 @@ def test_status_that_has_no_name_is_written_without_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "data", "told"),
+    ("method", "data", "message"),
     [
         ("POST", b"HTTP/1.1 200 OK\r\n" + LENGTH + b"hello", [200, b"hello", "ended: "]),
         ("HEAD", b"HTTP/1.1 200 OK\r\n" + LENGTH, [200, "ended: "]),
@@ -118,31 +118,31 @@ def test_status_that_has_no_name_is_written_without_one() -> None:
         ("GET", b"HTTP/1.1 200 OK\r\n" + CHUNKED + b"zz\r\nabc", [200, b"abc", "ended: "]),
     ],
 )
-def test_tap_is_told_what_a_server_sends(method: str, data: bytes, told: list[object]) -> None:
-    heard = ObservedResponse()
-    listening = Listening(heard, method)
+def test_tap_is_told_what_a_server_sends(method: str, data: bytes, message: list[object]) -> None:
+    observed = ObservedResponse()
+    listening = Listening(observed, method)
     listening.feed_answer(data)
     listening.feed_answer(b"")
 
-    assert heard.told == told
+    assert observed.events == message
 
 
 def test_connection_serves_again_only_after_exactly_one_whole_response() -> None:
     whole = b"HTTP/1.1 200 OK\r\n" + LENGTH + b"hello"
-    found = []
+    results = []
     for data in (whole, whole[:-1], whole + b"x"):
         listening = Listening(None, "GET")
         listening.feed_answer(data)
-        found.append(listening.is_whole)
+        results.append(listening.is_whole)
 
-    assert found == [True, False, False]
+    assert results == [True, False, False]
 
 
 @given(st.binary(max_size=200))
 def test_anything_can_be_heard(data: bytes) -> None:
-    heard = ObservedResponse()
-    listening = Listening(heard, "GET")
+    observed = ObservedResponse()
+    listening = Listening(observed, "GET")
     listening.feed_answer(b"HTTP/1.1 200 OK\r\n" + data)
     listening.feed_answer(b"")
 
-    assert str(heard.told[-1]).startswith("ended: ")
+    assert str(observed.events[-1]).startswith("ended: ")

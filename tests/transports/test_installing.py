@@ -25,14 +25,14 @@ def asking(before: Replacement) -> Replacement:
 def test_first_replaces_and_last_puts_back() -> None:
     before = dict(vars(Owner)), dict(vars(Heir))
     installation = Installation(lambda: [(Owner, "greet", louder), (Heir, "greet", louder)])
-    found = []
+    results = []
     with installation:
-        found.append((Owner().greet(), Heir().greet()))
+        results.append((Owner().greet(), Heir().greet()))
         with installation:
-            found.append((Owner().greet(), Heir().greet()))
-        found.append((Owner().greet(), Heir().greet()))
+            results.append((Owner().greet(), Heir().greet()))
+        results.append((Owner().greet(), Heir().greet()))
 
-    assert found == [("HELLO", "HELLO")] * 3
+    assert results == [("HELLO", "HELLO")] * 3
     assert (dict(vars(Owner)), dict(vars(Heir))) == before
 
 
@@ -86,12 +86,12 @@ def test_installations_that_leave_in_the_order_in_which_they_came_put_the_origin
             return "hello"
 
     original = vars(Mine)["greet"]
-    one = Installation(lambda: [(Mine, "greet", louder)])
+    installation = Installation(lambda: [(Mine, "greet", louder)])
     other = Installation(lambda: [(Mine, "greet", asking)])
 
-    one.__enter__()
+    installation.__enter__()
     other.__enter__()
-    one.__exit__()
+    installation.__exit__()
     still = Mine().greet()
     other.__exit__()
 

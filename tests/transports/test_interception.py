@@ -27,7 +27,7 @@ from simkit.capture.http.interception import intercepting, patched
 from simkit.capture.http.request_router import passing_through
 from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
-from tests.transports.clients import ALL, ASYNC, BLOCKING, SENT, Pieces, shared
+from tests.transports.clients import ALL, ASYNC, BLOCKING, SENT_MESSAGES, Pieces, shared
 from tests.transports.conftest import ZIPPED, Server
 from tests.transports.gates import EVENTS, HALT, JSON, Always, answering, json_answer, listening
 
@@ -48,9 +48,9 @@ def test_request_is_taken_and_answered(send: Callable[..., Pieces]) -> None:
     with answering(json_answer('{"b": 2}')) as gate:
         assert send(URL) == [b'{"b": 2}']
 
-    (taken,) = gate.taken
-    assert (taken.method, taken.url, taken.body) == ("POST", URL, SENT)
-    assert header(taken.headers, "host") == "api.example.com"
+    (used,) = gate.requests
+    assert (used.method, used.url, used.body) == ("POST", URL, SENT_MESSAGES)
+    assert header(used.headers, "host") == "api.example.com"
 
 
 @every_client
@@ -99,13 +99,13 @@ def test_failure_is_the_clients_own_error(name: str) -> None:
         HttpResponse(200, EVENTS, (b"data: 0\n\n",), ends="cut"),
         HttpResponse(200, EVENTS, (b"data: 0\n\n",), ends="timeout"),
     ]
-    found = []
+    results = []
     for failure in failures:
         with answering(failure), pytest.raises(Exception) as raised:  # noqa: PT011 - by its name
             ALL[name](URL)
-        found.append(type(raised.value).__name__)
+        results.append(type(raised.value).__name__)
 
-    assert tuple(found) == ERRORS[name]
+    assert tuple(results) == ERRORS[name]
 
 
 @every_client
@@ -162,8 +162,8 @@ def ask_gemini(stream: bool) -> Any:
 async def ask_gemini_async(stream: bool) -> Any:
     client = genai.Client(api_key="none")
     if stream:
-        found = await client.aio.models.generate_content_stream(model="m", contents="hi")
-        return [piece async for piece in found]
+        result = await client.aio.models.generate_content_stream(model="m", contents="hi")
+        return [piece async for piece in result]
     return await client.aio.models.generate_content(model="m", contents="hi")
 
 
@@ -183,7 +183,7 @@ def test_halt_comes_out_of_a_providers_client_unwrapped(
     with answering(HALT) as gate, pytest.raises(RunHalted):
         ask(is_streamed)
 
-    assert len(gate.taken) == 1
+    assert len(gate.requests) == 1
 
 
 # Providers' clients.
@@ -209,7 +209,7 @@ def test_providers_clients_are_answered() -> None:
         client = genai.Client(api_key="none", http_options=aiohttp_options)
         assert asyncio.run(with_gemini(client)) == "hello"
 
-    assert len(gate.taken) == 3
+    assert len(gate.requests) == 3
 
 
 async def with_gemini(client: Any) -> str:
@@ -234,17 +234,19 @@ class Echo:
 def test_a_hundred_sessions_in_one_loop_get_their_own_answers(library: str) -> None:
     async def session(name: str, post: Callable[[str], Awaitable[bytes]]) -> list[bytes]:
         with passing_through(Echo(name)):
-            found = [await post(URL)]
-            return found + list(await asyncio.gather(post(URL), asyncio.ensure_future(post(URL))))
+            responses = [await post(URL)]
+            return responses + list(
+                await asyncio.gather(post(URL), asyncio.ensure_future(post(URL)))
+            )
 
     async def all_sessions() -> list[list[bytes]]:
         async with shared(library) as post:
             return await asyncio.gather(*(session(f"s{number}", post) for number in range(100)))
 
     with intercepting():
-        found = asyncio.run(all_sessions())
+        completed = asyncio.run(all_sessions())
 
-    assert found == [[f"s{number}!".encode()] * 3 for number in range(100)]
+    assert completed == [[f"s{number}!".encode()] * 3 for number in range(100)]
 
 
 @every_client
@@ -256,9 +258,9 @@ def test_two_threads_with_gates_of_their_own_get_their_own_answers(
     def session(name: str) -> Pieces:
         with intercepting(), passing_through(Echo(name)):
             both.wait()
-            found = send(URL)
+            response = send(URL)
             both.wait()
-            return found
+            return response
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(session, "ab")) == [[b"a", b"!"], [b"b", b"!"]]
@@ -291,7 +293,7 @@ def test_pool_that_is_older_than_two_runs_is_an_error(send: Callable[..., Pieces
         "Start the thread inside the run, or give it the context: "
         "`contextvars.copy_context().run(...)`."
     )
-    assert (first.taken, second.taken) == ([], [])
+    assert (first.requests, second.requests) == ([], [])
 
 
 @every_blocking
@@ -301,9 +303,9 @@ def test_thread_that_is_given_the_context_belongs_to_its_run(send: Callable[...,
         answering(json_answer("a")),
         answering(json_answer("b")),
     ):
-        found = pool.submit(contextvars.copy_context().run, send, URL).result()
+        value = pool.submit(contextvars.copy_context().run, send, URL).result()
 
-    assert found == [b"b"]
+    assert value == [b"b"]
 
 
 def test_task_of_a_run_that_is_over_is_halted() -> None:
@@ -337,52 +339,52 @@ def test_task_of_a_run_that_is_over_is_halted() -> None:
 def test_forwarded_response_is_heard_piece_by_piece(
     send: Callable[..., Pieces], server: Server
 ) -> None:
-    with listening() as heard:
+    with listening() as response:
         assert send(f"{server.url}/stream") == [b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n"]
 
-    assert heard.told == [200, b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n", "ended: "]
-    assert header(heard.headers, "Transfer-Encoding") == "chunked"
+    assert response.events == [200, b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n", "ended: "]
+    assert header(response.headers, "Transfer-Encoding") == "chunked"
 
 
 @every_client
 def test_piece_reaches_the_client_before_the_next_is_sent(
     send: Callable[..., Pieces], server: Server
 ) -> None:
-    with listening() as heard:
+    with listening() as response:
         assert send(f"{server.url}/stream", most=1) == [b"data: 0\n\n"]
 
-    assert heard.told == [200, b"data: 0\n\n", "ended: closed early"]
+    assert response.events == [200, b"data: 0\n\n", "ended: closed early"]
 
 
 @every_client
 def test_tap_hears_what_was_sent_as_it_was_compressed(
     send: Callable[..., Pieces], server: Server
 ) -> None:
-    with listening() as heard:
+    with listening() as response:
         send(f"{server.url}/gzip")
 
-    assert b"".join(piece for piece in heard.told if isinstance(piece, bytes)) == ZIPPED
-    assert header(heard.headers, "content-encoding") == "gzip"
+    assert b"".join(piece for piece in response.events if isinstance(piece, bytes)) == ZIPPED
+    assert header(response.headers, "content-encoding") == "gzip"
 
 
 @every_client
 def test_body_that_ends_with_the_connection_is_whole(
     send: Callable[..., Pieces], server: Server
 ) -> None:
-    with listening() as heard:
+    with listening() as response:
         assert send(f"{server.url}/rude") == [b"abc"]
 
-    assert heard.told == [200, b"abc", "ended: "]
+    assert response.events == [200, b"abc", "ended: "]
 
 
 @every_client
 def test_tap_hears_that_the_connection_was_lost(
     send: Callable[..., Pieces], server: Server
 ) -> None:
-    with listening() as heard, suppress(Exception):
+    with listening() as response, suppress(Exception):
         send(f"{server.url}/cut")
 
-    assert heard.told in [
+    assert response.events in [
         [200, b"abc", "ended: the connection was closed before the response was whole"],
         [
             *(200, b"abc"),
@@ -394,12 +396,12 @@ def test_tap_hears_that_the_connection_was_lost(
 
 @every_client
 def test_tap_hears_that_nobody_was_there(send: Callable[..., Pieces]) -> None:
-    with listening() as heard, pytest.raises(Exception, match=r"(?i)connect"):
+    with listening() as response, pytest.raises(Exception, match=r"(?i)connect"):
         send("http://127.0.0.1:1/x")
 
-    (told,) = heard.told
-    assert isinstance(told, str)
-    assert told.startswith("ended: ")
+    (report,) = response.events
+    assert isinstance(report, str)
+    assert report.startswith("ended: ")
 
 
 @every_client
@@ -407,10 +409,10 @@ def test_guarded_function_may_send_what_the_gate_forwards(
     send: Callable[..., Pieces], server: Server
 ) -> None:
     effects: list[str] = []
-    with listening() as heard, guarded(lambda effect, where: effects.append(effect)):
+    with listening() as response, guarded(lambda effect, where: effects.append(effect)):
         assert send(f"{server.url}/plain") == [b"plain"]
 
-    assert heard.told == [200, b"plain", "ended: "]
+    assert response.events == [200, b"plain", "ended: "]
     assert "network" not in effects
 
 
@@ -451,10 +453,10 @@ def test_aiohttp_session_of_before_the_run_is_answered_and_goes_on_after_it(
 
     async def all_three() -> list[str]:
         async with aiohttp.ClientSession() as session:
-            found = await texts(session)
+            result = await texts(session)
             with answering(json_answer("answered")):
-                found += await texts(session)
-            return found + await texts(session)
+                result += await texts(session)
+            return result + await texts(session)
 
     assert asyncio.run(all_three()) == ["plain", "answered", "plain"]
 
@@ -524,13 +526,13 @@ from simkit.providers.http import HttpResponse
 class Always:
     taken = []
     def take(self, request):
-        self.taken.append(request)
+        self.requests.append(request)
         return HttpResponse(200, (), (b"one",))
 
 gate = Always()
 with intercepting(), passing_through(gate):
     text = httpx.get("https://api.example.com/x", verify=False).text
-    print(httpx is httpx2, text, len(gate.taken))
+    print(httpx is httpx2, text, len(gate.requests))
 """
 
 

@@ -25,11 +25,11 @@ class Answers:
 
     def __init__(self, *decisions: Decision) -> None:
         self.decisions = list(decisions)
-        self.taken: list[HttpRequest] = []
+        self.requests: list[HttpRequest] = []
 
     def take(self, request: HttpRequest) -> Decision:
-        self.taken.append(request)
-        return self.decisions[min(len(self.taken), len(self.decisions)) - 1]
+        self.requests.append(request)
+        return self.decisions[min(len(self.requests), len(self.decisions)) - 1]
 
 
 def talking(answers: Answers, talk: Callable[[Streams], Awaitable[bytes]]) -> bytes:
@@ -69,7 +69,7 @@ def test_a_request_is_handed_over_whole() -> None:
 
     talking(answers, sending(POST))
 
-    assert answers.taken == [
+    assert answers.requests == [
         HttpRequest(
             "POST", "http://here/v1/x?a=1", (("host", "here"), ("content-length", "3")), b"abc"
         )
@@ -81,7 +81,7 @@ def test_a_request_to_a_proxy_keeps_its_whole_address() -> None:
 
     talking(answers, sending(b"GET http://there/x HTTP/1.1\r\nhost: there\r\n\r\n"))
 
-    assert answers.taken[0].url == "http://there/x"
+    assert answers.requests[0].url == "http://there/x"
 
 
 def test_requests_that_come_at_once_are_answered_in_order_on_one_connection() -> None:
@@ -134,7 +134,7 @@ def test_a_cut_response_ends_without_its_end() -> None:
     read = talking(answers, sending(POST + POST))
 
     assert read.endswith(b"\r\n\r\n9\r\ndata: 1\n\n\r\n")
-    assert len(answers.taken) == 1
+    assert len(answers.requests) == 1
 
 
 def test_a_lost_connection_has_no_response() -> None:
@@ -179,7 +179,7 @@ def test_a_server_that_ends_does_not_wait_for_idle_or_silent_clients() -> None:
                     writer.write(POST)
                     if (reader, writer) == idle:
                         await reader.readuntil(b"{}")
-                while len(answers.taken) < 2:
+                while len(answers.requests) < 2:
                     await asyncio.sleep(0)
             read = await idle[0].read(), await silent[0].read()
             for _, writer in (idle, silent):
@@ -219,7 +219,7 @@ def test_a_big_body_arrives_whole() -> None:
     read = talking(answers, sending(head + b"x" * size))
 
     assert read == whole(b"{}")
-    assert answers.taken[0].body == b"x" * size
+    assert answers.requests[0].body == b"x" * size
 
 
 def test_a_client_that_waits_for_leave_to_send_gets_it() -> None:
@@ -242,7 +242,7 @@ def test_a_chunked_request_is_put_together() -> None:
 
     talking(answers, sending(head + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"))
 
-    assert answers.taken[0].body == b"abc"
+    assert answers.requests[0].body == b"abc"
 
 
 def test_a_head_request_gets_no_body() -> None:
@@ -268,7 +268,7 @@ def test_an_old_client_gets_a_stream_that_ends_with_the_connection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "status", "what"),
+    ("data", "status", "problem"),
     [
         (b"hello\r\n\r\n", b"400", "no HTTP request: illegal request line"),
         (b"GET / HTTP/1.1\r\n\r\n", b"400", "no HTTP request: Missing mandatory Host: header"),
@@ -277,15 +277,15 @@ def test_an_old_client_gets_a_stream_that_ends_with_the_connection() -> None:
     ],
     ids=["no HTTP", "no host", "an endless head"],
 )  # fmt: skip
-def test_what_is_no_request_is_told_so(data: bytes, status: bytes, what: str) -> None:
+def test_what_is_no_request_is_told_so(data: bytes, status: bytes, problem: str) -> None:
     answers = Answers(json_answer("{}"))
 
     head, _, body = talking(answers, sending(data)).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 " + status)
     assert b"connection: close" in head
-    assert json.loads(body) == {"error": {"type": "simkit", "message": what}}
-    assert answers.taken == []
+    assert json.loads(body) == {"error": {"type": "simkit", "message": problem}}
+    assert answers.requests == []
 
 
 def test_a_body_beyond_the_limit_is_refused_and_the_client_can_read_that(
@@ -318,7 +318,7 @@ def test_a_request_that_breaks_off_is_nobodys() -> None:
 
     talking(answers, sending(POST[:-1]))
 
-    assert answers.taken == []
+    assert answers.requests == []
 
 
 def test_a_handler_that_fails_is_told_to_the_client_and_kept() -> None:
@@ -346,8 +346,8 @@ def test_a_port_in_use_is_an_error() -> None:
         async with listening(Answers(json_answer("{}")).take, port):
             pass
 
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
-        asyncio.run(run(taken.getsockname()[1]))
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(OSError, match="in use"):
+        asyncio.run(run(server.getsockname()[1]))
 
 
 def test_what_is_sent_is_what_h11_reads() -> None:
@@ -357,9 +357,9 @@ def test_what_is_sent_is_what_h11_reads() -> None:
     answers = Answers(HttpResponse(200, EVENTS, ("ü€".encode(), b"\r\n\r\n")))
 
     client.receive_data(talking(answers, sending(POST)))
-    found = bytearray()
+    result = bytearray()
     while not isinstance(event := client.next_event(), h11.EndOfMessage):
         if isinstance(event, h11.Data):
-            found += event.data
+            result += event.data
 
-    assert found.decode() == "ü€\r\n\r\n"
+    assert result.decode() == "ü€\r\n\r\n"

@@ -77,11 +77,11 @@ def test_code_that_names_one_is_watched(folder: Path, text: str) -> None:
 def test_other_user_code_that_it_uses_is_read_too(folder: Path, text: str, is_guilty: bool) -> None:
     helper = f"import {'subprocess' if is_guilty else 'json'}\ndef helper(): pass\n"
 
-    found = is_suspect(
+    answer = is_suspect(
         folder, text, suspect_helper=helper, suspect_between="from suspect_helper import helper"
     )
 
-    assert found is (is_guilty or text.startswith("def"))
+    assert answer is (is_guilty or text.startswith("def"))
 
 
 def test_a_module_that_nobody_knows_is_watched() -> None:

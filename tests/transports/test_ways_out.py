@@ -29,7 +29,7 @@ def went(way: str) -> list[tuple[str, str]]:
     assert ran.turn().reply == "done"
     effects = ran.events(UncontrolledEffect)
     assert {finding.id for finding in ran.judgement.findings} == {"RUN-02"}
-    return [(one.effect, one.where.partition(":")[0]) for one in effects]
+    return [(effect.effect, effect.where.partition(":")[0]) for effect in effects]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

@@ -52,7 +52,7 @@ def ran_all(file: str, text: str) -> list[tuple[Prepared, Outcome]]:
     for document in load_text(text, file):
         library = library.with_document(document)
     prepared = [library.prepared(item) for item in items_in(file)]
-    return [(one, simulate(one)) for one in prepared if one.scenario.skip is None]
+    return [(item, simulate(item)) for item in prepared if item.scenario.skip is None]
 
 
 def failing_claims(file: str, text: str) -> list[Finding]:

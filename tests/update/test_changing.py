@@ -63,9 +63,9 @@ DATA = Message("assistant", '{"to":"b"}', agent="a", data={"to": "b"})
     ],
 )  # fmt: skip
 def test_only_what_differs_changes(matcher: Any, value: Any, expected: list[Edit]) -> None:
-    found = changes(matcher, value)
+    result = changes(matcher, value)
 
-    assert found == expected
+    assert result == expected
     assert holds(applied(matcher, expected), value)
 
 
@@ -127,10 +127,10 @@ def test_handoffs_and_tool_calls_say_what_people_say_of_them() -> None:
     call: Any = {"agent": "a", "tool": "log", "args": {}, "result": None, "error": "down",
             "call_id": "call1", "called_at": 3, "returned_at": 4}  # fmt: skip
 
-    found = [claim_of_handoff(handoff), claim_of_tool_call(call),
+    claims = [claim_of_handoff(handoff), claim_of_tool_call(call),
              claim_of_tool_call({**call, "error": None})]  # fmt: skip
 
-    assert found == [
+    assert claims == [
         {"from": "a", "to": "b", "type": "t", "outcome": "rejected", "reason": "no"},
         {"agent": "a", "tool": "log", "error": "down"},
         {"agent": "a", "tool": "log", "result": None},

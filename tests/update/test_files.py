@@ -25,7 +25,7 @@ def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
 
     assert file.read_bytes() == b"a: 2\r\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert [one.name for one in tmp_path.iterdir()] == ["a.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"]
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_write_that_fails_leaves_the_file_and_no_other(
         write(change(file, b"a: 2\n"))
 
     assert str(refused.value) == f"{file}: it cannot be written: No space left on device"
-    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {"a.yaml": b"a: 1\n"}
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.yaml": b"a: 1\n"}
 
 
 def test_a_byte_order_mark_stays() -> None:
@@ -85,9 +85,9 @@ def test_a_file_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_a_difference_says_what_changes() -> None:
-    one = FileChange("a.yaml", b"a: 1\r\nb: 2", b"a: 1\r\nb: 3")
+    item = FileChange("a.yaml", b"a: 1\r\nb: 2", b"a: 1\r\nb: 3")
 
-    assert one.diff() == (
+    assert item.diff() == (
         "--- a.yaml\n+++ a.yaml (new)\n@@ -1,2 +1,2 @@\n a: 1\n"
         "-b: 2\n\\ No newline at end of file\n+b: 3\n\\ No newline at end of file"
     )

@@ -136,7 +136,7 @@ def test_a_large_value_is_claimed_by_its_shape() -> None:
 
 
 def test_what_claims_have_in_common_is_found_below_their_keys() -> None:
-    one = {"a": {"b": 1, "c": [2]}, "d": {"$len": 1}, "e": [1], "f": {"g": 1}}
+    data = {"a": {"b": 1, "c": [2]}, "d": {"$len": 1}, "e": [1], "f": {"g": 1}}
     other = {"a": {"b": 1, "c": [3]}, "d": {"$len": 2}, "e": [1], "f": 2}
 
-    assert common([one, other]) == {"a": {"b": 1}, "e": [1]}
+    assert common([data, other]) == {"a": {"b": 1}, "e": [1]}

@@ -31,10 +31,10 @@ def proposal(file: str, document: int, *edits: Put | Give | Relist, text: str = 
 def test_the_documents_of_a_file_change_together(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(TEXT)
-    one = proposal(str(file), 0, Put(("a", "b"), 3), Relist(("a", "c"), (), ((0, "y"),)))
+    item = proposal(str(file), 0, Put(("a", "b"), 3), Relist(("a", "c"), (), ((0, "y"),)))
     other = proposal(str(file), 1, Put(("a",), 4))
 
-    changes, notes = file_changes([one, other])
+    changes, notes = file_changes([item, other])
 
     assert [change.after for change in changes] == [b"a: {b: 3, c: [y, x]}\n---\na: 4\n"]
     assert notes == []
@@ -81,19 +81,19 @@ def test_a_list_that_has_become_too_long_is_written_in_lines() -> None:
 
 
 def test_a_proposal_travels_as_text() -> None:
-    one = proposal(
+    item = proposal(
         "a.yaml", 0, Put(("a", 0), {"$len": 1}), Give((), "k", None), Relist((), (1,), ())
     )
 
-    assert decoded(encoded(one)) == one
+    assert decoded(encoded(item)) == item
 
 
 def test_what_is_accepted_is_told_and_written(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("a: 2\n")
-    one = proposal(str(file), 0, Put(("a",), 4), text="a: 2\n")
+    item = proposal(str(file), 0, Put(("a",), 4), text="a: 2\n")
 
-    lines = list(accepted_lines([one]))
+    lines = list(accepted_lines([item]))
 
     assert lines == [
         f"--- {file}", f"+++ {file} (new)", "@@ -1 +1 @@", "-a: 2", "+a: 4",

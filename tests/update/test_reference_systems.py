@@ -75,12 +75,13 @@ def breakages(file: str, text: str) -> Iterator[tuple[str, Prepared, Any]]:
     chance = random.Random(file)
     sheet = Sheet(text)
     for item in items_in(file):
-        found = [leaf for place, turn in enumerate(load_text(text, file)[item.index].data["turns"])
-                 for leaf in leaves(turn.get("expect", {}), ("turns", place, "expect"))
-                 if not BY_HAND & set(leaf[0])]  # fmt: skip
+        turns = load_text(text, file)[item.index].data["turns"]
+        results = [leaf for place, turn in enumerate(turns)
+                   for leaf in leaves(turn.get("expect", {}), ("turns", place, "expect"))
+                   if not BY_HAND & set(leaf[0])]  # fmt: skip
         trace = run(Library().prepared(item))
         view = view_of(trace.events)
-        for path, value in chance.sample(found, len(found)):
+        for path, value in chance.sample(results, len(results)):
             try:
                 changes = sheet.replacements(item.index, broken(value, path, chance))
                 bad = sheet.with_replacements(changes)
@@ -149,8 +150,8 @@ def lines_of(text: str, proposal: Any, prepared: Prepared) -> set[str]:
     """The lines on which what a proposal changes is written."""
     sheet = Sheet(text)
     lines: set[str] = set()
-    for one in proposal.edits:
-        *_, spot = sheet.layout(prepared.item.index).chain(one.edit.path)
+    for edit in proposal.edits:
+        *_, spot = sheet.layout(prepared.item.index).chain(edit.edit.path)
         start = line_start(text, max(spot.lead, 0))
         lines |= set(text[start : spot.end].splitlines())
         lines |= {text[line_start(text, spot.end) :].splitlines()[0]}
@@ -160,7 +161,7 @@ def lines_of(text: str, proposal: Any, prepared: Prepared) -> set[str]:
 def stripped(text: str, file: str) -> str:
     """The text without any turn's `expect:`."""
     sheet = Sheet(text)
-    gone = []
+    results = []
     for index, document in enumerate(load_text(text, file)):
         for place, turn in enumerate(document.data.get("turns", ())):
             if "expect" in turn:
@@ -168,8 +169,8 @@ def stripped(text: str, file: str) -> str:
                 which = spot.names.index("expect")
                 key, value = spot.keys[which], spot.items[which]
                 start = text.rindex("\n", 0, key.start)
-                gone.append((start, value.end))
-    for start, end in reversed(gone):
+                results.append((start, value.end))
+    for start, end in reversed(results):
         text = text[:start] + text[end:]
     return text
 

@@ -65,9 +65,9 @@ def test_a_refusal_has_the_code_of_its_kind(
     assert text.count(old) == 1
     Path(FILE).write_text(text.replace(old, new), encoding="utf-8")
 
-    found = [one for one in checked([FILE]).problems if one.severity == "E"]
+    problems = [item for item in checked([FILE]).problems if item.severity == "E"]
 
-    assert [(one.code, int(one.where.split(":")[1]), one.what) for one in found] == [problem]
+    assert [(item.code, int(item.where.split(":")[1]), item.what) for item in problems] == [problem]
 
 
 def test_a_shape_that_a_pipeline_file_breaks_is_told_once_for_all_scenarios(
@@ -79,7 +79,7 @@ def test_a_shape_that_a_pipeline_file_breaks_is_told_once_for_all_scenarios(
         text = SCENARIO.replace("pipeline: desk", "pipeline: desk.pipeline.yaml")
         Path(f"{name}.scenario.yaml").write_text(text, encoding="utf-8")
 
-    assert [one.text for one in checked(["."]).problems] == [
+    assert [problem.text for problem in checked(["."]).problems] == [
         "desk.pipeline.yaml:7:19: VAL-02: unknown key `strat`\n"
         "  at flow.handoffs.strat\n"
         "  did you mean `start`?   known: start"

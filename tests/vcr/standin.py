@@ -34,26 +34,26 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length") or 0)
-        asked = json.loads(self.rfile.read(length) or b"{}")
+        data = json.loads(self.rfile.read(length) or b"{}")
         path = urlsplit(self.path).path
         if path == "/search":
-            self.send_json({"found": [asked["query"]]})
-        elif asked.get("model") == "busy":
+            self.send_json({"found": [data["query"]]})
+        elif data.get("model") == "busy":
             self.send_json(
                 {"error": {"message": "slow down", "type": "rate_limit_error"}}, status=429
             )
         elif path.endswith("/chat/completions"):
-            self.answer_chat(asked)
+            self.answer_chat(data)
         elif path.endswith("/responses"):
-            self.answer_responses(asked)
+            self.answer_responses(data)
         elif path.endswith("/messages"):
-            self.answer_messages(asked)
+            self.answer_messages(data)
         else:
             self.send_json({"error": {"message": path}}, status=404)
 
-    def answer_chat(self, asked: dict[str, Any]) -> None:
+    def answer_chat(self, request: dict[str, Any]) -> None:
         whole = {"id": "chatcmpl-1", "created": 1, "model": "gpt-5"}
-        if asked.get("stream"):
+        if request.get("stream"):
             deltas = [{"role": "assistant", "content": "It is "}, {"content": "cold."}]
             events = [
                 {**whole, "object": "chat.completion.chunk",
@@ -63,21 +63,21 @@ class Handler(BaseHTTPRequestHandler):
             self.send_events([("", event) for event in events], done="[DONE]")
             return
         message: dict[str, Any] = {"role": "assistant", "content": "It is cold."}
-        if asked.get("tools") and asked["messages"][-1]["role"] == "user":
+        if request.get("tools") and request["messages"][-1]["role"] == "user":
             function = {"name": "weather", "arguments": '{"city": "Oslo"}'}
             call = {"id": "call_1", "type": "function", "function": function}
             message = {"role": "assistant", "content": None, "tool_calls": [call]}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         self.send_json({**whole, "object": "chat.completion", "choices": [choice]})
 
-    def answer_responses(self, asked: dict[str, Any]) -> None:
+    def answer_responses(self, request: dict[str, Any]) -> None:
         text = {"type": "output_text", "text": "It is cold.", "annotations": []}
         item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
                 "content": [text]}  # fmt: skip
         whole = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5",
                  "status": "completed", "output": [item], "parallel_tool_calls": True,
                  "tool_choice": "auto", "tools": []}  # fmt: skip
-        if not asked.get("stream"):
+        if not request.get("stream"):
             self.send_json(whole)
             return
         delta: Any = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
@@ -86,12 +86,12 @@ class Handler(BaseHTTPRequestHandler):
         over: Any = {"type": "response.completed", "sequence_number": 2, "response": whole}
         self.send_events([(event["type"], event) for event in (delta, over)])
 
-    def answer_messages(self, asked: dict[str, Any]) -> None:
+    def answer_messages(self, request: dict[str, Any]) -> None:
         usage = {"input_tokens": 3, "output_tokens": 3}
         whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x",
                  "stop_sequence": None, "usage": usage}  # fmt: skip
         block = {"type": "text", "text": "It is cold."}
-        if not asked.get("stream"):
+        if not request.get("stream"):
             self.send_json({**whole, "stop_reason": "end_turn", "content": [block]})
             return
         events: list[dict[str, Any]] = [
@@ -166,6 +166,6 @@ def standing_outside() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    with standing_in() as here:
-        print(here, flush=True)
+    with standing_in() as standing:
+        print(standing, flush=True)
         threading.Event().wait()

@@ -32,9 +32,9 @@ def test_a_request_keeps_the_headers_that_simkit_records() -> None:
         "Content-Type": "application/json", "X-My-Own": "secret", "openai-beta": b"assistants=v2",
     }  # fmt: skip
 
-    found = before_record_request(Request("POST", CHAT_URL, b"{}", headers))
+    request = before_record_request(Request("POST", CHAT_URL, b"{}", headers))
 
-    assert dict(found.headers) == {
+    assert dict(request.headers) == {
         "Content-Type": "application/json", "openai-beta": "assistants=v2",
     }  # fmt: skip
 
@@ -42,10 +42,10 @@ def test_a_request_keeps_the_headers_that_simkit_records() -> None:
 def test_secrets_in_a_url_and_in_a_body_are_replaced() -> None:
     url = "https://weather.example/now?city=Oslo&key=abcdef123456"
 
-    found = before_record_request(Request("POST", url, BODY, {}))
+    request = before_record_request(Request("POST", url, BODY, {}))
 
-    assert found.uri == "https://weather.example/now?city=Oslo&key=[redacted:parameter]"
-    assert found.body == BODY.replace(KEY, HIDDEN).replace(": ", ":").replace(", ", ",").encode()
+    assert request.uri == "https://weather.example/now?city=Oslo&key=[redacted:parameter]"
+    assert request.body == BODY.replace(KEY, HIDDEN).replace(": ", ":").replace(", ", ",").encode()
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,26 @@ def test_secrets_in_a_url_and_in_a_body_are_replaced() -> None:
     ids=["file", "iterator", "data"],
 )  # fmt: skip
 def test_secrets_are_replaced_however_a_client_hands_a_body_over(body: Any) -> None:
-    asked = Request("POST", CHAT_URL, body(BODY.encode()), {})
-    kind = type(asked.body)
+    request = Request("POST", CHAT_URL, body(BODY.encode()), {})
+    kind = type(request.body)
 
-    found = before_record_request(asked)
+    filter_ = before_record_request(request)
 
-    assert isinstance(found.body, kind)
-    assert HIDDEN.encode() in body_of(found)
-    assert KEY.encode() not in body_of(found)
+    assert isinstance(filter_.body, kind)
+    assert HIDDEN.encode() in body_of(filter_)
+    assert KEY.encode() not in body_of(filter_)
 
 
 def test_a_request_without_secrets_stays_as_it_is() -> None:
     binary = b"\x89PNG\x00\xff\xfe"
 
-    found = before_record_request(Request("POST", CHAT_URL, binary, {"Accept": "*/*"}))
+    request = before_record_request(Request("POST", CHAT_URL, binary, {"Accept": "*/*"}))
 
-    assert (found.uri, found.body, dict(found.headers)) == (CHAT_URL, binary, {"Accept": "*/*"})
+    assert (request.uri, request.body, dict(request.headers)) == (
+        CHAT_URL,
+        binary,
+        {"Accept": "*/*"},
+    )
 
 
 def test_headers_of_a_response_that_are_secret_by_name_are_left_out() -> None:
@@ -77,14 +81,14 @@ def test_headers_of_a_response_that_are_secret_by_name_are_left_out() -> None:
         Location=["https://a.example/?page=2&sig=abcdef"], X_Said=[f"Bearer {KEY}"],
     )  # fmt: skip
 
-    found = before_record_response(response)
+    data = before_record_response(response)
 
-    assert found["headers"] == {
+    assert data["headers"] == {
         "X-Limit": ["7"],
         "Location": ["https://a.example/?page=2&sig=[redacted:parameter]"],
-        "X-Said": [found["headers"]["X-Said"][0]],
+        "X-Said": [data["headers"]["X-Said"][0]],
     }
-    assert KEY not in str(found)
+    assert KEY not in str(data)
     assert KEY in str(response)
 
 
@@ -95,12 +99,12 @@ def test_what_a_stream_says_in_pieces_is_replaced() -> None:
     )
     response = answered(events.encode(), Content_Type=["text/event-stream"])
 
-    found = before_record_response(response)["body"]["string"].decode()
+    text = before_record_response(response)["body"]["string"].decode()
 
-    assert HIDDEN in found
-    assert KEY[:12] not in found
-    assert KEY[12:] not in found
-    assert found.count("data: ") == 4
+    assert HIDDEN in text
+    assert KEY[:12] not in text
+    assert KEY[12:] not in text
+    assert text.count("data: ") == 4
 
 
 @pytest.mark.parametrize(
@@ -111,11 +115,11 @@ def test_a_compressed_body_is_looked_into(encoding: str, compress: Any) -> None:
     body = compress(BODY.encode())
     headers = {"Content_Encoding": [encoding], "Content_Length": [str(len(body))]}
 
-    found = before_record_response(answered(body, **headers))
+    data = before_record_response(answered(body, **headers))
 
-    hidden = found["body"]["string"]
+    hidden = data["body"]["string"]
     assert HIDDEN.encode() in hidden
-    assert found["headers"] == {"Content-Length": [str(len(hidden))]}
+    assert data["headers"] == {"Content-Length": [str(len(hidden))]}
 
 
 @pytest.mark.parametrize(

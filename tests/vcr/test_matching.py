@@ -36,9 +36,9 @@ OTHERS = {
 ANSWER = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": b"{}"}}
 
 
-def chat(*said: str, url: str = CHAT_URL, **more: Any) -> Request:
+def chat(*reply: str, url: str = CHAT_URL, **more: Any) -> Request:
     messages = [{"role": "system", "content": "You help."}]
-    messages += [{"role": "user", "content": text} for text in said]
+    messages += [{"role": "user", "content": text} for text in reply]
     return request(url, {"model": "gpt-5", "messages": messages, **more})
 
 
@@ -50,10 +50,10 @@ def get(url: str) -> Request:
     return Request("GET", url, None, {})
 
 
-def difference(asked: Request, recorded: Request) -> str:
+def difference(call: Request, recorded: Request) -> str:
     """What the matcher says, empty if it matches; it has met neither request before."""
     try:
-        Matching(Keying(Redactor({}))).matches_model_request(asked, recorded)
+        Matching(Keying(Redactor({}))).matches_model_request(call, recorded)
     except AssertionError as error:
         return str(error) or "they differ, and nothing says in what"
     return ""
@@ -61,40 +61,40 @@ def difference(asked: Request, recorded: Request) -> str:
 
 def cassette(recorded: Sequence[Request], **options: Any) -> Cassette:
     """vcrpy's own cassette with these recordings, configured by simkit."""
-    found = register(vcr.VCR(record_mode="none", **vcr_config(**options)))
-    known = found.get_merged_config(path="no file")
+    result = register(vcr.VCR(record_mode="none", **vcr_config(**options)))
+    known = result.get_merged_config(path="no file")
     names = ("match_on", "before_record_request", "before_record_response", "record_mode")
-    made = Cassette("no file", **{name: known[name] for name in names})
-    for one in recorded:
-        made.append(one, ANSWER)
-    made.rewound = True
-    return made
+    created = Cassette("no file", **{name: known[name] for name in names})
+    for item in recorded:
+        created.append(item, ANSWER)
+    created.rewound = True
+    return created
 
 
-def miss(made: Cassette, asked: Request) -> str:
+def miss(result: Cassette, call: Request) -> str:
     """What vcrpy says of a request that its cassette does not answer."""
-    assert not made.can_play_response_for(asked)
-    return str(CannotOverwriteExistingCassetteException(cassette=made, failed_request=asked))
+    assert not result.can_play_response_for(call)
+    return str(CannotOverwriteExistingCassetteException(cassette=result, failed_request=call))
 
 
 def test_order_of_keys_headers_host_and_what_is_circumstance_do_not_count() -> None:
     recorded = chat("hi", temperature=0)
     turned = json.dumps(dict(reversed(json.loads(recorded.body).items())), indent=2)
-    asked = Request(
+    call = Request(
         "POST", "http://127.0.0.1:4000/v1/chat/completions", turned.replace(": 0", ": 0.0"),
         {"user-agent": "other/2", "x-stainless-package-version": "9.9"},
     )  # fmt: skip
 
-    assert difference(asked, recorded) == ""
+    assert difference(call, recorded) == ""
     assert difference(chat("hi", temperature=0, user="u-1", store=True), recorded) == ""
 
 
 def test_differences_are_told_message_by_message() -> None:
     recorded = chat("hi", "My order came broken.\nHelp me.", temperature=0)
 
-    told = difference(chat("hi", "My order came late.\nHelp me.", temperature=1), recorded)
+    text = difference(chat("hi", "My order came late.\nHelp me.", temperature=1), recorded)
 
-    assert told == (
+    assert text == (
         "- recorded, + asked now\n"
         "  = 2 messages\n"
         "~ messages[2] user\n"
@@ -112,18 +112,18 @@ def test_every_protocol_is_compared_by_what_it_says(name: str) -> None:
     other = json.loads(json.dumps(body).replace("SAID", "something else"))
 
     assert difference(request(url, body, **{"x-api-key": "other"}), recorded) == ""
-    told = difference(request(url, other), recorded)
-    assert "~ messages[0] user" in told
-    assert "    - SAID\n    + something else" in told
+    text = difference(request(url, other), recorded)
+    assert "~ messages[0] user" in text
+    assert "    - SAID\n    + something else" in text
 
 
 def test_no_secret_is_told() -> None:
     key = "sk-proj-1234567890abcdefghijklmnopqrstuv"
 
-    told = difference(chat(f"with {key} now"), chat(f"with {key}"))
+    text = difference(chat(f"with {key} now"), chat(f"with {key}"))
 
-    assert "+ with [redacted:openai] now" in told
-    assert key not in told
+    assert "+ with [redacted:openai] now" in text
+    assert key not in text
 
 
 def test_requests_that_are_no_model_calls_are_compared_as_vcrpy_does() -> None:
@@ -142,9 +142,9 @@ def test_requests_that_are_no_model_calls_are_compared_as_vcrpy_does() -> None:
 def test_a_model_call_is_no_other_request() -> None:
     service = request("https://a.example/v1/search", json.loads(chat("hi").body))
 
-    told = difference(chat("hi"), service)
+    text = difference(chat("hi"), service)
 
-    assert "~ path: /v1/search → /v1/chat/completions" in told
+    assert "~ path: /v1/search → /v1/chat/completions" in text
 
 
 @pytest.mark.parametrize(
@@ -155,55 +155,55 @@ def test_a_model_call_is_no_other_request() -> None:
 def test_bodies_are_read_however_a_client_hands_them_over(body: Any) -> None:
     plain = chat("hi")
 
-    asked = Request("POST", CHAT_URL, body(plain.body), {})
+    call = Request("POST", CHAT_URL, body(plain.body), {})
 
-    assert difference(asked, plain) == ""
-    assert difference(asked, plain) == ""
+    assert difference(call, plain) == ""
+    assert difference(call, plain) == ""
 
 
 def test_what_is_volatile_matches_and_the_rest_does_not() -> None:
-    made = cassette([chat("It is 2026-01-02.")], volatile=[r"/\d{4}-\d\d-\d\d/"])
+    result = cassette([chat("It is 2026-01-02.")], volatile=[r"/\d{4}-\d\d-\d\d/"])
 
-    assert made.can_play_response_for(chat("It is 2031-12-24."))
-    assert "- It is …." in miss(made, chat("It was 2026-01-02."))
+    assert result.can_play_response_for(chat("It is 2031-12-24."))
+    assert "- It is …." in miss(result, chat("It was 2026-01-02."))
 
 
 def test_vcrpys_error_tells_the_nearest_recording_alone() -> None:
-    made = cassette([
+    result = cassette([
         *(chat(f"question {number}") for number in range(30)),
         chat("hi", "Where is my order?", temperature=0),
         get("https://weather.example/now"),
     ])  # fmt: skip
 
-    told = miss(made, chat("hi", "Where is my parcel?", temperature=0))
+    text = miss(result, chat("hi", "Where is my parcel?", temperature=0))
 
-    assert told.count(CHAT_URL) == 2  # What was asked, and the nearest.
-    assert "- Where is my order?" in told
-    assert "+ Where is my parcel?" in told
-    assert "question" not in told
+    assert text.count(CHAT_URL) == 2  # What was asked, and the nearest.
+    assert "- Where is my order?" in text
+    assert "+ Where is my parcel?" in text
+    assert "question" not in text
 
 
 def test_vcrpys_error_of_a_service_tells_what_differs() -> None:
-    told = miss(cassette([get("https://weather.example/now")]), get("https://weather.example/then"))
+    text = miss(cassette([get("https://weather.example/now")]), get("https://weather.example/then"))
 
-    assert "path: /then != /now" in told
+    assert "path: /then != /now" in text
 
 
 def test_a_recording_that_has_answered_is_told_as_played() -> None:
-    made = cassette([chat("hi"), chat("hi!")])
-    made.play_response(chat("hi"))
+    result = cassette([chat("hi"), chat("hi!")])
+    result.play_response(chat("hi"))
 
-    assert not made.can_play_response_for(chat("hi"))
-    (nearest,) = made.find_requests_with_most_matches(chat("hi"))
-    assert (nearest[0], nearest[2]) == (made.requests[0], [])
+    assert not result.can_play_response_for(chat("hi"))
+    (nearest,) = result.find_requests_with_most_matches(chat("hi"))
+    assert (nearest[0], nearest[2]) == (result.requests[0], [])
 
 
 def test_within_equal_questions_answers_come_in_the_order_of_recording() -> None:
-    made = cassette([])
+    result = cassette([])
     for number in range(3):
-        made.append(chat("hi"), {**ANSWER, "body": {"string": b"%d" % number}})
+        result.append(chat("hi"), {**ANSWER, "body": {"string": b"%d" % number}})
 
-    played = [made.play_response(chat("hi"))["body"]["string"] for _ in range(3)]
+    played = [result.play_response(chat("hi"))["body"]["string"] for _ in range(3)]
 
     assert played == [b"0", b"1", b"2"]
 
@@ -219,21 +219,21 @@ def test_each_request_is_read_once_however_many_recordings_there_are(
 
     monkeypatch.setattr(vcr_requests, "protocol_of", counted)
     questions = [chat(f"question {number}", seed=number) for number in range(60)]
-    made = cassette(questions, volatile=["nothing at all"])
+    result = cassette(questions, volatile=["nothing at all"])
 
     for question in reversed(questions):
-        assert made.can_play_response_for(question)
-        made.play_response(question)
+        assert result.can_play_response_for(question)
+        result.play_response(question)
 
-    assert made.all_played
+    assert result.all_played
     assert len(read) == 60
 
 
 def test_texts_are_made_of_one_recording_in_a_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = cassette([chat(f"question {number}") for number in range(50)])
-    asked = made.filter_request(chat("another one"))
+    result = cassette([chat(f"question {number}") for number in range(50)])
+    call = result.filter_request(chat("another one"))
 
-    results = [get_matchers_results(asked, one, made._match_on)[1] for one in made.requests]
+    results = [get_matchers_results(call, item, result._match_on)[1] for item in result.requests]
 
     texts = [dict(failed)["matches_model_request"] for failed in results]
     assert texts[0].startswith("- recorded, + asked now")
@@ -241,14 +241,14 @@ def test_texts_are_made_of_one_recording_in_a_lookup(monkeypatch: pytest.MonkeyP
 
 
 def test_neither_a_cassette_nor_its_requests_are_kept_alive() -> None:
-    made = cassette([chat("hi")])
-    miss(made, chat("you"))
-    kept = ref(made), ref(made.requests[0])
+    result = cassette([chat("hi")])
+    miss(result, chat("you"))
+    remaining = ref(result), ref(result.requests[0])
 
-    del made
+    del result
     gc.collect()
 
-    assert [found() for found in kept] == [None, None]
+    assert [results() for results in remaining] == [None, None]
 
 
 def test_the_matchers_of_no_options_are_there_by_name() -> None:

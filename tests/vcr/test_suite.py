@@ -74,8 +74,8 @@ def recorded(folder: Path, settings: str = "") -> Project:
 
 
 def outcome(done: subprocess.CompletedProcess[str]) -> str:
-    found = re.search(r"^(.*) in [\d.]+s", done.stdout, re.MULTILINE)
-    return found[1] if found else done.stdout + done.stderr
+    match = re.search(r"^(.*) in [\d.]+s", done.stdout, re.MULTILINE)
+    return match[1] if match else done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_changed_prompt_is_then_a_miss_that_names_the_message(moved: Project) 
     lines = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
     starts = [at for at, line in enumerate(lines) if line == "- recorded, + asked now"]
     # Of the second test's cassette, which holds two model calls, the nearest is told.
-    told = [
+    texts = [
         "~ messages[0] system",
         "= 1 line",
         "- Be brief.",
@@ -123,7 +123,7 @@ def test_a_changed_prompt_is_then_a_miss_that_names_the_message(moved: Project) 
         "= 1 message",
         "",
     ]
-    assert [lines[start + 1 : start + 7] for start in starts] == [told, told]
+    assert [lines[start + 1 : start + 7] for start in starts] == [texts, texts]
 
 
 @pytest.mark.slow
@@ -139,12 +139,12 @@ def test_what_is_recorded_with_simkit_holds_no_secret_and_is_replayed(tmp_path: 
 
 @pytest.mark.slow
 def test_cassettes_of_both_are_read_by_simkit(plain: Project) -> None:
-    found = {file.stem: load(file).interactions for file in plain.files()}
+    by_name = {file.stem: load(file).interactions for file in plain.files()}
 
-    tool = found["test_chat_with_a_tool_that_asks_a_service"]
+    tool = by_name["test_chat_with_a_tool_that_asks_a_service"]
     assert [item.request.method for item in tool] == ["POST", "GET", "POST"]
     assert b'"degrees": 7' in tool[1].response.body
-    assert len(found["test_requests_follows_a_redirect"]) == 2
+    assert len(by_name["test_requests_follows_a_redirect"]) == 2
 
 
 @pytest.mark.slow

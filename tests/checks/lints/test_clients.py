@@ -14,7 +14,7 @@ from simkit.checks.lints.clients import (
     RetryStorm,
 )
 from simkit.trace import events as e
-from tests.checks.traces import Story, history, hits_of, made
+from tests.checks.traces import Story, context_message, history, hits_of
 
 
 def failing(
@@ -42,12 +42,12 @@ def failing(
 def again(story: Story, call: str, attempt: int = 2, **settings: Any) -> None:
     """The call is made again, as it was or with other settings."""
     story.emit(e.ModelRetried(*story.where(), call=call, attempt=attempt))
-    made = story.next("c")
+    text = story.next("c")
     part = story.instructions()
     story.emit(
-        e.ContextBuilt(*story.where(), call=f"c{made}", parts=(part,), settings=settings or None)
+        e.ContextBuilt(*story.where(), call=f"c{text}", parts=(part,), settings=settings or None)
     )
-    story.emit(e.ModelCalled(*story.where(), call=f"c{made}"))
+    story.emit(e.ModelCalled(*story.where(), call=f"c{text}"))
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 451])
@@ -176,7 +176,7 @@ def remembered(*, after: str = "", is_said: bool = False) -> Story:
         number = story.message("assistant", "Take two")
     parts: list[e.Part] = [story.instructions(), history("s1/a", tail=[number])]
     if after:
-        parts.append(made("current_message", after, role="user"))
+        parts.append(context_message("current_message", after, role="user"))
     story.call(*parts)
     return story
 

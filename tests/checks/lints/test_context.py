@@ -9,7 +9,7 @@ import pytest
 from simkit.checks.findings import Hit
 from simkit.checks.lints.context import CurrentMessageTwice, OverBudget, WrongInstructions
 from simkit.trace import events as e
-from tests.checks.traces import Story, history, hits_of, made, ran, texts_of
+from tests.checks.traces import Story, context_message, history, hits_of, ran, texts_of
 
 AGENTS = {
     "a": e.AgentFacts("I am a."),
@@ -19,7 +19,7 @@ AGENTS = {
 }
 
 
-def sent(agent: str, *parts: e.Part) -> Story:
+def send_parts(agent: str, *parts: e.Part) -> Story:
     story = Story(AGENTS)
     story.turn()
     story.start(agent)
@@ -31,14 +31,14 @@ def sent(agent: str, *parts: e.Part) -> Story:
 
 
 def block(text: str, agent: str | None = None, section: str = "instructions") -> e.Made:
-    return made(section, text, agent=agent)
+    return context_message(section, text, agent=agent)
 
 
-CURRENT = made("current_message", "hello", role="user", of=1, turn=1)
+CURRENT = context_message("current_message", "hello", role="user", of=1, turn=1)
 
 
 @pytest.mark.parametrize(
-    ("agent", "parts", "what"),
+    ("agent", "parts", "problem"),
     [
         ("a", [CURRENT], "agent 'a' is sent no instructions in turn 1"),
         ("a", [block("I am a.", "a"), block("I am a.", "a")],
@@ -50,17 +50,18 @@ CURRENT = made("current_message", "hello", role="user", of=1, turn=1)
          "agent 'a' is sent other instructions than its own: 'I am c.' in turn 1"),
         ("mute", [block("I am a.")],
          "agent 'mute' has no instructions, but is sent 'I am a.' in turn 1"),
-        ("a", [made("intro", "x I am b.", pieces=[("intro", "x"), ("instructions", "I am b.")])],
+        ("a", [context_message("intro", "x I am b.",
+                               pieces=[("intro", "x"), ("instructions", "I am b.")])],
          "agent 'a' is sent other instructions than its own: 'I am b.' in turn 1"),
     ],
     ids=["none", "twice", "one renamed", "of another", "unknown", "unasked", "in a shared message"],
 )  # fmt: skip
 def test_instructions_that_are_not_once_the_agents_own_are_found(
-    agent: str, parts: list[e.Part], what: str
+    agent: str, parts: list[e.Part], problem: str
 ) -> None:
-    story = sent(agent, *parts)
+    story = send_parts(agent, *parts)
 
-    assert hits_of(WrongInstructions, story.trace) == [Hit("CTX-03", what, 1, agent, 0)]
+    assert hits_of(WrongInstructions, story.trace) == [Hit("CTX-03", problem, 1, agent, 0)]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,14 @@ def test_instructions_that_are_not_once_the_agents_own_are_found(
         ("a", [block("I am a.", "a"), CURRENT]),
         ("a", [block("# Role\nI am a.\nBegin.", "a")]),
         ("a", [block("I am a.", "a", "role")]),
-        ("a", [made("intro", "x I am a.", pieces=[("intro", "x"), ("instructions", "I am a.")])]),
+        (
+            "a",
+            [
+                context_message(
+                    "intro", "x I am a.", pieces=[("intro", "x"), ("instructions", "I am a.")]
+                )
+            ],
+        ),
         ("greets", [block("Greet Ada.", "greets")]),
         ("mute", [CURRENT]),
         ("mute", [block("")]),
@@ -78,7 +86,7 @@ def test_instructions_that_are_not_once_the_agents_own_are_found(
     ids=["own", "titled", "renamed", "shared", "with references", "none", "empty", "unknown agent"],
 )
 def test_an_agents_own_instructions_pass(agent: str, parts: list[e.Part]) -> None:
-    story = sent(agent, *parts)
+    story = send_parts(agent, *parts)
 
     assert hits_of(WrongInstructions, story.trace) == []
 
@@ -98,8 +106,8 @@ def test_a_runs_later_calls_repeat_no_finding() -> None:
     story.turn()
     story.start("a")
     base = story.call(CURRENT)
-    said = story.says("Hm.")
-    story.call(base=base, said=[said])
+    reply = story.says("Hm.")
+    story.call(base=base, said=[reply])
     story.end()
 
     assert len(hits_of(WrongInstructions, story.trace)) == 1
@@ -136,14 +144,16 @@ def test_the_default_recipe_has_its_instructions_natively(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("tokens", "severity", "what"),
+    ("tokens", "severity", "problem"),
     [
         (101, "E", "agent 'a' is sent 101 tokens in turn 1, more than its budget of 100"),
         (100, "W", "agent 'a' is sent 100 tokens in turn 1, 100 % of its budget of 100"),
         (80, "W", "agent 'a' is sent 80 tokens in turn 1, 80 % of its budget of 100"),
     ],
 )
-def test_a_context_near_or_over_its_budget_is_found(tokens: int, severity: str, what: str) -> None:
+def test_a_context_near_or_over_its_budget_is_found(
+    tokens: int, severity: str, problem: str
+) -> None:
     story = Story(AGENTS)
     story.turn()
     story.start("a")
@@ -152,7 +162,7 @@ def test_a_context_near_or_over_its_budget_is_found(tokens: int, severity: str, 
 
     data = {"tokens": tokens, "budget": 100}
     assert hits_of(OverBudget, story.trace) == [
-        Hit("CTX-10", what, 1, "a", 0, severity, data)  # type: ignore[arg-type]
+        Hit("CTX-10", problem, 1, "a", 0, severity, data)  # type: ignore[arg-type]
     ]
 
 
@@ -182,8 +192,11 @@ def test_the_budget_counts_natively(tmp_path: Path) -> None:
     ("parts", "sections"),
     [
         ([CURRENT, history("s1/a/history", tail=[1])], ["current_message", "history"]),
-        ([CURRENT, made("again", "hello", role="user", of=1)], ["current_message", "again"]),
-        ([CURRENT, history("s1/a/history", kept=[1])], ["current_message", "history"]),
+        (
+            [CURRENT, context_message("again", "hello", role="user", of=1)],
+            ["current_message", "again"],
+        ),
+        ([CURRENT, history("s1/a/history", counts=[1])], ["current_message", "history"]),
         ([history("s1/a/history", tail=[1, 1])], ["history", "history"]),
     ],
     ids=["in history", "made twice", "settled too early", "twice in a history"],
@@ -191,7 +204,7 @@ def test_the_budget_counts_natively(tmp_path: Path) -> None:
 def test_the_current_message_through_two_sections_is_found(
     parts: list[e.Part], sections: list[str]
 ) -> None:
-    story = sent("a", *parts)
+    story = send_parts("a", *parts)
 
     assert hits_of(CurrentMessageTwice, story.trace) == [
         Hit(
@@ -210,8 +223,8 @@ def test_the_same_words_in_an_earlier_turn_are_another_message() -> None:
     story.end()
     number = story.turn("yes")
     story.answers(
-        "a", "Done.", history("s1/a/history", kept=[1, 2]),
-        made("current_message", "yes", role="user", of=number, turn=2),
+        "a", "Done.", history("s1/a/history", counts=[1, 2]),
+        context_message("current_message", "yes", role="user", of=number, turn=2),
     )  # fmt: skip
     story.end()
 
@@ -219,7 +232,7 @@ def test_the_same_words_in_an_earlier_turn_are_another_message() -> None:
 
 
 def test_a_window_may_leave_the_second_appearance_out() -> None:
-    story = sent("a", CURRENT, history("s1/a/history", tail=[1], lo=1))
+    story = send_parts("a", CURRENT, history("s1/a/history", tail=[1], lo=1))
 
     assert hits_of(CurrentMessageTwice, story.trace) == []
 
@@ -240,12 +253,12 @@ def sent_by_code(*systems: str, own: str = "I am b.") -> list[str]:
     story.turn()
     story.start("b")
     for _ in range(2):
-        story.call(*[made("", text, agent="b") for text in systems])
+        story.call(*[context_message("", text, agent="b") for text in systems])
     return texts_of(WrongInstructions, story.trace)
 
 
 @pytest.mark.parametrize(
-    ("systems", "beside"),
+    ("systems", "extras"),
     [
         (["I am a."], ", and not its own"),
         (["I am b.", "I am a."], ""),
@@ -253,9 +266,9 @@ def sent_by_code(*systems: str, own: str = "I am b.") -> list[str]:
     ],
     ids=["alone", "beside its own", "in one message"],
 )
-def test_instructions_of_another_agent_are_found_in_code(systems: list[str], beside: str) -> None:
+def test_instructions_of_another_agent_are_found_in_code(systems: list[str], extras: str) -> None:
     assert sent_by_code(*systems) == [
-        f"agent 'b' is sent the instructions of 'a'{beside} in turn 1: 'I am a.'"
+        f"agent 'b' is sent the instructions of 'a'{extras} in turn 1: 'I am a.'"
     ]
 
 

@@ -14,7 +14,7 @@ from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from tests.adapters.scribes import Desk, user
-from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
+from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints, texts_of
 
 WORDS = " ".join(f"word{number}" for number in range(60))
 """A document of over 400 characters."""
@@ -41,30 +41,30 @@ CODE: dict[str, Any] = {"observes": ("runs", "handoffs")}
 """What is seen of code for which there is no adapter."""
 
 
-INSTRUCTIONS = made("instructions", "I am b.", agent="b")
+INSTRUCTIONS = context_message("instructions", "I am b.", agent="b")
 
 
 @pytest.mark.parametrize(
-    ("query", "what"),
+    ("query", "problem"),
     [
         (None, "is not sent the user's message"),
         ("How many km?", "is sent neither the user's message nor the query"),
     ],
 )
-def test_a_target_that_is_sent_no_request_is_found(query: str | None, what: str) -> None:
+def test_a_target_that_is_sent_no_request_is_found(query: str | None, problem: str) -> None:
     story = handed(INSTRUCTIONS, history("s1/b/history", lo=9), query=query)
 
     assert hits_of(RequestLost, story.trace) == [
         Hit(
-            "HND-03", f"agent 'b', to which 'a' handed off in turn 1, {what}",
+            "HND-03", f"agent 'b', to which 'a' handed off in turn 1, {problem}",
             1, "b", 0, data=PAIR,
         )
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "held"), [("Measure it.", True), ("Measure", False)])
+@pytest.mark.parametrize(("query", "expected"), [("Measure it.", True), ("Measure", False)])
 def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_message(
-    query: str, held: bool
+    query: str, expected: bool
 ) -> None:
     story = Story(["a", "b"], **CODE)
     story.turn("Measure it.")
@@ -75,23 +75,23 @@ def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_me
     story.start("a")
     story.call()
     story.passes_to("b", query=query)
-    story.call(INSTRUCTIONS, history("s1/b/history", kept=[1]), agent="b")
+    story.call(INSTRUCTIONS, history("s1/b/history", counts=[1]), agent="b")
     story.finish()
     story.end()
 
-    assert (hits_of(RequestLost, story.trace) == []) is held
+    assert (hits_of(RequestLost, story.trace) == []) is expected
 
 
 @pytest.mark.parametrize(
     "part",
     [
-        made("current_message", "How far is it?", role="user", of=1, turn=1),
-        made("current_message", "How many km?", role="user", turn=1),
+        context_message("current_message", "How far is it?", role="user", of=1, turn=1),
+        context_message("current_message", "How many km?", role="user", turn=1),
         history("s1/b/history", tail=[1, 2]),
-        made("handoff", "Query: How many km?"),
-        made("current", "x", pieces=[("x", "x"), ("task", "Measure.")]),
-        made("task", "Measure.", role="user"),
-        history("s1/b/history", rendered=made("x", "User: How far is it?").message),
+        context_message("handoff", "Query: How many km?"),
+        context_message("current", "x", pieces=[("x", "x"), ("task", "Measure.")]),
+        context_message("task", "Measure.", role="user"),
+        history("s1/b/history", rendered=context_message("x", "User: How far is it?").message),
     ],
     ids=["by id", "the query", "in history", "inside a text", "task piece", "task", "rendered"],
 )
@@ -108,7 +108,7 @@ def test_isolation_may_be_declared(declared: str, count: int) -> None:
     assert len(hits_of(RequestLost, story.trace)) == count
 
 
-def delegated(*shown: Message, parent: bool = True) -> Trace:
+def delegated(*message: Message, parent: bool = True) -> Trace:
     """Code delegates work to ``b``, which is sent the messages."""
     desk = Desk()
     desk.turn("How far is it?")
@@ -116,7 +116,7 @@ def delegated(*shown: Message, parent: bool = True) -> Trace:
     desk.answers(desk.asks([user("How far is it?")]))
     desk.recorder.hand_over("a", "b", {"task": {"of": "Measure the road"}}, run=boss)
     desk.recorder.begin_run("b", parent=boss.id if parent else "")
-    desk.asks(shown, agent="b")
+    desk.asks(message, agent="b")
     desk.recorder.end_turn("Done.", None, ())
     return desk.trace
 
@@ -127,24 +127,24 @@ def test_what_is_delegated_is_the_request_where_code_builds_the_context() -> Non
 
 @pytest.mark.parametrize("parent", [False, True], ids=["handed off", "something else"])
 def test_code_that_sends_neither_request_nor_what_is_delegated_is_found(parent: bool) -> None:
-    shown = "Sing a song" if parent else "Measure the road"
+    text = "Sing a song" if parent else "Measure the road"
 
-    assert len(hits_of(RequestLost, delegated(user(shown), parent=parent))) == 1
+    assert len(hits_of(RequestLost, delegated(user(text), parent=parent))) == 1
 
 
 @pytest.mark.parametrize(
-    ("shown", "severities"),
+    ("output", "severities"),
     [("Please: Measure the road.", []), ("Sing a song", ["W"])],
     ids=["what the handoff says", "something else"],
 )
 def test_an_agent_that_is_used_as_a_tool_owes_the_user_nothing(
-    shown: str, severities: list[str]
+    output: str, severities: list[str]
 ) -> None:
     story = Story(["a", "b"], **CODE)
     story.turn("How far is it?")
     story.start("a")
     story.passes_to("b", payload={"task": "Measure the road"})
-    story.call(made("", shown, role="user"))
+    story.call(context_message("", output, role="user"))
     story.finish()
     story.start("a")
     story.call()
@@ -162,14 +162,14 @@ def test_an_agent_that_is_used_as_a_tool_owes_the_user_nothing(
 def test_a_request_that_code_loses_is_an_error_where_an_adapter_sees_the_run(
     observes: tuple[str, ...], severity: str | None
 ) -> None:
-    story = handed(made("", "Sing a song", role="user"), facts={"observes": observes})
+    story = handed(context_message("", "Sing a song", role="user"), facts={"observes": observes})
     story.end("Done.")
 
     assert [hit.severity for hit in hits_of(RequestLost, story.trace)] == [severity]
 
 
 def test_only_the_targets_first_context_is_judged() -> None:
-    story = handed(made("current_message", "How far is it?", role="user", of=1))
+    story = handed(context_message("current_message", "How far is it?", role="user", of=1))
     story.call(INSTRUCTIONS)
 
     assert hits_of(RequestLost, story.trace) == []
@@ -266,10 +266,10 @@ def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None
     add_all = delivery._Blocks.add_all
     counts = []
     for turns in (1000, 2000):
-        asked: list[int] = []
+        request: list[int] = []
 
-        def counted(self: Any, value: Any, asked: list[int] = asked) -> None:
-            asked.append(1)
+        def counted(self: Any, value: Any, call: list[int] = request) -> None:
+            call.append(1)
             add_all(self, value)
 
         monkeypatch.setattr(delivery._Blocks, "add_all", counted)
@@ -281,7 +281,7 @@ def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None
             story.hands_off("b", query=f"{turn} {'x' * 90}")
             story.end()
         run_lints(story.trace, [DataInQuery()])
-        counts.append(len(asked))
+        counts.append(len(request))
 
     assert counts[0] > 1000
     assert counts[1] <= 2.1 * counts[0]
@@ -308,12 +308,12 @@ def test_a_payload_that_reaches_no_section_is_found(payload: Any) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        made("handoff", '{"km":8.25}'),
-        made("handoff", 'He said \\"far away\\", they'),
-        made("shared", "x 8.25", pieces=[("x", "x"), ("handoff", "8.25")]),
+        context_message("handoff", '{"km":8.25}'),
+        context_message("handoff", 'He said \\"far away\\", they'),
+        context_message("shared", "x 8.25", pieces=[("x", "x"), ("handoff", "8.25")]),
         history("s1/b/history", tail=[1, 3]),
-        history("s1/b/history", kept=[3]),
-        history("s1/b/history", rendered=made("x", "it is 8.25").message),
+        history("s1/b/history", counts=[3]),
+        history("s1/b/history", rendered=context_message("x", "it is 8.25").message),
     ],
     ids=["as JSON", "quoted in JSON", "in a shared message", "said", "said earlier", "rendered"],
 )
@@ -346,7 +346,7 @@ REFUND_CONTRACT = contract("all", payload={"type": "object", "required": ["order
 
 @pytest.mark.parametrize("facts", [{"contracts": (REFUND_CONTRACT,)}, CODE], ids=["native", "code"])
 def test_one_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any]) -> None:
-    part = made("handoff", "It is broken in transit.")
+    part = context_message("handoff", "It is broken in transit.")
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
     story.finish()
 
@@ -366,7 +366,7 @@ def test_a_key_that_no_contract_requires_may_stay_behind(payload: Any) -> None:
         "contracts": (contract("all", payload=payload),),
         "schemas": {"Refund": {"type": "object", "required": ["reason"]}},
     }
-    part = made("handoff", "It is broken in transit.")
+    part = context_message("handoff", "It is broken in transit.")
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
     story.finish()
 
@@ -374,7 +374,7 @@ def test_a_key_that_no_contract_requires_may_stay_behind(payload: Any) -> None:
 
 
 def test_a_key_may_reach_the_target_in_a_later_call_of_its_run() -> None:
-    part = made("handoff", "It is broken in transit.")
+    part = context_message("handoff", "It is broken in transit.")
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts={"contracts": (REFUND_CONTRACT,)})
     first = story.last_call
     number = story.hears("call9", "the order is A-1007")
@@ -418,7 +418,7 @@ turns:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "query", "found"),
+    ("recipe", "query", "expected"),
     [
         ("[instructions, handoff, history, current_message]", "How far?", []),
         ("[instructions, handoff]", "How far?", [RequestLost]),
@@ -428,9 +428,9 @@ turns:
     ids=["all arrives", "no request", "no payload", "the document in the query"],
 )
 def test_they_are_found_natively(
-    tmp_path: Path, recipe: str, query: str, found: list[type]
+    tmp_path: Path, recipe: str, query: str, expected: list[type]
 ) -> None:
     trace = ran(tmp_path, NATIVE.format(recipe=recipe, query=query, words=WORDS))
 
     lints = (RequestLost, ContextIgnored, DataInQuery)
-    assert [lint for lint in lints if hits_of(lint, trace)] == found
+    assert [lint for lint in lints if hits_of(lint, trace)] == expected

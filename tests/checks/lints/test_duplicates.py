@@ -11,12 +11,12 @@ from simkit.checks.lints import duplicates
 from simkit.checks.lints.duplicates import DuplicateMessage
 from simkit.core.messages import ToolCall
 from simkit.trace.store import Trace
-from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
+from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints, texts_of
 
 STREAM = "s1/a/history"
 
 
-def told(*texts: str) -> Story:
+def make_story(*texts: str) -> Story:
     """Turn 1, in which agent ``a`` says the texts (m2, m3, …), then the start of turn 2."""
     story = Story(["a", "b"])
     story.turn("hello")
@@ -32,8 +32,8 @@ def told(*texts: str) -> Story:
 
 
 def test_a_reply_stored_under_a_second_id_is_found_once() -> None:
-    story = told("Done.", "Done.")
-    story.call(history(STREAM, kept=[1, 2, 3]))
+    story = make_story("Done.", "Done.")
+    story.call(history(STREAM, counts=[1, 2, 3]))
     story.call(history(STREAM))
 
     assert hits_of(DuplicateMessage, story.trace) == [
@@ -45,8 +45,8 @@ def test_a_reply_stored_under_a_second_id_is_found_once() -> None:
 
 
 def test_the_same_id_twice_in_a_history_is_found() -> None:
-    story = told("Done.")
-    story.call(history(STREAM, kept=[1, 2, 2]))
+    story = make_story("Done.")
+    story.call(history(STREAM, counts=[1, 2, 2]))
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent message m2 twice (section history) in turn 2"
@@ -54,8 +54,8 @@ def test_the_same_id_twice_in_a_history_is_found() -> None:
 
 
 def test_an_old_message_that_comes_again_in_this_turn_is_found() -> None:
-    story = told("Done.")
-    story.call(history(STREAM, kept=[1, 2], tail=[2]))
+    story = make_story("Done.")
+    story.call(history(STREAM, counts=[1, 2], tail=[2]))
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent message m2 twice (section history) in turn 2"
@@ -63,17 +63,17 @@ def test_an_old_message_that_comes_again_in_this_turn_is_found() -> None:
 
 
 def test_a_pair_that_the_window_cuts_apart_passes() -> None:
-    story = told("Done.", "Done.")
-    story.call(history(STREAM, kept=[1, 2, 3], lo=2))
+    story = make_story("Done.", "Done.")
+    story.call(history(STREAM, counts=[1, 2, 3], lo=2))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
 
 def test_one_message_through_two_histories_is_found_once_for_all() -> None:
-    story = told("Done.", "Sure.")
+    story = make_story("Done.", "Sure.")
     parts = [
-        history(STREAM, kept=[1, 2, 3], tail=[4]),
-        history("s1/a/log", kept=[1, 2, 3], tail=[4], section="log"),
+        history(STREAM, counts=[1, 2, 3], tail=[4]),
+        history("s1/a/log", counts=[1, 2, 3], tail=[4], section="log"),
     ]
     story.call(*parts)
     story.call(history(STREAM, tail=[4]), history("s1/a/log", tail=[4], section="log"))
@@ -84,15 +84,15 @@ def test_one_message_through_two_histories_is_found_once_for_all() -> None:
 
 
 def test_two_histories_without_a_common_message_pass() -> None:
-    story = told("Done.", "Sure.")
-    story.call(history(STREAM, kept=[1, 2]), history("s1/a/log", kept=[3], section="log"))
+    story = make_story("Done.", "Sure.")
+    story.call(history(STREAM, counts=[1, 2]), history("s1/a/log", counts=[3], section="log"))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
 
 def test_the_same_text_from_two_sections_is_found() -> None:
-    story = told("Done.")
-    story.call(made("notes", "Likes tea."), made("memories", "Likes tea."))
+    story = make_story("Done.")
+    story.call(context_message("notes", "Likes tea."), context_message("memories", "Likes tea."))
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent the same text twice (sections notes and memories) in turn 2"
@@ -100,9 +100,9 @@ def test_the_same_text_from_two_sections_is_found() -> None:
 
 
 def test_a_query_that_repeats_the_users_message_is_found() -> None:
-    story = told("Done.")
-    query = made("current_message", "and now?", role="user", turn=2)
-    story.call(history(STREAM, kept=[1, 2], tail=[3]), query)
+    story = make_story("Done.")
+    query = context_message("current_message", "and now?", role="user", turn=2)
+    story.call(history(STREAM, counts=[1, 2], tail=[3]), query)
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent the same text twice (sections current_message and history) in turn 2"
@@ -111,10 +111,12 @@ def test_a_query_that_repeats_the_users_message_is_found() -> None:
 
 def test_a_user_may_say_the_same_in_every_turn() -> None:
     story = Story()
-    for kept in ([], [1, 2], [3, 4]):
+    for results in ([], [1, 2], [3, 4]):
         number = story.turn("yes")
-        current = made("current_message", "yes", role="user", of=number, turn=story.number)
-        story.answers("a", "Done.", history(STREAM, kept=kept), current)
+        current = context_message(
+            "current_message", "yes", role="user", of=number, turn=story.number
+        )
+        story.answers("a", "Done.", history(STREAM, counts=results), current)
         story.end()
 
     assert hits_of(DuplicateMessage, story.trace) == []
@@ -125,15 +127,15 @@ def test_tools_may_be_asked_and_answer_the_same_twice() -> None:
     story.turn()
     story.start("a")
     base = story.call()
-    said = []
+    results = []
     for call in ("call1", "call2"):
-        said += [story.says("", ToolCall(call, "look", {})), story.hears(call, "nothing")]
-        story.call(base=base, said=said)
+        results += [story.says("", ToolCall(call, "look", {})), story.hears(call, "nothing")]
+        story.call(base=base, said=results)
     story.finish()
     story.end()
     story.turn()
     story.start("a")
-    story.call(history(STREAM, kept=[1, *said]))
+    story.call(history(STREAM, counts=[1, *results]))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
@@ -143,9 +145,9 @@ def test_one_result_twice_is_found() -> None:
     story.turn()
     story.start("a")
     base = story.call()
-    said = [story.says("", ToolCall("call1", "look", {}), ToolCall("call2", "look", {}))]
-    said += [story.hears("call1", "no"), story.hears("call2", "no"), story.hears("call1", "no")]
-    story.call(base=base, said=said)
+    items = [story.says("", ToolCall("call1", "look", {}), ToolCall("call2", "look", {}))]
+    items += [story.hears("call1", "no"), story.hears("call2", "no"), story.hears("call1", "no")]
+    story.call(base=base, said=items)
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent message m3 = m5 twice (section run) in turn 1"
@@ -153,8 +155,8 @@ def test_one_result_twice_is_found() -> None:
 
 
 def test_repeated_instructions_and_the_current_message_are_left_to_their_own_lints() -> None:
-    story = told("Done.")
-    current = made("current_message", "and now?", role="user", of=3, turn=2)
+    story = make_story("Done.")
+    current = context_message("current_message", "and now?", role="user", of=3, turn=2)
     story.call(
         story.instructions(), story.instructions(), current, history(STREAM, [1, 2], tail=[3])
     )
@@ -163,9 +165,9 @@ def test_repeated_instructions_and_the_current_message_are_left_to_their_own_lin
 
 
 def test_a_restarted_history_is_read_anew() -> None:
-    story = told("Done.")
-    story.call(history(STREAM, kept=[1, 2]))
-    story.call(history(STREAM, kept=[1, 2], restarts=True))
+    story = make_story("Done.")
+    story.call(history(STREAM, counts=[1, 2]))
+    story.call(history(STREAM, counts=[1, 2], restarts=True))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
@@ -190,7 +192,7 @@ turns:
 
 
 @pytest.mark.parametrize(
-    ("written", "texts"),
+    ("text", "texts"),
     [
         ('["${run.reply}"]',
          ["agent 'a' is sent message m2 = m3 twice (section history) in turn 2"]),
@@ -198,10 +200,8 @@ turns:
     ],
     ids=["the reply is stored again", "the message itself is stored"],
 )  # fmt: skip
-def test_a_copy_of_the_reply_is_found_natively(
-    tmp_path: Path, written: str, texts: list[str]
-) -> None:
-    trace = ran(tmp_path, NATIVE.format(written=written))
+def test_a_copy_of_the_reply_is_found_natively(tmp_path: Path, text: str, texts: list[str]) -> None:
+    trace = ran(tmp_path, NATIVE.format(written=text))
 
     assert texts_of(DuplicateMessage, trace) == texts
 
@@ -209,15 +209,16 @@ def test_a_copy_of_the_reply_is_found_natively(
 def long_story(turns: int) -> Trace:
     """Every turn one agent reads the whole conversation through two histories."""
     story = Story()
-    kept: list[int] = []
+    counts: list[int] = []
     for turn in range(turns):
         number = story.turn(f"question {turn // 2}")
-        parts = [history(STREAM, kept), history("s1/a/log", kept[:1], section="log")]
-        said = story.answers(
+        parts = [history(STREAM, counts), history("s1/a/log", counts[:1], section="log")]
+        answers = story.answers(
             "a", f"answer {turn // 2}", *parts,
-            made("current_message", f"question {turn // 2}", role="user", of=number, turn=turn + 1),
+            context_message("current_message", f"question {turn // 2}", role="user", of=number,
+                            turn=turn + 1),
         )  # fmt: skip
-        kept = [number, said]
+        counts = [number, answers]
         story.end()
     return story.trace
 
@@ -230,17 +231,17 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
     key_of, twin = duplicates.key_of, duplicates._StreamState.twin
     for turns in (1000, 2000):
         made_keys: list[int] = []
-        asked: list[int] = []
+        request: list[int] = []
         monkeypatch.setattr(
-            duplicates, "key_of", lambda m, made=made_keys: (made.append(1), key_of(m))[1]
+            duplicates, "key_of", lambda m, result=made_keys: (result.append(1), key_of(m))[1]
         )
         monkeypatch.setattr(
             duplicates._StreamState,
             "twin",
-            lambda s, m, asked=asked: (asked.append(1), twin(s, m))[1],
+            lambda s, m, call=request: (call.append(1), twin(s, m))[1],
         )
         run_lints(long_story(turns), [DuplicateMessage()])
-        counts.append(len(made_keys) + len(asked))
+        counts.append(len(made_keys) + len(request))
 
     assert counts[0] > 1000
     assert counts[1] <= 2.1 * counts[0]

@@ -11,7 +11,7 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import PrivateFactLeaked, RequiredFactMissing
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
-from tests.checks.traces import Story, history, hits_of, made, ran, run_lints
+from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints
 
 STREAM = "s1/b/history"
 
@@ -35,7 +35,7 @@ def requiring(*facts: Any) -> Story:
 
 def test_a_required_text_that_no_message_holds_is_found() -> None:
     story = requiring("No nuts", "hello")
-    story.call(story.instructions(), history(STREAM, kept=[1]))
+    story.call(story.instructions(), history(STREAM, counts=[1]))
 
     assert hits_of(RequiredFactMissing, story.trace) == [
         Hit(
@@ -48,10 +48,10 @@ def test_a_required_text_that_no_message_holds_is_found() -> None:
 @pytest.mark.parametrize(
     "parts",
     [
-        [history(STREAM, kept=[1, 2])],
-        [history(STREAM, kept=[1], tail=[2])],
-        [made("notes", "Remember: No nuts!")],
-        [made("notes", "x\nNo nuts", pieces=[("notes", "x"), ("memories", "No nuts")])],
+        [history(STREAM, counts=[1, 2])],
+        [history(STREAM, counts=[1], tail=[2])],
+        [context_message("notes", "Remember: No nuts!")],
+        [context_message("notes", "x\nNo nuts", pieces=[("notes", "x"), ("memories", "No nuts")])],
     ],
     ids=["settled", "this turn", "made", "shared message"],
 )
@@ -74,16 +74,16 @@ def test_a_required_text_anywhere_in_a_context_passes(parts: list[e.Part]) -> No
 )
 def test_a_required_message_is_matched_whole(fact: Any, missing: list[str]) -> None:
     story = requiring(fact)
-    story.call(history(STREAM, kept=[1, 2]))
+    story.call(history(STREAM, counts=[1, 2]))
 
-    found = [hit.data["missing"] for hit in hits_of(RequiredFactMissing, story.trace)]
+    names = [hit.data["missing"] for hit in hits_of(RequiredFactMissing, story.trace)]
 
-    assert found == ([missing] if missing else [])
+    assert names == ([missing] if missing else [])
 
 
 def test_a_fact_that_a_window_left_behind_is_missing_from_each_run() -> None:
     story = requiring("No nuts")
-    base = story.call(history(STREAM, kept=[1, 2]))
+    base = story.call(history(STREAM, counts=[1, 2]))
     story.call(base=base, said=[2])
     for _ in range(2):
         story.start("b")
@@ -119,10 +119,13 @@ def keeping(value: Any = "tulip seven", **channel: Any) -> Story:
 @pytest.mark.parametrize(
     ("part", "section"),
     [
-        (history(STREAM, kept=[1, 2]), "history"),
-        (history(STREAM, kept=[1], tail=[2]), "history"),
-        (made("shared", '{"pin":"tulip seven"}'), "shared"),
-        (made("x", "x\ntulip seven", pieces=[("x", "x"), ("notes", "tulip seven")]), "notes"),
+        (history(STREAM, counts=[1, 2]), "history"),
+        (history(STREAM, counts=[1], tail=[2]), "history"),
+        (context_message("shared", '{"pin":"tulip seven"}'), "shared"),
+        (
+            context_message("x", "x\ntulip seven", pieces=[("x", "x"), ("notes", "tulip seven")]),
+            "notes",
+        ),
     ],
     ids=["settled", "this turn", "made", "shared message"],
 )
@@ -131,7 +134,7 @@ def test_a_private_value_in_another_agents_context_is_found_once(
 ) -> None:
     story = keeping()
     story.call(part)
-    story.call(made("shared", "tulip seven"))
+    story.call(context_message("shared", "tulip seven"))
 
     assert hits_of(PrivateFactLeaked, story.trace) == [
         Hit(
@@ -155,7 +158,7 @@ def test_a_private_value_in_another_agents_context_is_found_once(
 )
 def test_every_text_within_a_private_value_counts(value: Any) -> None:
     story = keeping(value)
-    story.call(made("shared", "It is tulip seven."))
+    story.call(context_message("shared", "It is tulip seven."))
 
     assert len(hits_of(PrivateFactLeaked, story.trace)) == 1
 
@@ -165,21 +168,21 @@ def test_defaults_given_values_and_those_of_users_reducers_count() -> None:
     given.write({"pin": "oak tree"}, cause="given")
     reduced.write({"pin": 1}, values={"pin": ["oak tree"]})
     for story in (default, given, reduced):
-        story.call(made("shared", "an oak tree"))
+        story.call(context_message("shared", "an oak tree"))
 
         assert len(hits_of(PrivateFactLeaked, story.trace)) == 1
 
 
 def test_a_text_with_quotes_is_found_within_json() -> None:
     story = keeping('the "big" one')
-    story.call(made("shared", '{"pin": "the \\"big\\" one"}'))
+    story.call(context_message("shared", '{"pin": "the \\"big\\" one"}'))
 
     assert len(hits_of(PrivateFactLeaked, story.trace)) == 1
 
 
 def test_a_value_that_becomes_private_later_is_found_in_what_has_settled() -> None:
     story = keeping("rose")
-    story.call(history(STREAM, kept=[1, 2]))
+    story.call(history(STREAM, counts=[1, 2]))
     story.write({"pin": "tulip seven"})
     story.call(history(STREAM))
 
@@ -190,21 +193,21 @@ def test_the_owner_may_see_it_and_others_what_is_not_it() -> None:
     story = keeping()
     story.call(
         story.instructions(),
-        made("notes", "tulip sevens, stulip seven, tulip, seven"),
-        history(STREAM, kept=[1, 2], lo=2),
+        context_message("notes", "tulip sevens, stulip seven, tulip, seven"),
+        history(STREAM, counts=[1, 2], lo=2),
     )
     story.start("a")
-    story.call(made("shared", "tulip seven"))
+    story.call(context_message("shared", "tulip seven"))
 
     assert hits_of(PrivateFactLeaked, story.trace) == []
 
 
 def test_what_an_agent_says_and_hears_itself_is_not_leaked_to_it() -> None:
     story = keeping()
-    said = story.says("I guess tulip seven.", ToolCall("call1", "look", {"for": "tulip seven"}))
-    heard = story.hears("call1", "tulip seven")
-    base = story.call(history(STREAM, kept=[1], tail=[said, heard]))
-    story.call(base=base, said=[said, heard])
+    reply = story.says("I guess tulip seven.", ToolCall("call1", "look", {"for": "tulip seven"}))
+    response = story.hears("call1", "tulip seven")
+    base = story.call(history(STREAM, counts=[1], tail=[reply, response]))
+    story.call(base=base, said=[reply, response])
 
     assert hits_of(PrivateFactLeaked, story.trace) == []
 
@@ -212,7 +215,7 @@ def test_what_an_agent_says_and_hears_itself_is_not_leaked_to_it() -> None:
 @pytest.mark.parametrize("value", ["a", "abc", "....", 12345, True, "b", "messages"])
 def test_short_texts_numbers_and_the_pipelines_own_names_are_no_secrets(value: Any) -> None:
     story = keeping(value)
-    story.call(made("shared", "a abc .... 12345 true b messages"))
+    story.call(context_message("shared", "a abc .... 12345 true b messages"))
 
     assert hits_of(PrivateFactLeaked, story.trace) == []
 
@@ -246,16 +249,16 @@ turns:
 
 
 @pytest.mark.parametrize(
-    ("kept", "found"),
+    ("expected", "result"),
     [('["${run.final_message}"]', ["CTX-06"]), ("[]", [])],
     ids=["the diagnosis is told to all", "it is not"],
 )
-def test_facts_are_found_natively(tmp_path: Path, kept: str, found: list[str]) -> None:
-    text = NATIVE.format(kept=kept).replace(
+def test_facts_are_found_natively(tmp_path: Path, expected: str, result: list[str]) -> None:
+    text = NATIVE.format(kept=expected).replace(
         "channels:\n", "channels:\n  next: {scope: session, default: doctor}\n"
     ).replace('diagnosis: "${run.reply}"', 'diagnosis: "${run.reply}", next: desk')  # fmt: skip
     trace = ran(tmp_path, text)
 
     _, hits = run_lints(trace, [RequiredFactMissing(), PrivateFactLeaked()])
 
-    assert [hit.id for hit in hits] == found
+    assert [hit.id for hit in hits] == result

@@ -18,7 +18,7 @@ from simkit.checks.lints.flow import (
 from simkit.checks.runs import groups_of
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
-from tests.checks.traces import Story, hits_of, made, ran, run_lints, texts_of
+from tests.checks.traces import Story, context_message, hits_of, ran, run_lints, texts_of
 
 PAIR = """\
 version: 1
@@ -61,8 +61,8 @@ def test_a_limit_that_was_reached_is_found() -> None:
     story.emit(e.LimitReached(0, limit="turns", allowed=1))
 
     assert hits_of(LimitPassed, story.trace) == [
-        Hit("FLW-01", what, 1, data={"limit": limit, "allowed": allowed})
-        for what, limit, allowed in (
+        Hit("FLW-01", subject, 1, data={"limit": limit, "allowed": allowed})
+        for subject, limit, allowed in (
             ("limit `handoffs_per_turn` was reached in turn 1: 8 allowed", "handoffs_per_turn", 8),
             ("limit `turns` was reached: 1 allowed", "turns", 1),
         )
@@ -222,7 +222,7 @@ def reading(*texts: str, **facts: Any) -> Story:
     story.turn()
     for text in texts:
         story.start("a", given="hello")
-        story.call(made("history", text, role="user"))
+        story.call(context_message("history", text, role="user"))
         story.finish()
     story.end()
     return story
@@ -266,7 +266,7 @@ def test_an_unknown_input_of_code_equals_no_other() -> None:
     story.turn()
     for _ in range(2):
         story.start("a")
-        story.call(made("history", "again", role="user"))
+        story.call(context_message("history", "again", role="user"))
         story.finish()
     story.end()
 

@@ -95,7 +95,7 @@ def test_a_rejected_payload_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "who"),
+    ("start", "agent"),
     [
         ({"agent": "c", "handoff": "h1", "source": "a"}, "'c'"),
         ({"agent": "b"}, "'b', but not by this handoff"),
@@ -105,7 +105,7 @@ def test_a_rejected_payload_is_not_judged() -> None:
     ids=["another agent", "another reason", "another source", "nobody"],
 )
 def test_a_handoff_that_does_not_start_its_target_is_found(
-    start: dict[str, str] | None, who: str
+    start: dict[str, str] | None, agent: str
 ) -> None:
     story = asking()
     story.hands_off("b", type="analysis")
@@ -117,7 +117,7 @@ def test_a_handoff_that_does_not_start_its_target_is_found(
     assert hits_of(WrongTarget, story.trace) == [
         Hit(
             "HND-04",
-            f"handoff h1 from 'a' to 'b' was made in turn 1, but the run that started is: {who}",
+            f"handoff h1 from 'a' to 'b' was made in turn 1, but the run that started is: {agent}",
             1, "b", data=FIELDS,
         )
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def test_a_call_beside_a_handoff_that_nobody_answers_is_found() -> None:
 
 def test_answered_calls_and_decided_handoffs_pass() -> None:
     story = asking()
-    fields = story.requests("c", beside=[ToolCall("call7", "look", {})])
+    fields = story.requests("c", tool_calls=[ToolCall("call7", "look", {})])
     story.emit(e.HandoffRejected(*story.where(), **fields, reason="no"))
     story.hears("call7", "nothing")
     story.passes_to("b")
@@ -199,7 +199,7 @@ def test_calls_without_a_handoff_are_not_judged_here() -> None:
 
 def test_a_turn_that_ends_with_an_error_owes_no_decision() -> None:
     story = asking()
-    story.requests("b", beside=[ToolCall("call7", "look", {})])
+    story.requests("b", tool_calls=[ToolCall("call7", "look", {})])
     story.end(error=FAILED)
     story.turn()
     story.end()
@@ -208,7 +208,7 @@ def test_a_turn_that_ends_with_an_error_owes_no_decision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "found"),
+    ("tools", "expected"),
     [
         ([f"{HANDOFF_PREFIX}b", "look", f"{HANDOFF_PREFIX}c"], [["b", "c"]]),
         ([f"{HANDOFF_PREFIX}b", f"{HANDOFF_PREFIX}b"], [["b", "b"]]),
@@ -217,22 +217,22 @@ def test_a_turn_that_ends_with_an_error_owes_no_decision() -> None:
     ],
 )
 def test_a_message_that_asks_for_several_handoffs_is_found(
-    tools: list[str], found: list[list[str]]
+    tools: list[str], expected: list[list[str]]
 ) -> None:
     story = asking()
     story.says("", *[ToolCall(f"call{place}", tool, {}) for place, tool in enumerate(tools)])
 
     assert hits_of(SeveralHandoffs, story.trace) == [
         Hit(
-            "HND-08", f"agent 'a' asked for 2 handoffs at once in turn 1: to {one!r}, {two!r}",
-            1, "a", data={"to": [one, two]},
+            "HND-08", f"agent 'a' asked for 2 handoffs at once in turn 1: to {item!r}, {two!r}",
+            1, "a", data={"to": [item, two]},
         )
-        for one, two in found
+        for item, two in expected
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("contracts", "there"),
+    ("contracts", "existing"),
     [
         ([contract(type="other"), contract(type="third", from_agents=("*",))],
          "known for this pair: other, third"),
@@ -242,7 +242,7 @@ def test_a_message_that_asks_for_several_handoffs_is_found(
     ids=["another type", "another pair", "no contracts at all"],
 )  # fmt: skip
 def test_a_handoff_that_no_contract_knows_is_found_once(
-    contracts: list[e.ContractFacts], there: str
+    contracts: list[e.ContractFacts], existing: str
 ) -> None:
     story = asking(*contracts)
     story.hands_off("b", type="analysis")
@@ -250,7 +250,7 @@ def test_a_handoff_that_no_contract_knows_is_found_once(
     assert hits_of(Unregistered, story.trace) == [
         Hit(
             "HND-11",
-            f"handoff h1 from 'a' to 'b' has type 'analysis', which is not registered; {there}",
+            f"handoff h1 from 'a' to 'b' has type 'analysis', which is not registered; {existing}",
             1, "a", data=FIELDS,
         )
     ]  # fmt: skip

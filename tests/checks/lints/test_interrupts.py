@@ -28,7 +28,7 @@ def answers(story: Story) -> None:
     story.emit(e.TurnResumed(*story.where(), value="the red one"))
 
 
-def asked(*agents: str) -> Story:
+def make_story(*agents: str) -> Story:
     story = Story(["a", "b", "c"])
     story.turn()
     for agent in agents:
@@ -39,7 +39,7 @@ def asked(*agents: str) -> Story:
 
 
 def test_the_same_question_after_its_answer_is_found() -> None:
-    story = asked("a")
+    story = make_story("a")
     answers(story)
     asks(story)
     answers(story)
@@ -55,7 +55,7 @@ def test_the_same_question_after_its_answer_is_found() -> None:
 
 
 def test_the_same_question_after_another_one_is_found() -> None:
-    story = asked("a")
+    story = make_story("a")
     for question in ("Which size?", "Which one?"):
         answers(story)
         asks(story, question=question)
@@ -64,7 +64,7 @@ def test_the_same_question_after_another_one_is_found() -> None:
 
 
 def test_another_question_passes() -> None:
-    story = asked("a")
+    story = make_story("a")
     answers(story)
     asks(story, question={"text": "Which one?"})
 
@@ -72,7 +72,7 @@ def test_another_question_passes() -> None:
 
 
 def test_the_same_question_of_another_agent_passes() -> None:
-    story = asked("a")
+    story = make_story("a")
     answers(story)
     story.start("a")
     story.finish()
@@ -82,7 +82,7 @@ def test_the_same_question_of_another_agent_passes() -> None:
 
 
 def test_the_same_question_after_a_write_passes() -> None:
-    story = asked("a")
+    story = make_story("a")
     answers(story)
     story.start("a")
     story.finish(messages=[])
@@ -92,7 +92,7 @@ def test_the_same_question_after_a_write_passes() -> None:
 
 
 def test_the_same_question_in_a_new_turn_passes() -> None:
-    story = asked("a")
+    story = make_story("a")
     answers(story)
     story.start("a")
     story.finish()
@@ -104,7 +104,7 @@ def test_the_same_question_in_a_new_turn_passes() -> None:
 
 
 def test_a_question_that_was_never_answered_may_be_asked_again() -> None:
-    story = asked("a")
+    story = make_story("a")
     story.turn("something else")
     asks(story)
 
@@ -112,7 +112,7 @@ def test_a_question_that_was_never_answered_may_be_asked_again() -> None:
 
 
 def test_an_answer_that_goes_to_another_agent_is_found() -> None:
-    story = asked("a")
+    story = make_story("a")
     answers(story)
     story.start("b")
     story.finish()
@@ -129,7 +129,7 @@ def test_an_answer_that_goes_to_another_agent_is_found() -> None:
 
 
 def test_an_answer_that_goes_to_who_asked_passes() -> None:
-    story = asked("a")
+    story = make_story("a")
     answers(story)
     story.start("a")
     story.finish()
@@ -141,7 +141,7 @@ def test_an_answer_that_goes_to_who_asked_passes() -> None:
 
 
 def test_of_two_that_asked_each_may_be_answered_first() -> None:
-    story = asked("a", "b")
+    story = make_story("a", "b")
     answers(story)
     story.start("a")
     story.finish()
@@ -155,7 +155,7 @@ def test_of_two_that_asked_each_may_be_answered_first() -> None:
 
 
 def test_a_question_that_the_user_left_behind_waits_no_longer() -> None:
-    story = asked("a")
+    story = make_story("a")
     story.turn("something else")
     asks(story, "b")
     answers(story)
@@ -167,7 +167,7 @@ def test_a_question_that_the_user_left_behind_waits_no_longer() -> None:
 
 
 def test_a_session_is_not_answered_by_another() -> None:
-    story = asked("a")
+    story = make_story("a")
     story.turn(session="s2")
     story.emit(e.TurnResumed(*story.where(), value="yes"))
     story.start("b")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simkit.checks.lints import all_lints
 from simkit.spec.lint_catalogue import LINTS
-from tests.checks.traces import Story, history, made, run_lints
+from tests.checks.traces import Story, context_message, history, run_lints
 
 AFTER_THE_RUN = {"RUN-03", "STA-06", "STA-08"}
 """Lints that speak of claims or compare runs; they are not part of the pass over one trace."""
@@ -28,11 +28,11 @@ WORDS_OF_FILES = ("recipe", "section", "window", "filter `", "contract", "`task`
 def test_no_hint_for_code_speaks_of_what_only_files_have() -> None:
     hints = {name: lint.advice(is_code=True) for name, lint in LINTS.items()}
 
-    found = {
+    results = {
         name for name, hint in hints.items() if any(word in hint for word in WORDS_OF_FILES)
     }  # fmt: skip
 
-    assert found <= DECLARED
+    assert results <= DECLARED
 
 
 def test_a_hint_for_code_is_another_than_that_for_files_where_there_is_one() -> None:
@@ -54,21 +54,23 @@ def test_every_lint_names_its_rule_and_where_it_comes_from() -> None:
 def conversation(turns: int) -> Story:
     """Every turn the user asks, a router chooses, and an agent answers."""
     story = Story(["router", "a"], decider="router", starts=("router",))
-    kept: list[int] = []
+    counts: list[int] = []
     for number in range(1, turns + 1):
-        asked = story.turn(f"question {number}")
-        current = made("current_message", f"question {number}", role="user", of=asked, turn=number)
+        turn = story.turn(f"question {number}")
+        current = context_message(
+            "current_message", f"question {number}", role="user", of=turn, turn=number
+        )
         story.start("router")
-        story.call(story.instructions(), history("s1/router/history", kept), current)
+        story.call(story.instructions(), history("s1/router/history", counts), current)
         story.says("a")
         story.route("a")
         story.finish()
         story.start("a")
-        story.call(story.instructions(), history("s1/a/history", kept), current)
-        said = story.says(f"answer {number}")
-        story.finish(messages=[{"$message": said}])
+        story.call(story.instructions(), history("s1/a/history", counts), current)
+        reply = story.says(f"answer {number}")
+        story.finish(messages=[{"$message": reply}])
         story.end()
-        kept = [asked, said]
+        counts = [turn, reply]
     return story
 
 
@@ -82,4 +84,4 @@ def test_a_lint_starts_anew_with_every_trace() -> None:
     first, second = list(all_lints()), list(all_lints())
 
     assert [type(lint) for lint in first] == [type(lint) for lint in second]
-    assert all(one is not two for one, two in zip(first, second, strict=True))
+    assert all(item is not two for item, two in zip(first, second, strict=True))

@@ -12,7 +12,7 @@ from simkit.checks.lints.relevance import IrrelevantShare
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace import views
-from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
+from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints, texts_of
 
 AGENTS = {
     "router": e.AgentFacts("Choose."),
@@ -38,7 +38,7 @@ def answered_by(*agents: str, text: str = TEN, **facts: Any) -> Story:
 
 def test_the_messages_of_others_and_the_users_messages_to_them_are_counted() -> None:
     story = answered_by("router", "food")
-    story.call(history("s1/sport/history", kept=[1, 2, 3]), tokens=100)
+    story.call(history("s1/sport/history", counts=[1, 2, 3]), tokens=100)
 
     assert hits_of(IrrelevantShare, story.trace) == [
         Hit(
@@ -51,7 +51,7 @@ def test_the_messages_of_others_and_the_users_messages_to_them_are_counted() -> 
 
 
 @pytest.mark.parametrize(
-    ("agents", "kept", "share"),
+    ("agents", "expected", "share"),
     [
         (("food",), [1], 1.0),
         (("food", "sport"), [1], 0.0),
@@ -63,10 +63,10 @@ def test_the_messages_of_others_and_the_users_messages_to_them_are_counted() -> 
     ids=["others answered", "one of them is itself", "seen", "own", "routed", "only decided"],
 )
 def test_a_user_message_belongs_to_those_who_answered_it(
-    agents: tuple[str, ...], kept: list[int], share: float
+    agents: tuple[str, ...], expected: list[int], share: float
 ) -> None:
     story = answered_by(*agents)
-    story.call(history("s1/sport/history", kept=kept), tokens=10)
+    story.call(history("s1/sport/history", counts=expected), tokens=10)
 
     assert [hit.data["share"] for hit in hits_of(IrrelevantShare, story.trace)] == (
         [share] if share else []
@@ -76,14 +76,14 @@ def test_a_user_message_belongs_to_those_who_answered_it(
 def test_at_the_limit_it_passes_and_above_it_does_not() -> None:
     for tokens, count in ((100, 0), (99, 1)):
         story = answered_by("food")
-        story.call(history("s1/sport/history", kept=[1, 2]), tokens=tokens)
+        story.call(history("s1/sport/history", counts=[1, 2]), tokens=tokens)
 
         assert len(hits_of(IrrelevantShare, story.trace)) == count
 
 
 def test_the_pipelines_limit_holds() -> None:
     story = answered_by("food", limits={"irrelevant_share": 0.5})
-    story.call(history("s1/sport/history", kept=[1, 2]), tokens=40)
+    story.call(history("s1/sport/history", counts=[1, 2]), tokens=40)
     story.call(history("s1/sport/history"), tokens=39)
 
     assert [hit.call for hit in hits_of(IrrelevantShare, story.trace)] == [1]
@@ -91,15 +91,18 @@ def test_the_pipelines_limit_holds() -> None:
 
 def test_recalled_items_count_neither_way() -> None:
     story = answered_by("food")
-    notes, shared = made("notes", FORTY), made("x", FORTY, pieces=[("x", ""), ("memories", FORTY)])
-    story.call(history("s1/sport/history", kept=[1, 2]), notes, shared, tokens=20 + 40 + 40 + 10)
+    notes, shared = (
+        context_message("notes", FORTY),
+        context_message("x", FORTY, pieces=[("x", ""), ("memories", FORTY)]),
+    )
+    story.call(history("s1/sport/history", counts=[1, 2]), notes, shared, tokens=20 + 40 + 40 + 10)
 
     assert [hit.data["share"] for hit in hits_of(IrrelevantShare, story.trace)] == [0.67]
 
 
 def test_what_the_window_leaves_out_is_not_counted() -> None:
     story = answered_by("food", "sport")
-    story.call(history("s1/sport/history", kept=[1, 2, 3], lo=2), tokens=10)
+    story.call(history("s1/sport/history", counts=[1, 2, 3], lo=2), tokens=10)
 
     assert hits_of(IrrelevantShare, story.trace) == []
 
@@ -119,7 +122,7 @@ def test_the_current_turns_other_agents_count_and_its_user_message_does_not() ->
 def test_an_agent_that_sees_everyone_is_never_reported() -> None:
     story = answered_by("food")
     story.resume("stretch", "r9")
-    story.call(history("s1/stretch/history", kept=[1, 2]), tokens=20)
+    story.call(history("s1/stretch/history", counts=[1, 2]), tokens=20)
 
     assert hits_of(IrrelevantShare, story.trace) == []
 
@@ -156,10 +159,10 @@ def test_it_is_found_natively_under_the_scenarios_limit(tmp_path: Path) -> None:
 class _Counting(list[Message]):
     """Counts the messages that are taken out of it."""
 
-    taken = 0
+    removals = 0
 
     def __getitem__(self, place: Any) -> Any:
-        _Counting.taken += 1
+        _Counting.removals += 1
         return super().__getitem__(place)
 
 
@@ -176,18 +179,18 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
     counts = []
     for turns in (1000, 2000):
         story = Story(AGENTS)
-        kept: list[int] = []
+        remaining: list[int] = []
         for turn in range(turns):
             number = story.turn(TEN)
             agent = "food" if turn % 2 else "sport"
-            stream = history(f"s1/{agent}/history", [n for n in kept if n > number - 5])
-            kept += [number, story.answers(agent, TEN, stream, tokens=20)]
+            stream = history(f"s1/{agent}/history", [n for n in remaining if n > number - 5])
+            remaining += [number, story.answers(agent, TEN, stream, tokens=20)]
             story.end()
-        _Counting.taken = 0
+        _Counting.removals = 0
         _, hits = run_lints(story.trace, [IrrelevantShare()])
-        counts.append((_Counting.taken, len(hits)))
+        counts.append((_Counting.removals, len(hits)))
 
-    (taken, hits_of_half), (taken_of_all, hits_of_all) = counts
-    assert taken > 1000
-    assert taken_of_all <= 2.1 * taken
+    (used, hits_of_half), (taken_of_all, hits_of_all) = counts
+    assert used > 1000
+    assert taken_of_all <= 2.1 * used
     assert hits_of_all > 1.9 * hits_of_half > 1000

@@ -78,13 +78,13 @@ turns:
     return run_app(f"{name}:chat", scenario, folder)
 
 
-def swapped(one: Ran) -> list[tuple[str, str]]:
+def swapped(outcome: Ran) -> list[tuple[str, str]]:
     """What the lint says, and how bad it is; nothing else is said."""
-    hits = hits_of(ResultsSwapped, one.trace)
-    findings = [*one.judgement.findings, *one.judgement.warnings]
-    assert {found.id for found in findings} <= {"CTX-18"}
-    assert [found.what for found in findings] == [hit.what for hit in hits]
-    return [(found.severity, found.what) for found in findings]
+    hits = hits_of(ResultsSwapped, outcome.trace)
+    findings = [*outcome.judgement.findings, *outcome.judgement.warnings]
+    assert {finding.id for finding in findings} <= {"CTX-18"}
+    assert [finding.what for finding in findings] == [hit.what for hit in hits]
+    return [(finding.severity, finding.what) for finding in findings]
 
 
 SWAPPED: Final = {
@@ -125,10 +125,10 @@ def test_a_ring_of_three_is_found_and_what_stands_beside_it_need_not_be_right(
         return list(zip(calls, [b, c, a, d + " (cut)"]))
         """
 
-    ((severity, what),) = swapped(ran(tmp_path, body, calls, results))
+    ((severity, subject),) = swapped(ran(tmp_path, body, calls, results))
 
     assert severity == "E"
-    assert what.endswith(
+    assert subject.endswith(
         "call1 (weather) has what call2 returned, call2 (weather) has what call3 returned, "
         "call3 (time) has what call1 returned"
     )
@@ -199,10 +199,10 @@ RIGHT: Final[dict[str, tuple[str, str, str]]] = {
 def test_what_is_right_or_may_be_passes(
     tmp_path: Path, body: str, calls: str, results: str
 ) -> None:
-    one = ran(tmp_path, body, calls, results)
+    outcome = ran(tmp_path, body, calls, results)
 
-    assert hits_of(ResultsSwapped, one.trace) == []
-    assert [found.what for found in one.judgement.findings] == []
+    assert hits_of(ResultsSwapped, outcome.trace) == []
+    assert [finding.what for finding in outcome.judgement.findings] == []
 
 
 def test_what_only_a_state_holds_and_no_context_shows_passes(tmp_path: Path) -> None:

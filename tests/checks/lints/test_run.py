@@ -30,7 +30,7 @@ def ended(
 
 
 @pytest.mark.parametrize(
-    ("turn", "what"),
+    ("turn", "problem"),
     [
         ({}, "agent 'b' never ran in turn 1, but has 2 reply lines. "
              "Remove them, or route the turn to the agent."),
@@ -40,12 +40,12 @@ def ended(
     ],
     ids=["it never ran", "it asked no model"],
 )  # fmt: skip
-def test_lines_of_an_agent_that_was_not_asked_are_found(turn: dict[str, Any], what: str) -> None:
+def test_lines_of_an_agent_that_was_not_asked_are_found(turn: dict[str, Any], problem: str) -> None:
     story = ended(**turn)
 
     data = {"lines": list(turn.get("lines", (0, 1))), "calls": 0}
     assert hits_of(ScriptMismatch, story.trace) == [
-        Hit("RUN-01", what, 1, "b", data=data, path=PATH)
+        Hit("RUN-01", problem, 1, "b", data=data, path=PATH)
     ]
 
 
@@ -77,8 +77,8 @@ def test_a_turn_whose_lines_were_all_used_passes() -> None:
     assert hits_of(ScriptMismatch, story.trace) == []
 
 
-@pytest.mark.parametrize(("turn", "found"), [(1, 0), (2, 1)], ids=["in the turn", "in another"])
-def test_lines_left_over_in_a_turn_with_a_planned_fault_pass(turn: int, found: int) -> None:
+@pytest.mark.parametrize(("turn", "expected"), [(1, 0), (2, 1)], ids=["in the turn", "in another"])
+def test_lines_left_over_in_a_turn_with_a_planned_fault_pass(turn: int, expected: int) -> None:
     story = Story(["a", "b"])
     if turn == 2:
         story.turn()
@@ -89,7 +89,7 @@ def test_lines_left_over_in_a_turn_with_a_planned_fault_pass(turn: int, found: i
         story.emit(e.FaultInjected(*story.where(), fault="overloaded on call 1"))
     story.end(unused=[e.UnusedLines("b", (0,), 0)])
 
-    assert len(hits_of(ScriptMismatch, story.trace)) == found
+    assert len(hits_of(ScriptMismatch, story.trace)) == expected
 
 
 def test_a_providers_failure_is_no_mismatch() -> None:
@@ -127,7 +127,7 @@ turns:
 
 
 @pytest.mark.parametrize(
-    ("replies", "what", "agent", "call", "path"),
+    ("replies", "problem", "agent", "call", "path"),
     [
         ("a: [{calls: {look: {}}}]",
          "agent 'a' made model call #2 in turn 1, but the scenario has 1 reply for it.\n"
@@ -147,11 +147,11 @@ turns:
     ids=["one line too few", "no lines", "no line fits"],
 )  # fmt: skip
 def test_a_call_without_a_line_is_found_where_one_would_stand(
-    tmp_path: Path, replies: str, what: str, agent: str, call: int, path: tuple[str | int, ...]
+    tmp_path: Path, replies: str, problem: str, agent: str, call: int, path: tuple[str | int, ...]
 ) -> None:
     trace = ran(tmp_path, NATIVE.format(replies=replies))
 
-    assert hits_of(ScriptMismatch, trace) == [Hit("RUN-01", what, 1, agent, call, path=path)]
+    assert hits_of(ScriptMismatch, trace) == [Hit("RUN-01", problem, 1, agent, call, path=path)]
 
 
 def test_an_unused_line_is_found_natively(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from simkit.checks.lints.sequence import (
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
 from tests.adapters.scribes import Desk, assistant, tool, user
-from tests.checks.traces import Story, history, hits_of, made, ran, run_lints, texts_of
+from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints, texts_of
 
 STREAM = "s1/a/history"
 WITHOUT_CALL = "agent 'a' is sent 1 tool result without the call in turn 2: call1 (tool)"
@@ -51,7 +51,7 @@ def used_a_tool(*, turns: int = 1) -> Story:
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "output",
     [
         {"kept": [1, 3, 4]},
         {"kept": [1, 2, 3, 4], "lo": 2},
@@ -61,9 +61,9 @@ def used_a_tool(*, turns: int = 1) -> Story:
     ],
     ids=["call filtered out", "window between", "call behind", "in this turn", "window before it"],
 )
-def test_a_result_without_its_call_is_found(shown: dict[str, Any]) -> None:
+def test_a_result_without_its_call_is_found(output: dict[str, Any]) -> None:
     story = used_a_tool()
-    story.call(history(STREAM, **shown))
+    story.call(history(STREAM, **output))
 
     assert hits_of(OrphanResult, story.trace) == [
         Hit("CTX-01", WITHOUT_CALL, 2, "a", 0, data={"calls": ["call1"]})
@@ -71,7 +71,7 @@ def test_a_result_without_its_call_is_found(shown: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "output",
     [
         {"kept": [1, 2, 3, 4]},
         {"kept": [1, 2, 3, 4], "lo": 1},
@@ -81,17 +81,17 @@ def test_a_result_without_its_call_is_found(shown: dict[str, Any]) -> None:
     ],
     ids=["all", "window before the call", "window behind the result", "answered now", "this turn"],
 )
-def test_a_result_behind_its_call_passes(shown: dict[str, Any]) -> None:
+def test_a_result_behind_its_call_passes(output: dict[str, Any]) -> None:
     story = used_a_tool()
-    story.call(history(STREAM, **shown))
+    story.call(history(STREAM, **output))
 
     assert hits_of(OrphanResult, story.trace) == []
 
 
 def test_a_window_that_moves_finds_each_result_once() -> None:
     story = used_a_tool(turns=2)
-    for shown in ({"kept": range(1, 9)}, {"lo": 2}, {"lo": 2}, {"lo": 5}, {"lo": 6}):
-        story.call(history(STREAM, **shown))
+    for data in ({"kept": range(1, 9)}, {"lo": 2}, {"lo": 2}, {"lo": 5}, {"lo": 6}):
+        story.call(history(STREAM, **data))
 
     assert texts_of(OrphanResult, story.trace) == [
         f"agent 'a' is sent 1 tool result without the call in turn 3: call{number} (tool)"
@@ -110,7 +110,7 @@ def test_a_window_within_a_delegation_finds_its_result_alone() -> None:
     back = story.hears("call1", "Sure.")
     story.turn()
     story.start("a")
-    story.call(history(STREAM, kept=[1, delegated, *inside, back], lo=2))
+    story.call(history(STREAM, counts=[1, delegated, *inside, back], lo=2))
 
     assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
     assert hits_of(OrphanCall, story.trace) == []
@@ -118,16 +118,16 @@ def test_a_window_within_a_delegation_finds_its_result_alone() -> None:
 
 def test_a_call_in_another_history_before_is_its_call() -> None:
     story = used_a_tool()
-    story.call(history(STREAM, kept=[2]), history("s1/a/log", kept=[3], section="log"))
-    story.call(history("s1/b/log", kept=[3], section="log"), history("s1/b/history", kept=[2]))
+    story.call(history(STREAM, counts=[2]), history("s1/a/log", counts=[3], section="log"))
+    story.call(history("s1/b/log", counts=[3], section="log"), history("s1/b/history", counts=[2]))
 
     assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
 
 
 def test_a_restarted_history_is_walked_anew() -> None:
     story = used_a_tool()
-    story.call(history(STREAM, kept=[1, 2, 3, 4]))
-    story.call(history(STREAM, kept=[3, 4], restarts=True))
+    story.call(history(STREAM, counts=[1, 2, 3, 4]))
+    story.call(history(STREAM, counts=[3, 4], restarts=True))
 
     assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
 
@@ -136,7 +136,7 @@ def test_a_restarted_history_is_walked_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "text"),
+    ("output", "text"),
     [
         ({"kept": [1, 2, 4]}, UNANSWERED),
         ({"kept": [1, 2], "tail": [5]}, UNANSWERED),
@@ -146,9 +146,9 @@ def test_a_restarted_history_is_walked_anew() -> None:
     ],
     ids=["the agent goes on", "the user goes on", "too late", "twice", "again in this turn"],
 )
-def test_a_call_that_is_not_answered_once_is_found(shown: dict[str, Any], text: str) -> None:
+def test_a_call_that_is_not_answered_once_is_found(output: dict[str, Any], text: str) -> None:
     story = used_a_tool()
-    story.call(history(STREAM, **shown))
+    story.call(history(STREAM, **output))
     story.call(history(STREAM))
 
     assert hits_of(OrphanCall, story.trace) == [
@@ -158,7 +158,7 @@ def test_a_call_that_is_not_answered_once_is_found(shown: dict[str, Any], text: 
 
 def test_a_result_that_comes_too_late_is_told_once() -> None:
     story = used_a_tool()
-    story.call(history(STREAM, kept=[1, 2], tail=[5, 3]))
+    story.call(history(STREAM, counts=[1, 2], tail=[5, 3]))
 
     assert texts_of(OrphanCall, story.trace) == [UNANSWERED]
     assert texts_of(OrphanResult, story.trace) == []
@@ -168,10 +168,10 @@ def test_a_delegates_first_context_with_the_open_transfer_is_found() -> None:
     story = Story(["a", "b"])
     story.turn()
     story.start("a")
-    asked = story.says("", ToolCall("call1", "transfer_to_b", {}))
+    request = story.says("", ToolCall("call1", "transfer_to_b", {}))
     story.start("b")
-    query = made("current_message", "Look it up.", role="user", turn=1)
-    story.call(history(STREAM, tail=[1, asked]), query)
+    query = context_message("current_message", "Look it up.", role="user", turn=1)
+    story.call(history(STREAM, tail=[1, request]), query)
 
     assert texts_of(OrphanCall, story.trace) == [
         "agent 'b' is sent 1 tool call without an answer in turn 1: call1 (transfer_to_b)"
@@ -205,10 +205,10 @@ def test_calls_that_end_a_context_may_wait() -> None:
 
 def test_a_run_that_uses_its_tools_passes() -> None:
     story = used_a_tool()
-    base = story.call(history(STREAM, kept=[1, 2, 3, 4], tail=[5]))
-    said = [story.says("Wait.", look("call2"), look("call3"))]
-    said += [story.hears("call3", "no"), story.hears("call2", "no")]
-    story.call(base=base, said=said)
+    base = story.call(history(STREAM, counts=[1, 2, 3, 4], tail=[5]))
+    items = [story.says("Wait.", look("call2"), look("call3"))]
+    items += [story.hears("call3", "no"), story.hears("call2", "no")]
+    story.call(base=base, said=items)
 
     assert hits_of(OrphanCall, story.trace) == []
     assert hits_of(OrphanResult, story.trace) == []
@@ -231,7 +231,7 @@ def test_agents_that_run_in_parallel_may_speak_in_between() -> None:
 
 def test_many_orphans_are_named_up_to_five() -> None:
     story = used_a_tool(turns=7)
-    story.call(history(STREAM, kept=[number for number in range(1, 29) if number % 4 != 3]))
+    story.call(history(STREAM, counts=[number for number in range(1, 29) if number % 4 != 3]))
 
     (hit,) = hits_of(OrphanCall, story.trace)
 
@@ -260,7 +260,7 @@ def saying(text: str) -> Story:
 def test_an_empty_message_is_found_once() -> None:
     story = saying("")
     story.call(history(STREAM, tail=[1, 2]))
-    story.call(history(STREAM, kept=[1, 2]))
+    story.call(history(STREAM, counts=[1, 2]))
 
     assert hits_of(IllegalSequence, story.trace) == [
         Hit(
@@ -272,7 +272,7 @@ def test_an_empty_message_is_found_once() -> None:
 
 def test_an_empty_message_that_was_made_is_found() -> None:
     story = saying("Done.")
-    story.call(made("notes", ""), made("current_message", "", role="user"))
+    story.call(context_message("notes", ""), context_message("current_message", "", role="user"))
 
     assert texts_of(IllegalSequence, story.trace) == [
         "agent 'a' is sent 2 empty messages in turn 2: section notes, section current_message"
@@ -281,8 +281,8 @@ def test_an_empty_message_that_was_made_is_found() -> None:
 
 def test_a_message_that_only_calls_and_a_tool_without_an_answer_pass() -> None:
     story = saying("Done.")
-    asked = story.says("", look("call1"))
-    story.call(history(STREAM, kept=[1, 2], tail=[asked, 3]))
+    request = story.says("", look("call1"))
+    story.call(history(STREAM, counts=[1, 2], tail=[request, 3]))
 
     assert hits_of(IllegalSequence, story.trace) == []
 
@@ -310,9 +310,9 @@ def with_system_message(agent: str | None = None) -> Story:
 @pytest.mark.parametrize(
     ("parts", "named"),
     [
-        (lambda story: [history(STREAM, kept=[1, 2]), story.instructions()],
+        (lambda story: [history(STREAM, counts=[1, 2]), story.instructions()],
          "section instructions"),
-        (lambda story: [story.instructions(), history(STREAM, kept=[1, 2, 3])],
+        (lambda story: [story.instructions(), history(STREAM, counts=[1, 2, 3])],
          "m3 (section history)"),
     ],
     ids=["instructions", "of the history"],
@@ -333,14 +333,18 @@ def test_a_system_message_after_what_was_said_is_found(
 
 def test_system_messages_that_come_first_or_that_a_recipe_places_pass() -> None:
     story = with_system_message()
-    story.call(story.instructions(), history(STREAM, kept=[3, 1, 2]), made("notes", "Likes tea."))
+    story.call(
+        story.instructions(),
+        history(STREAM, counts=[3, 1, 2]),
+        context_message("notes", "Likes tea."),
+    )
 
     assert hits_of(SystemNotFirst, story.trace) == []
 
 
 def test_what_an_agent_was_told_in_its_run_passes() -> None:
     story = with_system_message("a")
-    story.call(story.instructions(), history(STREAM, kept=[1, 2, 3]))
+    story.call(story.instructions(), history(STREAM, counts=[1, 2, 3]))
 
     assert hits_of(SystemNotFirst, story.trace) == []
 
@@ -349,7 +353,7 @@ def test_where_no_recipe_is_known_every_system_message_counts() -> None:
     story = Story(["a"], observes=())
     story.turn()
     story.start("a")
-    story.call(made("", "hello", role="user"), made("", "Be brief."))
+    story.call(context_message("", "hello", role="user"), context_message("", "Be brief."))
 
     assert texts_of(SystemNotFirst, story.trace) == [
         "agent 'a' is sent 1 system message after what was said in turn 1: the system message"
@@ -383,7 +387,7 @@ turns:
 
 
 @pytest.mark.parametrize(
-    ("shown", "found"),
+    ("output", "expected"),
     [
         ("{from: log}", []),
         ("{from: log, window: {rounds: 1}}", []),
@@ -395,27 +399,27 @@ turns:
     ],
 )
 def test_filters_and_windows_that_part_calls_from_results_are_found_natively(
-    tmp_path: Path, shown: str, found: list[str]
+    tmp_path: Path, output: str, expected: list[str]
 ) -> None:
-    trace = ran(tmp_path, NATIVE.format(history=shown))
+    trace = ran(tmp_path, NATIVE.format(history=output))
 
     lints: list[Lint] = [OrphanResult(), OrphanCall(), IllegalSequence(), SystemNotFirst()]
     _, hits = run_lints(trace, lints)
 
-    assert [(hit.id, hit.data) for hit in hits] == [(id, {"calls": ["call1"]}) for id in found]
+    assert [(hit.id, hit.data) for hit in hits] == [(id, {"calls": ["call1"]}) for id in expected]
 
 
 @pytest.mark.parametrize("is_answered", [False, True], ids=["lost", "answered"])
 def test_calls_that_end_a_context_of_code_may_not_wait(is_answered: bool) -> None:
     desk = Desk({"to_b": "b"})
     desk.turn("Hi")
-    said = desk.answers(desk.asks([user("Hi")]), "", ToolCall("call9", "to_b", {}))
-    asked = assistant("", ToolCall("call9", "to_b", {}))
+    answers = desk.answers(desk.asks([user("Hi")]), "", ToolCall("call9", "to_b", {}))
+    message = assistant("", ToolCall("call9", "to_b", {}))
     answer = [tool("Passed on", "call9", "to_b")] if is_answered else []
 
-    desk.asks([user("Hi"), asked, *answer], agent="b")
+    desk.asks([user("Hi"), message, *answer], agent="b")
 
-    assert said.calls
+    assert answers.calls
     assert texts_of(OrphanCall, desk.trace) == (
         []
         if is_answered

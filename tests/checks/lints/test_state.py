@@ -36,12 +36,12 @@ CHANNELS = {
 }
 
 
-def in_parallel(channel: str, one: Any, two: Any, groups: tuple[str, str] = ("g1", "g1")) -> Story:
+def in_parallel(channel: str, item: Any, two: Any, groups: tuple[str, str] = ("g1", "g1")) -> Story:
     """Agents ``a`` and ``b`` run in parallel, and each writes the channel."""
     story = Story(["a", "b"], channels=CHANNELS)
     story.turn()
     runs = [story.start("a", group=groups[0]), story.start("b", group=groups[1])]
-    for agent, run, group, value in zip("ab", runs, groups, (one, two), strict=True):
+    for agent, run, group, value in zip("ab", runs, groups, (item, two), strict=True):
         story.resume(agent, run, group)
         story.write({channel: value})
         story.finish()
@@ -50,7 +50,7 @@ def in_parallel(channel: str, one: Any, two: Any, groups: tuple[str, str] = ("g1
 
 
 @pytest.mark.parametrize(
-    ("channel", "one", "two", "at", "key"),
+    ("channel", "item", "two", "at", "key"),
     [
         ("topic", "sun", "rain", "channel `topic` (reducer replace)", None),
         ("topic", "sun", None, "channel `topic` (reducer replace)", None),
@@ -64,9 +64,9 @@ def in_parallel(channel: str, one: Any, two: Any, groups: tuple[str, str] = ("g1
     ids=["replaced", "replaced by null", "merged", "merged deeply", "by id"],
 )  # fmt: skip
 def test_a_value_that_a_parallel_run_overwrites_is_found(
-    channel: str, one: Any, two: Any, at: str, key: str | None
+    channel: str, item: Any, two: Any, at: str, key: str | None
 ) -> None:
-    story = in_parallel(channel, one, two)
+    story = in_parallel(channel, item, two)
 
     data = {"channel": channel, "agents": ["a", "b"], **({"key": key} if key else {})}
     assert hits_of(LostUpdate, story.trace) == [
@@ -80,7 +80,7 @@ def test_a_value_that_a_parallel_run_overwrites_is_found(
 
 
 @pytest.mark.parametrize(
-    ("channel", "one", "two"),
+    ("channel", "item", "two"),
     [
         ("topic", "sun", "sun"),
         ("topic", "sun", {"$set": "rain"}),
@@ -98,8 +98,8 @@ def test_a_value_that_a_parallel_run_overwrites_is_found(
         "append", "add", "the user's own reducer",
     ],
 )  # fmt: skip
-def test_writes_that_do_not_meet_pass(channel: str, one: Any, two: Any) -> None:
-    story = in_parallel(channel, one, two)
+def test_writes_that_do_not_meet_pass(channel: str, item: Any, two: Any) -> None:
+    story = in_parallel(channel, item, two)
 
     assert hits_of(LostUpdate, story.trace) == []
 
@@ -112,7 +112,7 @@ def test_runs_that_are_not_of_one_group_overwrite_in_order(groups: tuple[str, st
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "found"),
+    ("item", "two", "expected"),
     [
         (["a1", "a2"], ["b1", "b2"], True),
         (["a1", "a2"], ["b1"], False),
@@ -122,14 +122,14 @@ def test_runs_that_are_not_of_one_group_overwrite_in_order(groups: tuple[str, st
     ids=["too many", "room for all", "declared", "nothing"],
 )
 def test_items_that_a_parallel_run_pushes_out_of_a_short_list_are_found(
-    one: Any, two: Any, found: bool
+    item: Any, two: Any, expected: bool
 ) -> None:
-    hits = hits_of(LostUpdate, in_parallel("log", one, two).trace)
+    hits = hits_of(LostUpdate, in_parallel("log", item, two).trace)
 
     assert [hit.what for hit in hits] == [
         "agents 'a' and 'b' ran in parallel in turn 1 and added 4 items to channel `log`, which "
         "keeps the last 3: the first are lost"
-    ] * found
+    ] * expected
 
 
 def test_runs_one_after_the_other_may_push_items_out() -> None:

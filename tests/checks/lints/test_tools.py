@@ -145,7 +145,7 @@ def test_calls_of_one_message_stand_in_its_order_whoever_began_first() -> None:
 
     view, _ = run_lints(story.trace, [])
 
-    assert [one.call_id for one in view.turns[-1].tools] == ["call1", "call2", "call3"]
+    assert [tool.call_id for tool in view.turns[-1].tools] == ["call1", "call2", "call3"]
 
 
 def test_a_call_that_nobody_answers_is_found() -> None:
@@ -220,12 +220,12 @@ def test_a_turn_that_ends_with_an_error_or_a_question_owes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "found"),
+    ("settings", "expected"),
     [({"tool_choice": "look"}, []), ({"tool_choice": "find"}, ["FLW-07"]), (None, ["FLW-07"])],
     ids=["forced", "another forced", "free"],
 )
 def test_a_call_of_the_only_tool_that_might_be_called_may_be_the_answer(
-    settings: Any, found: list[str]
+    settings: Any, expected: list[str]
 ) -> None:
     story = working()
     story.emit(
@@ -237,17 +237,17 @@ def test_a_call_of_the_only_tool_that_might_be_called_may_be_the_answer(
     story.finish()
     story.end()
 
-    assert [hit.id for hit in hits_of(OpenWork, story.trace)] == found
+    assert [hit.id for hit in hits_of(OpenWork, story.trace)] == expected
 
 
 BARE = ("runs", "handoffs")
 ADAPTER = (*BARE, "state")
 
 
-def ends(observes: tuple[str, ...], reply: str, *, beside: str = "", over: bool = True) -> Story:
+def ends(observes: tuple[str, ...], reply: str, *, extras: str = "", over: bool = True) -> Story:
     """Code ends a turn, with a call of ``done`` that nobody answers."""
     story = working(observes=observes)
-    story.says(beside, ToolCall("call1", "done", {"summary": "It is done."}))
+    story.says(extras, ToolCall("call1", "done", {"summary": "It is done."}))
     if over:
         story.finish()
     story._reply = None
@@ -256,7 +256,7 @@ def ends(observes: tuple[str, ...], reply: str, *, beside: str = "", over: bool 
 
 
 @pytest.mark.parametrize(
-    ("observes", "reply", "beside", "severities"),
+    ("observes", "reply", "extras", "severities"),
     [
         (BARE, "It is done.", "", []),
         (ADAPTER, "It is done.", "", []),
@@ -268,9 +268,9 @@ def ends(observes: tuple[str, ...], reply: str, *, beside: str = "", over: bool 
     ids=["bare", "seen", "bare, no reply", "seen, no reply", "bare, words", "seen, words"],
 )
 def test_code_may_end_its_turn_with_a_call_that_is_read_and_not_answered(
-    observes: tuple[str, ...], reply: str, beside: str, severities: list[str | None]
+    observes: tuple[str, ...], reply: str, extras: str, severities: list[str | None]
 ) -> None:
-    hits = hits_of(OpenWork, ends(observes, reply, beside=beside).trace)
+    hits = hits_of(OpenWork, ends(observes, reply, extras=extras).trace)
 
     assert [hit.severity for hit in hits] == severities
 
@@ -281,18 +281,18 @@ def test_an_agent_that_is_still_at_work_owes_its_answers() -> None:
     assert [hit.severity for hit in hits] == [None]
 
 
-@pytest.mark.parametrize(("goes_on", "found"), [(True, []), (False, [None])])
-def test_code_may_go_on_without_a_call(goes_on: bool, found: list[str | None]) -> None:
+@pytest.mark.parametrize(("goes_on", "expected"), [(True, []), (False, [None])])
+def test_code_may_go_on_without_a_call(goes_on: bool, expected: list[str | None]) -> None:
     story = working(observes=ADAPTER)
     number = story.says("", ToolCall("call1", "look", {}))
-    shown = [number] if not goes_on else []
-    story.call(history("s1/a", tail=[1, *shown]))
+    numbers = [number] if not goes_on else []
+    story.call(history("s1/a", tail=[1, *numbers]))
     story.says("Hi.")
     story.finish()
     story._reply = None
     story.end()
 
-    assert [hit.severity for hit in hits_of(OpenWork, story.trace)] == found
+    assert [hit.severity for hit in hits_of(OpenWork, story.trace)] == expected
 
 
 def test_handoffs_and_calls_beside_them_are_not_judged_here() -> None:
@@ -333,10 +333,12 @@ turns:
 """
 
 
-@pytest.mark.parametrize(("results", "found"), [("[1, 1, 1]", ["FLW-03"]), ("[1, 1, 2]", [])])
-def test_repeated_calls_are_found_natively(tmp_path: Path, results: str, found: list[str]) -> None:
+@pytest.mark.parametrize(("results", "expected"), [("[1, 1, 1]", ["FLW-03"]), ("[1, 1, 2]", [])])
+def test_repeated_calls_are_found_natively(
+    tmp_path: Path, results: str, expected: list[str]
+) -> None:
     trace = ran(tmp_path, NATIVE.format(results=results))
 
     _, hits = run_lints(trace, [RepeatedCall(), OpenWork()])
 
-    assert [hit.id for hit in hits] == found
+    assert [hit.id for hit in hits] == expected

@@ -17,7 +17,7 @@ from simkit.trace.events import AnyEvent
 from simkit.trace.store import Trace
 from tests.adapters.running import APPS, run_app
 from tests.adapters.test_healthy import SCENARIOS
-from tests.checks.traces import Story, made, run_lints
+from tests.checks.traces import Story, context_message, run_lints
 
 CODE = ("state", "filters", "runs", "handoffs")
 
@@ -26,13 +26,13 @@ def _of(kind: type, **fields: Any) -> Callable[[AnyEvent], AnyEvent]:
     return lambda event: replace(event, **fields) if isinstance(event, kind) else event
 
 
-def _without(what: str) -> Callable[[AnyEvent], AnyEvent]:
+def _without(subject: str) -> Callable[[AnyEvent], AnyEvent]:
     """A driver that does not see something."""
 
     def less(event: AnyEvent) -> AnyEvent:
         if not isinstance(event, e.RunStarted):
             return event
-        observes = tuple(one for one in event.pipeline.observes if one != what)
+        observes = tuple(ability for ability in event.pipeline.observes if ability != subject)
         return replace(event, pipeline=replace(event.pipeline, observes=observes))
 
     return less
@@ -56,13 +56,13 @@ UNKNOWN: dict[str, Callable[[AnyEvent], AnyEvent]] = {
 }
 
 
-def circles(*inputs: Any, said: Iterable[str] = ("again", "again")) -> Story:
+def circles(*inputs: Any, reply: Iterable[str] = ("again", "again")) -> Story:
     """An agent of code runs once for each input."""
     story = Story(["a"], observes=CODE)
     story.turn()
-    for given, text in zip(inputs, said, strict=False):
+    for given, text in zip(inputs, reply, strict=False):
         story.start("a", given=given)
-        story.call(made("", text, role="user"))
+        story.call(context_message("", text, role="user"))
         story.says("Hi.")
         story.finish()
     story.end("Hi.")
@@ -74,10 +74,10 @@ def calling(*args: Any) -> Story:
     story = Story(["a"], observes=CODE)
     story.turn()
     story.start("a")
-    for number, one in enumerate(args):
-        call = ToolCall(f"call{number}", "look", one)
+    for number, item in enumerate(args):
+        call = ToolCall(f"call{number}", "look", item)
         story.says("", call)
-        story.emit(e.ToolCalled(*story.where(), call_id=call.id, tool="look", args=one))
+        story.emit(e.ToolCalled(*story.where(), call_id=call.id, tool="look", args=item))
         story.emit(e.ToolReturned(*story.where(), call_id=call.id, tool="look", result="nothing"))
         story.hears(call.id, "nothing")
     story.finish()
@@ -88,7 +88,7 @@ def calling(*args: Any) -> Story:
 STORIES = {
     "the same again": circles("x", "x"),
     "two inputs": circles("x", "y"),
-    "two contexts": circles("x", "x", said=("one", "two")),
+    "two contexts": circles("x", "x", reply=("one", "two")),
     "calls that differ": calling({"n": 1}, {"n": 2}, {"n": 3}),
     "calls that do not": calling({"n": 1}, {"n": 1}, {"n": 1}),
 }
@@ -118,6 +118,6 @@ def test_knowing_less_of_a_told_run_finds_no_error_more(name: str, unknown: str)
 def test_knowing_less_of_code_that_is_in_order_finds_no_error(name: str) -> None:
     events = run_app(f"healthy:{name}", SCENARIOS[name], APPS).trace.events
 
-    found = {what: errors(map(less, events)) for what, less in UNKNOWN.items()}
+    by_name = {subject: errors(map(less, events)) for subject, less in UNKNOWN.items()}
 
-    assert found == {what: set() for what in UNKNOWN}
+    assert by_name == {subject: set() for subject in UNKNOWN}

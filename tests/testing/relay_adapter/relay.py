@@ -9,11 +9,11 @@ client = AsyncOpenAI()
 
 
 class Agent:
-    def __init__(self, name, prompt="", tools=(), passes=None, shown=None, then=None, gives=""):
+    def __init__(self, name, prompt="", tools=(), passes=None, narrowed=None, then=None, gives=""):
         """``gives`` is the tool that the agent's model calls to give its output."""
         self.name, self.prompt = name, prompt or f"You are {name}."
         self.tools = {tool.__name__: tool for tool in tools}
-        self.passes, self.shown, self.then, self.gives = passes or {}, shown, then, gives
+        self.passes, self.narrowed, self.then, self.gives = passes or {}, narrowed, then, gives
 
 
 class Talk:
@@ -45,7 +45,7 @@ async def gather(runs):
 async def work(agent, talk):
     """Let one agent work; return its answer, or the agent that takes over."""
     while True:
-        reply = await ask(agent, narrow(agent, talk.messages) if agent.shown else talk.messages)
+        reply = await ask(agent, narrow(agent, talk.messages) if agent.narrowed else talk.messages)
         talk.messages.append(reply.model_dump(exclude_none=True))
         if not reply.tool_calls:
             if agent.then:
@@ -63,7 +63,7 @@ async def work(agent, talk):
 
 def narrow(agent, messages):
     """Return the messages that an agent is shown."""
-    return agent.shown(messages)
+    return agent.narrowed(messages)
 
 
 async def call(tool, args):

@@ -29,7 +29,7 @@ tools = Agent("clerk", tools=[look_up])
 broken = Agent("clerk", then=lose)
 nested = Agent("boss", tools=[ask_helper])
 handoff = Agent("front", passes={"pass_on": expert})
-unburdened = Agent("expert", shown=without_tools)
+unburdened = Agent("expert", narrowed=without_tools)
 filter = Agent("front", tools=[look_up], passes={"pass_on": unburdened})
 
 
@@ -50,14 +50,14 @@ async def state(text):
 
 
 async def cancel(text):
-    begun = asyncio.Event()
+    is_started = asyncio.Event()
 
     async def wait():
-        begun.set()
+        is_started.set()
         await asyncio.Event().wait()
 
     work = asyncio.create_task(run(Agent("slow", tools=[wait]), Talk(), text))
-    at_work = asyncio.create_task(begun.wait())
+    at_work = asyncio.create_task(is_started.wait())
     await asyncio.wait((work, at_work), return_when=asyncio.FIRST_COMPLETED)
     at_work.cancel()
     work.cancel()

@@ -64,7 +64,7 @@ class instrumentation(api.Instrumentation):
     def narrow(self, before, agent, messages):
         narrowed = before(agent, messages)
         was, now = (api.parse_messages(part, "openai-chat") for part in (messages, narrowed))
-        self._recorder.filtered(runs.now(), was, now, agent.shown.__name__)
+        self._recorder.filtered(runs.now(), was, now, agent.narrowed.__name__)
         return narrowed
 
     async def call(self, before, tool, args):

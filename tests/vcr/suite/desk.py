@@ -20,25 +20,25 @@ TOOL = {
 
 
 def messages():
-    found = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
+    rows = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
     if os.environ.get("DESK_ORDER") == "other":
-        found = [dict(reversed(message.items())) for message in found]
-    return found
+        rows = [dict(reversed(message.items())) for message in rows]
+    return rows
 
 
 def weather(city):
     # The key of the weather service stands in its address.
-    found = requests.get(f"{BASE}/weather", {"city": city, "key": "weather-key-77"})
-    return found.json()
+    value = requests.get(f"{BASE}/weather", {"city": city, "key": "weather-key-77"})
+    return value.json()
 
 
 def ask_with_tools(client):
     tools = [{"type": "function", "function": TOOL}]
-    asked = messages()
-    first = client.chat.completions.create(model="gpt-5", messages=asked, tools=tools)
+    request = messages()
+    first = client.chat.completions.create(model="gpt-5", messages=request, tools=tools)
     call = first.choices[0].message.tool_calls[0]
     result = weather(**json.loads(call.function.arguments))
-    said = {
+    data = {
         "role": "assistant",
         "content": None,
         "tool_calls": [
@@ -49,6 +49,8 @@ def ask_with_tools(client):
             }
         ],
     }
-    told = {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result["degrees"])}
-    last = client.chat.completions.create(model="gpt-5", messages=[*asked, said, told], tools=tools)
+    report = {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result["degrees"])}
+    last = client.chat.completions.create(
+        model="gpt-5", messages=[*request, data, report], tools=tools
+    )
     return last.choices[0].message.content

@@ -54,14 +54,14 @@ def test_a_decorated_test():
 
 
 @recorder.use_cassette("named")
-async def asked():
+async def ask_model():
     async with openai.AsyncOpenAI(base_url=f"{BASE}/v1", max_retries=0) as client:
         answer = await client.chat.completions.create(model="gpt-5", messages=messages())
     return answer.choices[0].message.content
 
 
 def test_a_decorated_coroutine():
-    assert asyncio.run(asked()) == "It is cold."
+    assert asyncio.run(ask_model()) == "It is cold."
 
 
 def test_a_with_statement():

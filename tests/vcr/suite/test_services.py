@@ -41,10 +41,10 @@ def test_httpx_streamed_asynchronously():
 
 def test_aiohttp():
     async def find():
-        asked = {"query": "Oslo"}
+        data = {"query": "Oslo"}
         async with (
             aiohttp.ClientSession() as session,
-            session.post(f"{BASE}/search", json=asked) as answer,
+            session.post(f"{BASE}/search", json=data) as answer,
         ):
             return await answer.json()
 
