@@ -106,13 +106,13 @@ def test_a_new_process_with_another_hash_seed_gives_the_same_digests() -> None:
 
 @pytest.mark.slow
 def test_a_project_that_lies_elsewhere_gives_the_same_digests(tmp_path: Path) -> None:
-    existing = tmp_path / "else where"
+    target = tmp_path / "else where"
     for name in ("scenarios", "cassettes"):
-        shutil.copytree(ROOT / name, existing / name)
-    shutil.copy(ROOT / "pyproject.toml", existing)
+        shutil.copytree(ROOT / name, target / name)
+    shutil.copy(ROOT / "pyproject.toml", target)
     files = [os.path.relpath(file, ROOT) for file in scenario_files(ROOT / "scenarios")]
 
-    assert in_child(sys.executable, "1", *files, folder=existing)["digests"] == digests_here()
+    assert in_child(sys.executable, "1", *files, folder=target)["digests"] == digests_here()
 
 
 UNDER_XDIST = """

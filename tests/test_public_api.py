@@ -68,10 +68,10 @@ WITHOUT_EXAMPLE = {"Expected", "Outcome", "__version__", "explained"}
 
 @pytest.mark.parametrize("module", NAMES)
 def test_a_module_offers_these_names_and_no_others(module: str) -> None:
-    existing = importlib.import_module(module)
+    imported = importlib.import_module(module)
 
-    assert set(existing.__all__) == NAMES[module]
-    assert [name for name in NAMES[module] if getattr(existing, name, None) is None] == []
+    assert set(imported.__all__) == NAMES[module]
+    assert [name for name in NAMES[module] if getattr(imported, name, None) is None] == []
 
 
 def documented() -> list[tuple[str, Any]]:

@@ -48,10 +48,10 @@ def bring() -> None:
 
 
 def _downloaded(folder: Path, requirement: str, how: str) -> Path:
-    existing = folder / requirement.partition("=")[0]
+    target = folder / requirement.partition("=")[0]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", how]
-    subprocess.run([*command, "--dest", str(existing), requirement], check=True)
-    (result,) = existing.iterdir()
+    subprocess.run([*command, "--dest", str(target), requirement], check=True)
+    (result,) = target.iterdir()
     shutil.move(result, folder)
     return folder / result.name
 

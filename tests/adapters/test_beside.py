@@ -11,8 +11,8 @@ def make_groups() -> ParallelGroups[str]:
 
 
 def test_all_that_was_begun_in_one_place_is_one_group() -> None:
-    runs, folder, existing = make_groups(), object(), object()
-    for item, place in [("left", folder), ("elsewhere", existing), ("right", folder)]:
+    runs, group, other_group = make_groups(), object(), object()
+    for item, place in [("left", group), ("elsewhere", other_group), ("right", group)]:
         runs.begin(item, place)
 
     assert runs.those_with("right") == ["left", "right"]

@@ -7,7 +7,7 @@ from tests.adapters.running import run_app
 
 def test_a_conversation_that_the_provider_keeps_grows_with_every_reply() -> None:
     ran = run_app(
-        "matrix_openai_responses:kept",
+        "matrix_openai_responses:continue_conversation",
         """
         agents: {clerk: {model: gpt-5-mini}}
         turns:

@@ -34,11 +34,11 @@ def noted_value(value: Any) -> Any:
 
 def ran_noting(name: str, scenario: str) -> tuple[Ran, list[tuple[str, Any, Any]]]:
     """Runs a scenario that must hold; returns also what the nodes noted."""
-    notes = sys.modules.get("langgraph_states")
-    if notes is not None:
-        notes.seen.clear()
+    states = sys.modules.get("langgraph_states")
+    if states is not None:
+        states.notes.clear()
     ran = check_app(f"langgraph_states:{name}", scenario)
-    return ran, sys.modules["langgraph_states"].seen
+    return ran, sys.modules["langgraph_states"].notes
 
 
 def check(ran: Ran, observed: list[tuple[str, Any, Any]], *, are_plain: bool = True) -> None:

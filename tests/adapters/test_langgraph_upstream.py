@@ -92,7 +92,7 @@ def test_a_tool_that_goes_to_a_node_hands_over_for_whoever_called_it() -> None:
 
 def test_a_graph_of_such_nodes_that_a_node_is_works_as_that_node() -> None:
     check_app(
-        "held",
+        "inner_graph",
         "turns: [{user: Hi, replies: {researcher: Hello.}, expect: {agents: [researcher]}}]",
     )
 

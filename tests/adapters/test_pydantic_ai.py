@@ -329,7 +329,7 @@ def test_the_applications_own_capabilities_stay_in_force() -> None:
     assert ran.judgement.findings == ()
     pydantic_ai_hooks = importlib.import_module("pydantic_ai_hooks")
 
-    assert pydantic_ai_hooks.heard == [
+    assert pydantic_ai_hooks.calls == [
         "wrap_run", "wrap_model_request", "before_model_request", "prepare_model_request",
         "after_model_request", "wrap_tool_execute", "before_tool_execute", "after_tool_execute",
         "wrap_model_request", "before_model_request", "prepare_model_request",

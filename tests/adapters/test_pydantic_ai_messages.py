@@ -97,8 +97,8 @@ class Desk:
 
 
 def test_an_agent_without_a_name_has_that_under_which_it_is_held() -> None:
-    folder, data = agent(), {"by_key": agent()}
+    first, data = agent(), {"by_key": agent()}
 
-    assert [Names().of(folder), Names().of(data["by_key"]), Desk().name(), Names().of(agent())] == [
-        "here", "by_key", "clerk", "agent",
+    assert [Names().of(first), Names().of(data["by_key"]), Desk().name(), Names().of(agent())] == [
+        "first", "by_key", "clerk", "agent",
     ]  # fmt: skip

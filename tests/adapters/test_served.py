@@ -370,10 +370,10 @@ def test_a_refusal_is_told_as_the_provider_would(path: str, kind: str | None) ->
     [
         ("GET", "/v1/chat/completions", 405, "/v1/chat/completions takes POST, not GET"),
         ("GET", NEXT, 405, "/simkit/next takes POST, not GET"),
-        ("GET", "/v1/models?limit=3", 404, "GET /v1/models is no model call. Entry here: "),
-        ("HEAD", "/v1/models", 404, "HEAD /v1/models is no model call. Entry here: "),
-        ("POST", "/v1/embeddings", 404, "POST /v1/embeddings is no model call. Entry here: "),
-        ("POST", "/", 404, "POST / is no model call. Entry here: "),
+        ("GET", "/v1/models?limit=3", 404, "GET /v1/models is no model call. Spoken here: "),
+        ("HEAD", "/v1/models", 404, "HEAD /v1/models is no model call. Spoken here: "),
+        ("POST", "/v1/embeddings", 404, "POST /v1/embeddings is no model call. Spoken here: "),
+        ("POST", "/", 404, "POST / is no model call. Spoken here: "),
     ],
 )
 def test_what_is_no_model_call_is_refused_and_ends_nothing(

@@ -132,7 +132,7 @@ class Place:
 
 
 @pytest.mark.parametrize(
-    ("request", "arrived"),
+    ("arguments", "arrived"),
     [
         ({"n": "7"}, {"n": 7}),
         ({"n": 7}, {"n": 7.0}),
@@ -152,13 +152,13 @@ class Place:
     ],
 )
 def test_what_a_schema_makes_of_an_argument_is_no_loss(
-    request: dict[str, Any], arrived: dict[str, Any]
+    arguments: dict[str, Any], arrived: dict[str, Any]
 ) -> None:
-    assert [*lost_in(request, canonical(arrived))] == []
+    assert [*lost_in(arguments, canonical(arrived))] == []
 
 
 @pytest.mark.parametrize(
-    ("request", "arrived", "lost"),
+    ("arguments", "arrived", "lost"),
     [
         ({"n": 7}, {"n": 8}, ["n"]),
         ({"n": 7}, {}, ["n"]),
@@ -172,9 +172,9 @@ def test_what_a_schema_makes_of_an_argument_is_no_loss(
     ],
 )
 def test_another_value_is(
-    request: dict[str, Any], arrived: dict[str, Any], lost: list[str]
+    arguments: dict[str, Any], arrived: dict[str, Any], lost: list[str]
 ) -> None:
-    assert [*lost_in(request, canonical(arrived))] == lost
+    assert [*lost_in(arguments, canonical(arrived))] == lost
 
 
 VALUES = st.recursive(

@@ -405,9 +405,9 @@ async def later(city: str) -> dict[str, str]:
     return {"city": city, "sky": "clear"}
 
 
-def fake_model(*aimessage: AIMessage) -> Any:
+def fake_model(*replies: AIMessage) -> Any:
     return lambda state: {
-        "messages": [GenericFakeChatModel(messages=iter(aimessage)).invoke(state["messages"])]
+        "messages": [GenericFakeChatModel(messages=iter(replies)).invoke(state["messages"])]
     }
 
 

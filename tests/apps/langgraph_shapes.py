@@ -90,7 +90,7 @@ def inner(state: MessagesState) -> Any:
     return {"messages": [model.invoke(state["messages"])]}
 
 
-pattern = (
+inner_graph = (
     StateGraph(MessagesState)
     .add_node(
         "researcher",

@@ -17,7 +17,7 @@ from langgraph.managed import IsLastStep, RemainingSteps
 from langgraph.types import Command, Overwrite, Send, interrupt
 from pydantic import BaseModel
 
-pairs: list[tuple[str, Any, Any]] = []
+notes: list[tuple[str, Any, Any]] = []
 """Who worked, what it was given, and what it returned."""
 
 
@@ -43,7 +43,7 @@ def noted(function: Callable[..., Any], name: str = "") -> Any:
     def node(state: Any) -> Any:
         given = data(state)
         result = function(state)
-        pairs.append((name or function.__name__, given, data(result)))
+        notes.append((name or function.__name__, given, data(result)))
         return result
 
     node.__name__ = name or function.__name__

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_ai import Agent, ModelMessage
 from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
 
-texts: list[str] = []
+calls: list[str] = []
 
 
 class Careful(AbstractCapability[Any]):
@@ -15,46 +15,46 @@ class Careful(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """The run."""
-        texts.append("wrap_run")
+        calls.append("wrap_run")
         return await handler()
 
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
         """A request, with all that is done to it."""
-        texts.append("wrap_model_request")
+        calls.append("wrap_model_request")
         return await handler(request_context)
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         """A request."""
-        texts.append("before_model_request")
+        calls.append("before_model_request")
         return request_context
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """An attempt at it."""
-        texts.append("prepare_model_request")
+        calls.append("prepare_model_request")
         return request_context
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         """What the model has answered."""
-        texts.append("after_model_request")
+        calls.append("after_model_request")
         return response
 
     async def wrap_tool_execute(
         self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any
     ) -> Any:
         """A tool, with all that is done to its call."""
-        texts.append("wrap_tool_execute")
+        calls.append("wrap_tool_execute")
         return await handler(args)
 
     async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
         """A tool's call."""
-        texts.append("before_tool_execute")
+        calls.append("before_tool_execute")
         return args
 
     async def after_tool_execute(
         self, ctx: Any, *, call: Any, tool_def: Any, args: Any, result: Any
     ) -> Any:
         """What a tool says."""
-        texts.append("after_tool_execute")
+        calls.append("after_tool_execute")
         return result.upper()
 
 
@@ -69,7 +69,7 @@ def greet(name: str) -> str:
 
 async def ask(text: str) -> str:
     """Answers one question."""
-    texts.clear()
+    calls.clear()
     return (await careful.run(text)).output
 
 

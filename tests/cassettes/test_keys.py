@@ -119,16 +119,16 @@ def reordered(value: Any) -> Any:
     return [reordered(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(("request", "other"), EQUAL.values(), ids=EQUAL)
+@pytest.mark.parametrize(("question", "other"), EQUAL.values(), ids=EQUAL)
 def test_key_does_not_depend_on_what_is_not_the_question(
-    request: HttpRequest, other: HttpRequest
+    question: HttpRequest, other: HttpRequest
 ) -> None:
-    assert key(request) == key(other)
+    assert key(question) == key(other)
 
 
-@pytest.mark.parametrize(("request", "other"), DIFFERENT.values(), ids=DIFFERENT)
-def test_key_depends_on_the_question(request: HttpRequest, other: HttpRequest) -> None:
-    assert key(request) != key(other)
+@pytest.mark.parametrize(("question", "other"), DIFFERENT.values(), ids=DIFFERENT)
+def test_key_depends_on_the_question(question: HttpRequest, other: HttpRequest) -> None:
+    assert key(question) != key(other)
 
 
 def test_key_depends_on_who_asks() -> None:
@@ -158,7 +158,7 @@ def test_key_of_what_was_redacted_is_the_key_of_what_was_sent(value: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("volatile", "request", "other"),
+    ("volatile", "question", "other"),
     [
         (["messages[1].content"], chat("at 12:30"), chat("at 12:31")),
         (["messages.*.name"], chat({"role": "user", "content": "", "name": "a"}),
@@ -170,12 +170,12 @@ def test_key_of_what_was_redacted_is_the_key_of_what_was_sent(value: Any) -> Non
     ],
 )  # fmt: skip
 def test_key_does_not_depend_on_what_is_declared_volatile(
-    volatile: list[str], request: HttpRequest, other: HttpRequest
+    volatile: list[str], question: HttpRequest, other: HttpRequest
 ) -> None:
     keying = Keying(Redactor({}), volatile)
 
-    assert key(request) != key(other)
-    assert key(request, keying) == key(other, keying)
+    assert key(question) != key(other)
+    assert key(question, keying) == key(other, keying)
 
 
 def test_what_is_volatile_may_not_be_there() -> None:

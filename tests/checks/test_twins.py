@@ -11,7 +11,7 @@ from tests.building import Ran, run_yaml
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functions, "_kept", {})
+    monkeypatch.setattr(functions, "_data", {})
     monkeypatch.setattr(functions, "_calls", {})
 
 

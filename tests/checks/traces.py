@@ -73,15 +73,15 @@ def context_message(
 
 def history(
     stream: str,
-    counts: Iterable[int] = (),
+    numbers: Iterable[int] = (),
     tail: Iterable[int] = (),
     *,
     lo: int = 0,
     section: str = "history",
     **more: Any,
 ) -> e.Shown:
-    """A history part; ``kept`` is what it adds to the settled messages of its stream."""
-    return e.Shown(section, stream, lo, tuple(counts), (), tuple(tail), **more)
+    """A history part; ``numbers`` is what it adds to the settled messages of its stream."""
+    return e.Shown(section, stream, lo, tuple(numbers), (), tuple(tail), **more)
 
 
 class Story:
@@ -226,7 +226,7 @@ class Story:
         self,
         *parts: e.Part,
         base: str = "",
-        counts: Sequence[int] = (),
+        numbers: Sequence[int] = (),
         tokens: int | None = None,
         budget: int = 0,
         agent: str = "",
@@ -248,7 +248,7 @@ class Story:
                 call=call,
                 parts=tuple(parts),
                 base=base,
-                said=tuple(counts),
+                said=tuple(numbers),
                 tools=(),
                 settings=None,
                 tokens=tokens,

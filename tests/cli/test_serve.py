@@ -381,7 +381,7 @@ def test_what_is_no_model_call_is_refused_and_told(process: Callable[..., Done])
     answer, _ = json.JSONDecoder().raw_decode(done.out)
     message = answer["error"]["message"]
     assert message.startswith(
-        "GET /v1/models is no model call. Entry here: openai-chat, openai-responses, "
+        "GET /v1/models is no model call. Spoken here: openai-chat, openai-responses, "
         "anthropic, gemini, at their providers' own paths. Clients are pointed here by: "
         "OPENAI_BASE_URL=http://127.0.0.1:"
     )

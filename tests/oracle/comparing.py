@@ -30,32 +30,32 @@ def differences(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> lis
     view = played(pipeline, scenario)
     turns = Model(pipeline, scenario).play()
     texts = list(_different("turns", len(view.turns), len(turns)))
-    for number, (folder, existing) in enumerate(zip(view.turns, turns, strict=False), 1):
-        texts += [f"turn {number}: {text}" for text in _turn(folder, existing)]
+    for number, (by_simkit, by_oracle) in enumerate(zip(view.turns, turns, strict=False), 1):
+        texts += [f"turn {number}: {text}" for text in _turn(by_simkit, by_oracle)]
     return texts
 
 
-def _turn(folder: Any, turn: Turn) -> Iterator[str]:
-    error = folder.error.type if folder.error else None
+def _turn(by_simkit: Any, turn: Turn) -> Iterator[str]:
+    error = by_simkit.error.type if by_simkit.error else None
     yield from _different("error", error, turn.error)
-    yield from _different("interrupt", _plain(folder.interrupt), _plain(turn.interrupt))
-    summaries = [call for call in folder.calls if call.agent == "scribe"]
+    yield from _different("interrupt", _plain(by_simkit.interrupt), _plain(turn.interrupt))
+    summaries = [call for call in by_simkit.calls if call.agent == "scribe"]
     yield from _different(
         "summaries",
         [[*map(_message, call.context.messages)] for call in summaries],
         [[*map(_message, call["messages"])] for call in turn.summaries],
     )
     tools = [
-        (tool.agent, tool.tool, _plain(tool.result), bool(tool.error)) for tool in folder.tools
+        (tool.agent, tool.tool, _plain(tool.result), bool(tool.error)) for tool in by_simkit.tools
     ]
     yield from _different("tools", tools, _tools(turn))
-    yield from _different("agents", [r.agent for r in folder.runs], [r.agent for r in turn.runs])
-    yield from _different("reply", folder.reply, turn.reply)
-    yield from _different("state", _plain(dict(folder.state)), _plain(turn.state))
-    handoffs = [{k: v for k, v in h.fields().items() if k != "reason"} for h in folder.handoffs]
+    yield from _different("agents", [r.agent for r in by_simkit.runs], [r.agent for r in turn.runs])
+    yield from _different("reply", by_simkit.reply, turn.reply)
+    yield from _different("state", _plain(dict(by_simkit.state)), _plain(turn.state))
+    handoffs = [{k: v for k, v in h.fields().items() if k != "reason"} for h in by_simkit.handoffs]
     rows = [{**h.root(), "outcome": h.outcome} for h in turn.handoffs]
     yield from _different("handoffs", _plain(handoffs), _plain(rows))
-    for item, other in zip(folder.runs, turn.runs, strict=False):
+    for item, other in zip(by_simkit.runs, turn.runs, strict=False):
         at = f"run of {item.agent}"
         yield from _different(
             f"{at}: received", _plain(dict(item.received)), _plain(other.received)
@@ -103,9 +103,9 @@ def _left_out(context: Any) -> list[str]:
     )
 
 
-def _different(at: str, folder: Any, existing: Any) -> Iterator[str]:
-    if folder != existing:
-        yield f"{at}:\n    simkit: {folder}\n    oracle: {existing}"
+def _different(at: str, by_simkit: Any, by_oracle: Any) -> Iterator[str]:
+    if by_simkit != by_oracle:
+        yield f"{at}:\n    simkit: {by_simkit}\n    oracle: {by_oracle}"
 
 
 def _message(message: Message | Entry) -> tuple[Any, ...]:

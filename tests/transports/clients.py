@@ -60,12 +60,12 @@ def by_urllib(url: str, most: int = 99) -> Pieces:
 
 
 def by_http_client(url: str, most: int = 99) -> Pieces:
-    existing = urlsplit(url)
-    is_safe = existing.scheme == "https"
+    address = urlsplit(url)
+    is_safe = address.scheme == "https"
     connects = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
-    connection = connects(existing.netloc)
+    connection = connects(address.netloc)
     try:
-        connection.request("POST", existing.path, SENT_MESSAGES)
+        connection.request("POST", address.path, SENT_MESSAGES)
         with connection.getresponse() as response:
             return first(most, iter(response.read1, b""))
     finally:

@@ -524,7 +524,7 @@ from simkit.capture.http.interception import intercepting
 from simkit.providers.http import HttpResponse
 
 class Always:
-    taken = []
+    requests = []
     def take(self, request):
         self.requests.append(request)
         return HttpResponse(200, (), (b"one",))

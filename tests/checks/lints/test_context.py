@@ -107,7 +107,7 @@ def test_a_runs_later_calls_repeat_no_finding() -> None:
     story.start("a")
     base = story.call(CURRENT)
     reply = story.says("Hm.")
-    story.call(base=base, said=[reply])
+    story.call(base=base, numbers=[reply])
     story.end()
 
     assert len(hits_of(WrongInstructions, story.trace)) == 1
@@ -196,7 +196,7 @@ def test_the_budget_counts_natively(tmp_path: Path) -> None:
             [CURRENT, context_message("again", "hello", role="user", of=1)],
             ["current_message", "again"],
         ),
-        ([CURRENT, history("s1/a/history", counts=[1])], ["current_message", "history"]),
+        ([CURRENT, history("s1/a/history", numbers=[1])], ["current_message", "history"]),
         ([history("s1/a/history", tail=[1, 1])], ["history", "history"]),
     ],
     ids=["in history", "made twice", "settled too early", "twice in a history"],
@@ -223,7 +223,7 @@ def test_the_same_words_in_an_earlier_turn_are_another_message() -> None:
     story.end()
     number = story.turn("yes")
     story.answers(
-        "a", "Done.", history("s1/a/history", counts=[1, 2]),
+        "a", "Done.", history("s1/a/history", numbers=[1, 2]),
         context_message("current_message", "yes", role="user", of=number, turn=2),
     )  # fmt: skip
     story.end()

@@ -75,7 +75,7 @@ def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_me
     story.start("a")
     story.call()
     story.passes_to("b", query=query)
-    story.call(INSTRUCTIONS, history("s1/b/history", counts=[1]), agent="b")
+    story.call(INSTRUCTIONS, history("s1/b/history", numbers=[1]), agent="b")
     story.finish()
     story.end()
 
@@ -312,7 +312,7 @@ def test_a_payload_that_reaches_no_section_is_found(payload: Any) -> None:
         context_message("handoff", 'He said \\"far away\\", they'),
         context_message("shared", "x 8.25", pieces=[("x", "x"), ("handoff", "8.25")]),
         history("s1/b/history", tail=[1, 3]),
-        history("s1/b/history", counts=[3]),
+        history("s1/b/history", numbers=[3]),
         history("s1/b/history", rendered=context_message("x", "it is 8.25").message),
     ],
     ids=["as JSON", "quoted in JSON", "in a shared message", "said", "said earlier", "rendered"],
@@ -378,7 +378,7 @@ def test_a_key_may_reach_the_target_in_a_later_call_of_its_run() -> None:
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts={"contracts": (REFUND_CONTRACT,)})
     first = story.last_call
     number = story.hears("call9", "the order is A-1007")
-    story.call(base=first, said=[number])
+    story.call(base=first, numbers=[number])
     story.finish()
 
     assert hits_of(ContextIgnored, story.trace) == []

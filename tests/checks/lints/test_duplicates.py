@@ -33,7 +33,7 @@ def make_story(*texts: str) -> Story:
 
 def test_a_reply_stored_under_a_second_id_is_found_once() -> None:
     story = make_story("Done.", "Done.")
-    story.call(history(STREAM, counts=[1, 2, 3]))
+    story.call(history(STREAM, numbers=[1, 2, 3]))
     story.call(history(STREAM))
 
     assert hits_of(DuplicateMessage, story.trace) == [
@@ -46,7 +46,7 @@ def test_a_reply_stored_under_a_second_id_is_found_once() -> None:
 
 def test_the_same_id_twice_in_a_history_is_found() -> None:
     story = make_story("Done.")
-    story.call(history(STREAM, counts=[1, 2, 2]))
+    story.call(history(STREAM, numbers=[1, 2, 2]))
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent message m2 twice (section history) in turn 2"
@@ -55,7 +55,7 @@ def test_the_same_id_twice_in_a_history_is_found() -> None:
 
 def test_an_old_message_that_comes_again_in_this_turn_is_found() -> None:
     story = make_story("Done.")
-    story.call(history(STREAM, counts=[1, 2], tail=[2]))
+    story.call(history(STREAM, numbers=[1, 2], tail=[2]))
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent message m2 twice (section history) in turn 2"
@@ -64,7 +64,7 @@ def test_an_old_message_that_comes_again_in_this_turn_is_found() -> None:
 
 def test_a_pair_that_the_window_cuts_apart_passes() -> None:
     story = make_story("Done.", "Done.")
-    story.call(history(STREAM, counts=[1, 2, 3], lo=2))
+    story.call(history(STREAM, numbers=[1, 2, 3], lo=2))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
@@ -72,8 +72,8 @@ def test_a_pair_that_the_window_cuts_apart_passes() -> None:
 def test_one_message_through_two_histories_is_found_once_for_all() -> None:
     story = make_story("Done.", "Sure.")
     parts = [
-        history(STREAM, counts=[1, 2, 3], tail=[4]),
-        history("s1/a/log", counts=[1, 2, 3], tail=[4], section="log"),
+        history(STREAM, numbers=[1, 2, 3], tail=[4]),
+        history("s1/a/log", numbers=[1, 2, 3], tail=[4], section="log"),
     ]
     story.call(*parts)
     story.call(history(STREAM, tail=[4]), history("s1/a/log", tail=[4], section="log"))
@@ -85,7 +85,7 @@ def test_one_message_through_two_histories_is_found_once_for_all() -> None:
 
 def test_two_histories_without_a_common_message_pass() -> None:
     story = make_story("Done.", "Sure.")
-    story.call(history(STREAM, counts=[1, 2]), history("s1/a/log", counts=[3], section="log"))
+    story.call(history(STREAM, numbers=[1, 2]), history("s1/a/log", numbers=[3], section="log"))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
@@ -102,7 +102,7 @@ def test_the_same_text_from_two_sections_is_found() -> None:
 def test_a_query_that_repeats_the_users_message_is_found() -> None:
     story = make_story("Done.")
     query = context_message("current_message", "and now?", role="user", turn=2)
-    story.call(history(STREAM, counts=[1, 2], tail=[3]), query)
+    story.call(history(STREAM, numbers=[1, 2], tail=[3]), query)
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent the same text twice (sections current_message and history) in turn 2"
@@ -116,7 +116,7 @@ def test_a_user_may_say_the_same_in_every_turn() -> None:
         current = context_message(
             "current_message", "yes", role="user", of=number, turn=story.number
         )
-        story.answers("a", "Done.", history(STREAM, counts=results), current)
+        story.answers("a", "Done.", history(STREAM, numbers=results), current)
         story.end()
 
     assert hits_of(DuplicateMessage, story.trace) == []
@@ -130,12 +130,12 @@ def test_tools_may_be_asked_and_answer_the_same_twice() -> None:
     results = []
     for call in ("call1", "call2"):
         results += [story.says("", ToolCall(call, "look", {})), story.hears(call, "nothing")]
-        story.call(base=base, said=results)
+        story.call(base=base, numbers=results)
     story.finish()
     story.end()
     story.turn()
     story.start("a")
-    story.call(history(STREAM, counts=[1, *results]))
+    story.call(history(STREAM, numbers=[1, *results]))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
@@ -147,7 +147,7 @@ def test_one_result_twice_is_found() -> None:
     base = story.call()
     items = [story.says("", ToolCall("call1", "look", {}), ToolCall("call2", "look", {}))]
     items += [story.hears("call1", "no"), story.hears("call2", "no"), story.hears("call1", "no")]
-    story.call(base=base, said=items)
+    story.call(base=base, numbers=items)
 
     assert texts_of(DuplicateMessage, story.trace) == [
         "agent 'a' is sent message m3 = m5 twice (section run) in turn 1"
@@ -166,8 +166,8 @@ def test_repeated_instructions_and_the_current_message_are_left_to_their_own_lin
 
 def test_a_restarted_history_is_read_anew() -> None:
     story = make_story("Done.")
-    story.call(history(STREAM, counts=[1, 2]))
-    story.call(history(STREAM, counts=[1, 2], restarts=True))
+    story.call(history(STREAM, numbers=[1, 2]))
+    story.call(history(STREAM, numbers=[1, 2], restarts=True))
 
     assert hits_of(DuplicateMessage, story.trace) == []
 
@@ -209,16 +209,16 @@ def test_a_copy_of_the_reply_is_found_natively(tmp_path: Path, text: str, texts:
 def long_story(turns: int) -> Trace:
     """Every turn one agent reads the whole conversation through two histories."""
     story = Story()
-    counts: list[int] = []
+    numbers: list[int] = []
     for turn in range(turns):
         number = story.turn(f"question {turn // 2}")
-        parts = [history(STREAM, counts), history("s1/a/log", counts[:1], section="log")]
+        parts = [history(STREAM, numbers), history("s1/a/log", numbers[:1], section="log")]
         answers = story.answers(
             "a", f"answer {turn // 2}", *parts,
             context_message("current_message", f"question {turn // 2}", role="user", of=number,
                             turn=turn + 1),
         )  # fmt: skip
-        counts = [number, answers]
+        numbers = [number, answers]
         story.end()
     return story.trace
 

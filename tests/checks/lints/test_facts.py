@@ -35,7 +35,7 @@ def requiring(*facts: Any) -> Story:
 
 def test_a_required_text_that_no_message_holds_is_found() -> None:
     story = requiring("No nuts", "hello")
-    story.call(story.instructions(), history(STREAM, counts=[1]))
+    story.call(story.instructions(), history(STREAM, numbers=[1]))
 
     assert hits_of(RequiredFactMissing, story.trace) == [
         Hit(
@@ -48,8 +48,8 @@ def test_a_required_text_that_no_message_holds_is_found() -> None:
 @pytest.mark.parametrize(
     "parts",
     [
-        [history(STREAM, counts=[1, 2])],
-        [history(STREAM, counts=[1], tail=[2])],
+        [history(STREAM, numbers=[1, 2])],
+        [history(STREAM, numbers=[1], tail=[2])],
         [context_message("notes", "Remember: No nuts!")],
         [context_message("notes", "x\nNo nuts", pieces=[("notes", "x"), ("memories", "No nuts")])],
     ],
@@ -74,7 +74,7 @@ def test_a_required_text_anywhere_in_a_context_passes(parts: list[e.Part]) -> No
 )
 def test_a_required_message_is_matched_whole(fact: Any, missing: list[str]) -> None:
     story = requiring(fact)
-    story.call(history(STREAM, counts=[1, 2]))
+    story.call(history(STREAM, numbers=[1, 2]))
 
     names = [hit.data["missing"] for hit in hits_of(RequiredFactMissing, story.trace)]
 
@@ -83,12 +83,12 @@ def test_a_required_message_is_matched_whole(fact: Any, missing: list[str]) -> N
 
 def test_a_fact_that_a_window_left_behind_is_missing_from_each_run() -> None:
     story = requiring("No nuts")
-    base = story.call(history(STREAM, counts=[1, 2]))
-    story.call(base=base, said=[2])
+    base = story.call(history(STREAM, numbers=[1, 2]))
+    story.call(base=base, numbers=[2])
     for _ in range(2):
         story.start("b")
         base = story.call(history(STREAM, lo=2))
-        story.call(base=base, said=[2])
+        story.call(base=base, numbers=[2])
 
     assert [(hit.turn, hit.call) for hit in hits_of(RequiredFactMissing, story.trace)] == [
         (2, 2),
@@ -119,8 +119,8 @@ def keeping(value: Any = "tulip seven", **channel: Any) -> Story:
 @pytest.mark.parametrize(
     ("part", "section"),
     [
-        (history(STREAM, counts=[1, 2]), "history"),
-        (history(STREAM, counts=[1], tail=[2]), "history"),
+        (history(STREAM, numbers=[1, 2]), "history"),
+        (history(STREAM, numbers=[1], tail=[2]), "history"),
         (context_message("shared", '{"pin":"tulip seven"}'), "shared"),
         (
             context_message("x", "x\ntulip seven", pieces=[("x", "x"), ("notes", "tulip seven")]),
@@ -182,7 +182,7 @@ def test_a_text_with_quotes_is_found_within_json() -> None:
 
 def test_a_value_that_becomes_private_later_is_found_in_what_has_settled() -> None:
     story = keeping("rose")
-    story.call(history(STREAM, counts=[1, 2]))
+    story.call(history(STREAM, numbers=[1, 2]))
     story.write({"pin": "tulip seven"})
     story.call(history(STREAM))
 
@@ -194,7 +194,7 @@ def test_the_owner_may_see_it_and_others_what_is_not_it() -> None:
     story.call(
         story.instructions(),
         context_message("notes", "tulip sevens, stulip seven, tulip, seven"),
-        history(STREAM, counts=[1, 2], lo=2),
+        history(STREAM, numbers=[1, 2], lo=2),
     )
     story.start("a")
     story.call(context_message("shared", "tulip seven"))
@@ -206,8 +206,8 @@ def test_what_an_agent_says_and_hears_itself_is_not_leaked_to_it() -> None:
     story = keeping()
     reply = story.says("I guess tulip seven.", ToolCall("call1", "look", {"for": "tulip seven"}))
     response = story.hears("call1", "tulip seven")
-    base = story.call(history(STREAM, counts=[1], tail=[reply, response]))
-    story.call(base=base, said=[reply, response])
+    base = story.call(history(STREAM, numbers=[1], tail=[reply, response]))
+    story.call(base=base, numbers=[reply, response])
 
     assert hits_of(PrivateFactLeaked, story.trace) == []
 

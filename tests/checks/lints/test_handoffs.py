@@ -165,7 +165,7 @@ def test_a_handoff_neither_made_nor_rejected_is_found() -> None:
 
 def test_a_call_beside_a_handoff_that_nobody_answers_is_found() -> None:
     story = asking()
-    story.passes_to("b", beside=[ToolCall("call7", "look", {}), ToolCall("call8", "log", {})])
+    story.passes_to("b", tool_calls=[ToolCall("call7", "look", {}), ToolCall("call8", "log", {})])
     story.hears("call8", "logged")
     story.end()
 
@@ -232,7 +232,7 @@ def test_a_message_that_asks_for_several_handoffs_is_found(
 
 
 @pytest.mark.parametrize(
-    ("contracts", "existing"),
+    ("contracts", "known"),
     [
         ([contract(type="other"), contract(type="third", from_agents=("*",))],
          "known for this pair: other, third"),
@@ -242,7 +242,7 @@ def test_a_message_that_asks_for_several_handoffs_is_found(
     ids=["another type", "another pair", "no contracts at all"],
 )  # fmt: skip
 def test_a_handoff_that_no_contract_knows_is_found_once(
-    contracts: list[e.ContractFacts], existing: str
+    contracts: list[e.ContractFacts], known: str
 ) -> None:
     story = asking(*contracts)
     story.hands_off("b", type="analysis")
@@ -250,7 +250,7 @@ def test_a_handoff_that_no_contract_knows_is_found_once(
     assert hits_of(Unregistered, story.trace) == [
         Hit(
             "HND-11",
-            f"handoff h1 from 'a' to 'b' has type 'analysis', which is not registered; {existing}",
+            f"handoff h1 from 'a' to 'b' has type 'analysis', which is not registered; {known}",
             1, "a", data=FIELDS,
         )
     ]  # fmt: skip

@@ -54,23 +54,23 @@ def test_every_lint_names_its_rule_and_where_it_comes_from() -> None:
 def conversation(turns: int) -> Story:
     """Every turn the user asks, a router chooses, and an agent answers."""
     story = Story(["router", "a"], decider="router", starts=("router",))
-    counts: list[int] = []
+    numbers: list[int] = []
     for number in range(1, turns + 1):
         turn = story.turn(f"question {number}")
         current = context_message(
             "current_message", f"question {number}", role="user", of=turn, turn=number
         )
         story.start("router")
-        story.call(story.instructions(), history("s1/router/history", counts), current)
+        story.call(story.instructions(), history("s1/router/history", numbers), current)
         story.says("a")
         story.route("a")
         story.finish()
         story.start("a")
-        story.call(story.instructions(), history("s1/a/history", counts), current)
+        story.call(story.instructions(), history("s1/a/history", numbers), current)
         reply = story.says(f"answer {number}")
         story.finish(messages=[{"$message": reply}])
         story.end()
-        counts = [turn, reply]
+        numbers = [turn, reply]
     return story
 
 

@@ -38,7 +38,7 @@ def answered_by(*agents: str, text: str = TEN, **facts: Any) -> Story:
 
 def test_the_messages_of_others_and_the_users_messages_to_them_are_counted() -> None:
     story = answered_by("router", "food")
-    story.call(history("s1/sport/history", counts=[1, 2, 3]), tokens=100)
+    story.call(history("s1/sport/history", numbers=[1, 2, 3]), tokens=100)
 
     assert hits_of(IrrelevantShare, story.trace) == [
         Hit(
@@ -66,7 +66,7 @@ def test_a_user_message_belongs_to_those_who_answered_it(
     agents: tuple[str, ...], expected: list[int], share: float
 ) -> None:
     story = answered_by(*agents)
-    story.call(history("s1/sport/history", counts=expected), tokens=10)
+    story.call(history("s1/sport/history", numbers=expected), tokens=10)
 
     assert [hit.data["share"] for hit in hits_of(IrrelevantShare, story.trace)] == (
         [share] if share else []
@@ -76,14 +76,14 @@ def test_a_user_message_belongs_to_those_who_answered_it(
 def test_at_the_limit_it_passes_and_above_it_does_not() -> None:
     for tokens, count in ((100, 0), (99, 1)):
         story = answered_by("food")
-        story.call(history("s1/sport/history", counts=[1, 2]), tokens=tokens)
+        story.call(history("s1/sport/history", numbers=[1, 2]), tokens=tokens)
 
         assert len(hits_of(IrrelevantShare, story.trace)) == count
 
 
 def test_the_pipelines_limit_holds() -> None:
     story = answered_by("food", limits={"irrelevant_share": 0.5})
-    story.call(history("s1/sport/history", counts=[1, 2]), tokens=40)
+    story.call(history("s1/sport/history", numbers=[1, 2]), tokens=40)
     story.call(history("s1/sport/history"), tokens=39)
 
     assert [hit.call for hit in hits_of(IrrelevantShare, story.trace)] == [1]
@@ -95,14 +95,14 @@ def test_recalled_items_count_neither_way() -> None:
         context_message("notes", FORTY),
         context_message("x", FORTY, pieces=[("x", ""), ("memories", FORTY)]),
     )
-    story.call(history("s1/sport/history", counts=[1, 2]), notes, shared, tokens=20 + 40 + 40 + 10)
+    story.call(history("s1/sport/history", numbers=[1, 2]), notes, shared, tokens=20 + 40 + 40 + 10)
 
     assert [hit.data["share"] for hit in hits_of(IrrelevantShare, story.trace)] == [0.67]
 
 
 def test_what_the_window_leaves_out_is_not_counted() -> None:
     story = answered_by("food", "sport")
-    story.call(history("s1/sport/history", counts=[1, 2, 3], lo=2), tokens=10)
+    story.call(history("s1/sport/history", numbers=[1, 2, 3], lo=2), tokens=10)
 
     assert hits_of(IrrelevantShare, story.trace) == []
 
@@ -122,7 +122,7 @@ def test_the_current_turns_other_agents_count_and_its_user_message_does_not() ->
 def test_an_agent_that_sees_everyone_is_never_reported() -> None:
     story = answered_by("food")
     story.resume("stretch", "r9")
-    story.call(history("s1/stretch/history", counts=[1, 2]), tokens=20)
+    story.call(history("s1/stretch/history", numbers=[1, 2]), tokens=20)
 
     assert hits_of(IrrelevantShare, story.trace) == []
 

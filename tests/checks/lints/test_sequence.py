@@ -53,11 +53,11 @@ def used_a_tool(*, turns: int = 1) -> Story:
 @pytest.mark.parametrize(
     "output",
     [
-        {"kept": [1, 3, 4]},
-        {"kept": [1, 2, 3, 4], "lo": 2},
-        {"kept": [1, 3, 2, 4]},
-        {"kept": [1], "tail": [3]},
-        {"kept": [1, 2], "tail": [3], "lo": 2},
+        {"numbers": [1, 3, 4]},
+        {"numbers": [1, 2, 3, 4], "lo": 2},
+        {"numbers": [1, 3, 2, 4]},
+        {"numbers": [1], "tail": [3]},
+        {"numbers": [1, 2], "tail": [3], "lo": 2},
     ],
     ids=["call filtered out", "window between", "call behind", "in this turn", "window before it"],
 )
@@ -73,10 +73,10 @@ def test_a_result_without_its_call_is_found(output: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "output",
     [
-        {"kept": [1, 2, 3, 4]},
-        {"kept": [1, 2, 3, 4], "lo": 1},
-        {"kept": [1, 2, 3, 4], "lo": 3},
-        {"kept": [1, 2], "tail": [3]},
+        {"numbers": [1, 2, 3, 4]},
+        {"numbers": [1, 2, 3, 4], "lo": 1},
+        {"numbers": [1, 2, 3, 4], "lo": 3},
+        {"numbers": [1, 2], "tail": [3]},
         {"tail": [2, 3]},
     ],
     ids=["all", "window before the call", "window behind the result", "answered now", "this turn"],
@@ -90,7 +90,7 @@ def test_a_result_behind_its_call_passes(output: dict[str, Any]) -> None:
 
 def test_a_window_that_moves_finds_each_result_once() -> None:
     story = used_a_tool(turns=2)
-    for data in ({"kept": range(1, 9)}, {"lo": 2}, {"lo": 2}, {"lo": 5}, {"lo": 6}):
+    for data in ({"numbers": range(1, 9)}, {"lo": 2}, {"lo": 2}, {"lo": 5}, {"lo": 6}):
         story.call(history(STREAM, **data))
 
     assert texts_of(OrphanResult, story.trace) == [
@@ -110,7 +110,7 @@ def test_a_window_within_a_delegation_finds_its_result_alone() -> None:
     back = story.hears("call1", "Sure.")
     story.turn()
     story.start("a")
-    story.call(history(STREAM, counts=[1, delegated, *inside, back], lo=2))
+    story.call(history(STREAM, numbers=[1, delegated, *inside, back], lo=2))
 
     assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
     assert hits_of(OrphanCall, story.trace) == []
@@ -118,16 +118,18 @@ def test_a_window_within_a_delegation_finds_its_result_alone() -> None:
 
 def test_a_call_in_another_history_before_is_its_call() -> None:
     story = used_a_tool()
-    story.call(history(STREAM, counts=[2]), history("s1/a/log", counts=[3], section="log"))
-    story.call(history("s1/b/log", counts=[3], section="log"), history("s1/b/history", counts=[2]))
+    story.call(history(STREAM, numbers=[2]), history("s1/a/log", numbers=[3], section="log"))
+    story.call(
+        history("s1/b/log", numbers=[3], section="log"), history("s1/b/history", numbers=[2])
+    )
 
     assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
 
 
 def test_a_restarted_history_is_walked_anew() -> None:
     story = used_a_tool()
-    story.call(history(STREAM, counts=[1, 2, 3, 4]))
-    story.call(history(STREAM, counts=[3, 4], restarts=True))
+    story.call(history(STREAM, numbers=[1, 2, 3, 4]))
+    story.call(history(STREAM, numbers=[3, 4], restarts=True))
 
     assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
 
@@ -138,11 +140,11 @@ def test_a_restarted_history_is_walked_anew() -> None:
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        ({"kept": [1, 2, 4]}, UNANSWERED),
-        ({"kept": [1, 2], "tail": [5]}, UNANSWERED),
-        ({"kept": [1, 2, 4, 3]}, UNANSWERED),
-        ({"kept": [1, 2, 3, 3, 4]}, TWICE),
-        ({"kept": [1, 2, 3, 4], "tail": [3]}, TWICE),
+        ({"numbers": [1, 2, 4]}, UNANSWERED),
+        ({"numbers": [1, 2], "tail": [5]}, UNANSWERED),
+        ({"numbers": [1, 2, 4, 3]}, UNANSWERED),
+        ({"numbers": [1, 2, 3, 3, 4]}, TWICE),
+        ({"numbers": [1, 2, 3, 4], "tail": [3]}, TWICE),
     ],
     ids=["the agent goes on", "the user goes on", "too late", "twice", "again in this turn"],
 )
@@ -158,7 +160,7 @@ def test_a_call_that_is_not_answered_once_is_found(output: dict[str, Any], text:
 
 def test_a_result_that_comes_too_late_is_told_once() -> None:
     story = used_a_tool()
-    story.call(history(STREAM, counts=[1, 2], tail=[5, 3]))
+    story.call(history(STREAM, numbers=[1, 2], tail=[5, 3]))
 
     assert texts_of(OrphanCall, story.trace) == [UNANSWERED]
     assert texts_of(OrphanResult, story.trace) == []
@@ -205,10 +207,10 @@ def test_calls_that_end_a_context_may_wait() -> None:
 
 def test_a_run_that_uses_its_tools_passes() -> None:
     story = used_a_tool()
-    base = story.call(history(STREAM, counts=[1, 2, 3, 4], tail=[5]))
+    base = story.call(history(STREAM, numbers=[1, 2, 3, 4], tail=[5]))
     items = [story.says("Wait.", look("call2"), look("call3"))]
     items += [story.hears("call3", "no"), story.hears("call2", "no")]
-    story.call(base=base, said=items)
+    story.call(base=base, numbers=items)
 
     assert hits_of(OrphanCall, story.trace) == []
     assert hits_of(OrphanResult, story.trace) == []
@@ -231,7 +233,7 @@ def test_agents_that_run_in_parallel_may_speak_in_between() -> None:
 
 def test_many_orphans_are_named_up_to_five() -> None:
     story = used_a_tool(turns=7)
-    story.call(history(STREAM, counts=[number for number in range(1, 29) if number % 4 != 3]))
+    story.call(history(STREAM, numbers=[number for number in range(1, 29) if number % 4 != 3]))
 
     (hit,) = hits_of(OrphanCall, story.trace)
 
@@ -260,7 +262,7 @@ def saying(text: str) -> Story:
 def test_an_empty_message_is_found_once() -> None:
     story = saying("")
     story.call(history(STREAM, tail=[1, 2]))
-    story.call(history(STREAM, counts=[1, 2]))
+    story.call(history(STREAM, numbers=[1, 2]))
 
     assert hits_of(IllegalSequence, story.trace) == [
         Hit(
@@ -282,7 +284,7 @@ def test_an_empty_message_that_was_made_is_found() -> None:
 def test_a_message_that_only_calls_and_a_tool_without_an_answer_pass() -> None:
     story = saying("Done.")
     request = story.says("", look("call1"))
-    story.call(history(STREAM, counts=[1, 2], tail=[request, 3]))
+    story.call(history(STREAM, numbers=[1, 2], tail=[request, 3]))
 
     assert hits_of(IllegalSequence, story.trace) == []
 
@@ -310,9 +312,9 @@ def with_system_message(agent: str | None = None) -> Story:
 @pytest.mark.parametrize(
     ("parts", "named"),
     [
-        (lambda story: [history(STREAM, counts=[1, 2]), story.instructions()],
+        (lambda story: [history(STREAM, numbers=[1, 2]), story.instructions()],
          "section instructions"),
-        (lambda story: [story.instructions(), history(STREAM, counts=[1, 2, 3])],
+        (lambda story: [story.instructions(), history(STREAM, numbers=[1, 2, 3])],
          "m3 (section history)"),
     ],
     ids=["instructions", "of the history"],
@@ -335,7 +337,7 @@ def test_system_messages_that_come_first_or_that_a_recipe_places_pass() -> None:
     story = with_system_message()
     story.call(
         story.instructions(),
-        history(STREAM, counts=[3, 1, 2]),
+        history(STREAM, numbers=[3, 1, 2]),
         context_message("notes", "Likes tea."),
     )
 
@@ -344,7 +346,7 @@ def test_system_messages_that_come_first_or_that_a_recipe_places_pass() -> None:
 
 def test_what_an_agent_was_told_in_its_run_passes() -> None:
     story = with_system_message("a")
-    story.call(story.instructions(), history(STREAM, counts=[1, 2, 3]))
+    story.call(story.instructions(), history(STREAM, numbers=[1, 2, 3]))
 
     assert hits_of(SystemNotFirst, story.trace) == []
 

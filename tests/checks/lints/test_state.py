@@ -1,4 +1,4 @@
-"""STA-01, STA-03, STA-05, STA-09, STA-10: lost updates, reducers, shrinking, double counts."""
+"""STA-01, STA-03, STA-05, STA-09, STA-10: lost updates, reducers, shrinking, double numbers."""
 
 from __future__ import annotations
 
