@@ -5,7 +5,7 @@ These names are public and stay. Everything else below ``simkit.adapters`` is pr
 
 from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.annotations import is_annotated
-from simkit.adapters.app_options import choose_method, make_run_options, put_given_state
+from simkit.adapters.app_options import HeldState, choose_method, make_run_options, put_given_state
 from simkit.adapters.entry import Caller, found_as, home_of, is_factory
 from simkit.adapters.environment import DUMMY_KEY, forget_modules
 from simkit.adapters.filtering import function_name, observe_result
@@ -17,7 +17,6 @@ from simkit.adapters.framework_driver import (
     SessionMemory,
     UseTool,
 )
-from simkit.adapters.held_state import HeldState
 from simkit.adapters.history_reader import GrowingLists
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.plain import FunctionDriver

@@ -1,4 +1,4 @@
-"""Options of an agent's run: ``app: {call: …, run_options: …}``."""
+"""Options of an agent's run (``app: {call: …, run_options: …}``), and objects that hold state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from simkit.adapters.activations import Run
 from simkit.adapters.entry import found_as
+from simkit.adapters.plain_values import Snapshots
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import FunctionMissing
 from simkit.core.messages import JsonValue
@@ -78,3 +80,24 @@ def object_behind(talk: Any) -> Any:
     while isinstance(talk, partial):
         talk = talk.func
     return getattr(talk, "__self__", talk)
+
+
+class HeldState:
+    """The last seen fields of one scenario's objects."""
+
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder, self._snapshots = recorder, Snapshots()
+
+    def look(self, thing: Any, otherwise: str, run: Run | None) -> None:
+        """Record the changed fields of an object: ``run`` wrote them, unless the object is new.
+
+        An object without fields is one channel with the name ``otherwise``.
+        """
+        if thing is None:
+            return
+        update, is_new = self._snapshots.changes(self._recorder.session, thing, otherwise)
+        if not update:
+            return
+        writer = None if is_new else run
+        agent = writer.agent if writer is not None else ""
+        self._recorder.wrote(update, agent, writer, cause="given" if is_new else "writes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from simkit.adapters.held_state import HeldState
+from simkit.adapters.app_options import HeldState
 from simkit.trace import events as e
 from tests.adapters.scribes import Desk
 

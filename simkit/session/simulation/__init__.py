@@ -11,12 +11,12 @@
 turns, each once. At the end, if user code ran, the whole conversation is run again, and must give
 the same events: so no state of the process can leak from one turn into the next unnoticed.
 
-From the bottom up: ``places`` (lines of a test), ``pipelines`` (the named pipeline), ``outcome``
-(the result of a turn), ``conversation``, ``fixture`` (for pytest), ``made_up``.
+From the bottom up: ``places`` (lines of a test), ``pipelines`` (the named pipeline, made-up
+people), ``outcome`` (the result of a turn), ``conversation``, ``fixture`` (for pytest).
 """
 
 from simkit.session.simulation.conversation import Simulation
-from simkit.session.simulation.made_up import fakes
 from simkit.session.simulation.outcome import SeenContext, TurnOutcome
+from simkit.session.simulation.pipelines import fakes
 
 __all__ = ["SeenContext", "Simulation", "TurnOutcome", "fakes"]

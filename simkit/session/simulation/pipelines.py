@@ -1,4 +1,4 @@
-"""The pipeline of a test: a file, YAML text, a mapping, or code."""
+"""The pipeline of a test: a file, YAML text, a mapping, or code; and the people made up for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, load_text, near
-from simkit.session.simulation.places import Place, document_at
+from simkit.session.simulation.places import Place, document_at, place_of_caller
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.filling import Filling
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
 from simkit.spec.scenario.known import Subject
-from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.model import DEFAULT_START, Scenario
+
+__tracebackhide__ = True
 
 
 def pipeline_of(
@@ -62,3 +65,22 @@ def _file(name: str, place: Place, folders: Sequence[Path]) -> str:
     raise SourceError(
         place.where, f"there is no pipeline `{name}`", near=near(name, known), known=tuple(known)
     )
+
+
+def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mapping[str, Any]:
+    """Make up people and things: ``fakes(seed=7, customers=3)["customers"][0]["email"]``.
+
+    Each is a number, a locale, or a mapping as in a scenario file; a file with the same seed and
+    start gives the same ones. Raise SourceError at the line of the call.
+
+    >>> simkit.fakes(seed=7, customers=2) == simkit.fakes(seed=7, customers=2)
+    True
+    """
+    place = place_of_caller()
+    values = {"seed": seed, "start": start, "given": {"fakes": people}}
+    try:
+        return Filling(document_at(values, place, ()), None).people
+    except SourceError as problem:
+        raise SourceError(
+            place.where, problem.what, problem.at, problem.near, problem.known, problem.advice
+        ) from None
