@@ -9,6 +9,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "simkit" / "trace" / "events.py"
 HEAD = """# Events
 
+After this page you know every event of a trace, and the fields that claims under `events:` name.
 A trace is a list of events: `simkit replay --show events` prints them, and claims under `events:`
 name their fields. A text that is empty is absent in claims. This page is made from the types in
 `simkit/trace/events.py`; `nox -s golden` writes it.

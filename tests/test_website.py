@@ -29,6 +29,23 @@ def places(entries: object) -> list[str]:
     return [place for entry in inside for place in places(entry)]
 
 
+BEGINNINGS = ("After this page you ", "With simkit you ", "In fifteen minutes you ", "Look up ")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        str(page.relative_to(ROOT))
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        if page.parent.name != "decisions"
+    ],
+)
+def test_a_page_begins_with_what_its_reader_can_do(page: str) -> None:
+    _, _, text = (ROOT / page).read_text(encoding="utf-8").partition("\n\n")
+
+    assert text.startswith(BEGINNINGS)
+
+
 def test_every_page_is_in_the_navigation_once(site_source: Path) -> None:
     settings = tomllib.loads((site_source / "zensical.toml").read_text(encoding="utf-8"))
     pages = site_source / "docs"
