@@ -73,10 +73,12 @@ def test_every_key_that_is_named_before_the_tables_stands_in_the_table_it_links_
     "page", ["how-to/bdd.md", "how-to/pytest.md", "reference/scenario-files.md"]
 )
 def test_the_page_opens_with_what_one_may_want(page: str) -> None:
-    title, _, opening = (DOCS / page).read_text(encoding="utf-8").partition("\n\n")
+    title, _, rest = (DOCS / page).read_text(encoding="utf-8").partition("\n\n")
+    sentence, _, opening = rest.partition("\n\n")
     rows = opening.partition("\n\n")[0].removeprefix(WISHES).splitlines()
 
     assert re.fullmatch("# .+", title)
+    assert sentence.startswith("After this page you ")
     assert opening.startswith(WISHES)
     assert 8 <= len(rows) <= 14
 
