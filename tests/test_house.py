@@ -232,10 +232,10 @@ def test_ci_runs_the_two_commands_of_the_readme_before_it_prepares_anything() ->
     assert [step.split()[:2] for step in steps[:2]] == [["readme", "1"], ["readme", "2"]]
 
 
-def test_simkit_has_fourteen_rooms_and_four_doors() -> None:
+def test_simkit_has_fifteen_rooms_and_four_doors() -> None:
     rooms = {
-        *("adapters", "capture", "checks", "cli", "core", "language", "providers", "report"),
-        *("runtime", "session", "spec", "testing", "trace", "update"),
+        *("adapters", "capture", "checks", "cli", "core", "explore", "language", "providers"),
+        *("report", "runtime", "session", "spec", "testing", "trace", "update"),
     }
     doors = {"bdd", "matchers.py", "pytest_plugin.py", "vcr"}
     names = {path.name for path in (ROOT / "simkit").iterdir() if not path.name.startswith("__")}

@@ -286,6 +286,7 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
           for text in ("context", "state", "events")),
         ["replay", f"scenarios/a.scenario.yaml::{LINE}"], ["replay", LINE], ["replay", "--failed"],
     ],
+    "explore": [["explore", "scenarios/a.scenario.yaml", "--runs", "3"], ["explore", LINE]],
     "explain": [["explain", "HND-12"], ["explain", LINE]],
     "schema": [["schema", "scenario"], ["schema", LINE]],
     "serve": [["serve", "scenarios/a.scenario.yaml", "--", "true"], ["serve", LINE]],

@@ -57,6 +57,7 @@ NAVIGATION: Final[Nav] = (
                     ("Gherkin features", "how-to/bdd.md"),
                     ("pytest and CI", "how-to/pytest.md"),
                     ("Accept new values", "how-to/accepting.md"),
+                    ("Explore", "how-to/explore.md"),
                 ),
             ),
             (

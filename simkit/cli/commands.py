@@ -306,6 +306,36 @@ def explain_command(words: tuple[str, ...]) -> None:
 
 
 @cli.command(
+    name="explore",
+    short_help="Run conversations that nobody wrote; write what breaks as scenarios.",
+    epilog="Exit codes: 0 nothing found, 1 something found, 2 the pipeline cannot be run.",
+)
+@click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)
+@click.option("--runs", type=click.IntRange(min=1), default=300, help="Draw so many conversations.")
+@click.option("--turns", type=click.IntRange(min=1), default=3, help="Of at most so many turns.")
+@click.option("--seed", type=int, default=0, help="Draw others.")
+@click.option(
+    "--to",
+    "folder",
+    default="found",
+    metavar="DIR",
+    help="Write scenario files here.",
+)
+def explore_command(subject: str, **options: Any) -> int:
+    """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
+
+    PATH is a pipeline file, or one scenario to start from: its users' texts and options are used.
+    MODULE:NAME is code. Models answer whatever their requests permit: texts, values of their
+    schemas, calls of the tools that they are offered, handoffs. An error that ends a turn, and
+    every lint, is found once for each cause, in the smallest conversation that shows it.
+    """
+    # Imported here because `simkit explore --help` must not load what runs scenarios.
+    from simkit.cli.explore import ExploreOptions, explore
+
+    return explore(ExploreOptions(subject=subject, **options))
+
+
+@cli.command(
     name="init",
     short_help="Write the first test of an app, or a sample project.",
     epilog="Exit codes: 0 written, 2 something could not be.",

@@ -29,6 +29,7 @@ from simkit.language.paths import follow
 from simkit.language.yaml import Document, SourcePath
 from simkit.runtime.functions import function_named
 from simkit.session.execution import Execution, alone, unbroken
+from simkit.session.execution.processes import Simulate
 from simkit.session.execution.recorded import (
     REPLAY,
     Recording,
@@ -123,8 +124,14 @@ class Conversation:
     claims. An unusable script raises SourceError; after that it can only be closed.
     """
 
-    def __init__(self, prepared: Prepared, recording: Recording = REPLAY) -> None:
-        self._prepared, self._recording = prepared, recording
+    def __init__(
+        self,
+        prepared: Prepared,
+        recording: Recording = REPLAY,
+        simulate: Simulate | None = None,
+    ) -> None:
+        """``simulate`` makes the models and tools that answer in place of the script."""
+        self._prepared, self._recording, self._simulate = prepared, recording, simulate
         self._begin(is_durable=any(turn.restart for turn in prepared.scenario.turns))
 
     def __enter__(self) -> Conversation:
@@ -220,7 +227,10 @@ class Conversation:
         vars(self).pop("_watch", None)
         with placed(self._prepared):
             self._execution = Execution(
-                self._prepared, is_durable=is_durable, recording=self._recording
+                self._prepared,
+                is_durable=is_durable,
+                recording=self._recording,
+                simulate=self._simulate,
             )
 
     def _ended(self) -> View:

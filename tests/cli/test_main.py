@@ -46,6 +46,7 @@ Commands:
   doctor     Say which client libraries are here, and what of them is seen.
   expect     Write a first full set of claims for turns that have none.
   explain    Explain a finding or an error by its id: cause and fix.
+  explore    Run conversations that nobody wrote; write what breaks as scenarios.
   init       Write the first test of an app, or a sample project.
   judge      Hold stored traces against today's claims and lints; nothing
              runs.
@@ -102,8 +103,8 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: bdd, cassettes, diff, doctor, expect, explain, init, judge, record, replay, "
-        "schema, serve, validate.\n",
+        "Known: bdd, cassettes, diff, doctor, expect, explain, explore, init, judge, record, "
+        "replay, schema, serve, validate.\n",
     )
 
 

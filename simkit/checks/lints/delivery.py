@@ -87,8 +87,13 @@ class RequestLost:
         parts = call.context.parts
         if _is_shown(parts, message, others, isolated):
             return None
-        # If the same words were used before, the driver may take the request for that message.
-        if handoff.query and handoff.query in _texts(parts, settled_max=SETTLED_MAX):
+        # If the same words were used before, the driver may take the request for that message. The
+        # native driver knows the user's message by its id.
+        words = [handoff.query]
+        if view.pipeline.is_code and message is not None:
+            words.append(message.content)
+        before = {*_texts(parts, settled_max=SETTLED_MAX)}
+        if any(text in before for text in words if text):
             return None
         missing = (
             "is not sent the user's message"

@@ -35,7 +35,7 @@ def _example(schema: Any, root: Any, name: str, depth: int) -> Any:
     if not isinstance(schema, Mapping) or depth > _DEEP:
         return name
     if "$ref" in schema:
-        return _example(_at(root, str(schema["$ref"])), root, name, depth + 1)
+        return _example(schema_at(root, str(schema["$ref"])), root, name, depth + 1)
     for key in ("const", "default"):
         if schema.get(key) is not None:
             return schema[key]
@@ -54,7 +54,7 @@ def _example(schema: Any, root: Any, name: str, depth: int) -> Any:
     if members:
         member = next((one_of for one_of in members if not _is_null(one_of)), members[0])
         return _example(member, root, name, depth + 1)
-    return _of_type(_type_of(schema), schema, root, name, depth)
+    return _of_type(type_of(schema), schema, root, name, depth)
 
 
 def _of_type(kind: str, schema: Mapping[str, Any], root: Any, name: str, depth: int) -> Any:
@@ -78,7 +78,8 @@ def _of_type(kind: str, schema: Mapping[str, Any], root: Any, name: str, depth: 
     return text[: schema.get("maxLength", len(text))]
 
 
-def _type_of(schema: Mapping[str, Any]) -> str:
+def type_of(schema: Mapping[str, Any]) -> str:
+    """Return a schema's type: of several the first that is not null, a text if it names none."""
     kinds = schema.get("type", "object" if "properties" in schema else "string")
     if isinstance(kinds, str):
         return kinds
@@ -89,7 +90,7 @@ def _is_null(schema: Any) -> bool:
     return isinstance(schema, Mapping) and schema.get("type") == "null"
 
 
-def _at(root: Any, reference: str) -> Any:
+def schema_at(root: Any, reference: str) -> Any:
     """Return the part of a schema that a reference names; nothing is demanded of one elsewhere."""
     place = root
     for step in reference.removeprefix("#").strip("/").split("/"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -12,13 +12,13 @@ from simkit.adapters.driver import CodeDriver, Script
 from simkit.adapters.model_interceptor import Answerer
 from simkit.adapters.program import ProgramDriver
 from simkit.core.messages import JsonValue
-from simkit.runtime.compiled import compiled
+from simkit.runtime.compiled import CompiledPipeline, compiled
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import FaultPlan, FaultyModel
 from simkit.runtime.models.recorded import Provider, RecordedModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
-from simkit.runtime.ports import Driver, Store, TurnModel, UserTurn
+from simkit.runtime.ports import Driver, Store, Tools, TurnModel, UserTurn
 from simkit.runtime.speakers import speakers_of
 from simkit.runtime.sqlite_store import SqliteStore
 from simkit.runtime.stores import MemoryStore
@@ -32,6 +32,10 @@ from simkit.trace.recorder import Sink
 from simkit.trace.store import canonical, copied
 
 _ENCODE: Final = msgspec.json.Encoder().encode
+
+Simulate: TypeAlias = Callable[[CompiledPipeline | None], tuple[TurnModel, Tools]]
+"""Function that returns the models and tools of a run without a script. Its argument is the
+pipeline; None for code."""
 
 
 class ProcessSetup(msgspec.Struct, frozen=True):
@@ -49,6 +53,8 @@ class ProcessSetup(msgspec.Struct, frozen=True):
     """Recorded or real traffic, for a pipeline that is code."""
     provider: Provider | None = None
     """The provider or recording for a declared pipeline's models without reply lines."""
+    simulate: Simulate | None = None
+    """Makes the models and tools that stand in place of the script; None to use the script."""
 
 
 class Process(Protocol):
@@ -120,14 +126,18 @@ class InProcessWorker:
     def _plain(self, task: ProcessSetup, app: App) -> Driver:
         scenario = task.prepared.scenario
         shared_results, state = shared_of(task.prepared)
+        model: TurnModel = ScriptedModel(self._replies, {}, {}, function_named)
+        # A tool without a result runs for real, when the pipeline itself calls it.
+        tools: Tools = ScriptedTools(self._results, shared_results, {}, lambda name, args: None)
+        if task.simulate is not None:
+            model, tools = task.simulate(None)
         script = Script(
             task.prepared.item.name,
             scenario.seed,
             scenario.start,
-            ScriptedModel(self._replies, {}, {}, function_named),
-            # A tool without a result runs for real, when the pipeline itself calls it.
-            ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
-            self._has_lines,
+            model,
+            tools,
+            self._has_lines if task.simulate is None else lambda place, agent: True,
             lambda: agents_in(self._replies),
             limits_of(Limits(), scenario),
             self._plan(scenario),
@@ -155,6 +165,14 @@ class InProcessWorker:
         )
         if task.provider is not None:
             model = RecordedModel(model, self._has_lines, speakers_of(ready), task.provider)
+        tools: Tools = ScriptedTools(
+            self._results,
+            shared_results,
+            {name: t.function for name, t in pipeline.tools.items() if t.function},
+            lambda name, args: copied(call_with(functions.named(name), copied(args))),
+        )
+        if task.simulate is not None:
+            model, tools = task.simulate(ready)
         return NativeDriver(
             ready,
             scenario=task.prepared.item.name,
@@ -162,12 +180,7 @@ class InProcessWorker:
             start=scenario.start,
             initial_state=state,
             model=FaultyModel(model, self._plan(scenario)),
-            tools=ScriptedTools(
-                self._results,
-                shared_results,
-                {name: t.function for name, t in pipeline.tools.items() if t.function},
-                lambda name, args: copied(call_with(functions.named(name), copied(args))),
-            ),
+            tools=tools,
             limits=limits_of(pipeline.limits, scenario),
             store=self._store,
             before=[user_turn(turn) for turn in task.before],

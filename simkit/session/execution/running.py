@@ -20,6 +20,7 @@ from simkit.session.execution.processes import (
     InProcessWorker,
     Process,
     ProcessSetup,
+    Simulate,
     is_code,
     kept_in,
 )
@@ -73,12 +74,14 @@ class Execution:
         given_project: str | None = None,
         recording: Recording = REPLAY,
         numbers: Sequence[int] = (),
+        simulate: Simulate | None = None,
     ) -> None:
         """``prepared`` has everything except the turns. A run must be durable for restarts.
 
         A run with ``is_apart`` has its own process, free of module state from other runs.
         ``given_project`` gets given project channels; None means the first turn's project.
         ``numbers`` are the numbers of its turns in the scenario, if they are only a part.
+        ``simulate`` makes what answers in place of the script.
         """
         self.trace = Trace()
         """The trace so far."""
@@ -105,7 +108,7 @@ class Execution:
             file = str(Path(folder) / "store.sqlite")
         resources.enter_context(self._last)
         self._task = ProcessSetup(
-            prepared, file, (), given_project, *self._doors(prepared, resources)
+            prepared, file, (), given_project, *self._doors(prepared, resources), simulate
         )
         process = NewProcess if is_apart else InProcessWorker
         self._process: Process = process(self._task, self.trace)

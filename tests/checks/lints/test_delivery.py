@@ -62,6 +62,26 @@ def test_a_target_that_is_sent_no_request_is_found(query: str | None, problem: s
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("now", "is_lost"), [("Go on.", False), ("Stop.", True)])
+def test_code_may_show_a_user_who_repeats_himself_the_older_message_is_taken_for_the_newer_one(
+    now: str, is_lost: bool
+) -> None:
+    story = Story(["a", "b"], **CODE)
+    story.turn("Go on.")
+    story.start("b")
+    story.call(history("s1/b/history", tail=[1]))
+    story.finish()
+    story.turn(now)
+    story.start("a")
+    story.call()
+    story.passes_to("b")
+    story.call(INSTRUCTIONS, history("s1/b/history", numbers=[1]), agent="b")
+    story.finish()
+    story.end()
+
+    assert bool(hits_of(RequestLost, story.trace)) is is_lost
+
+
 @pytest.mark.parametrize(("query", "expected"), [("Measure it.", True), ("Measure", False)])
 def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_message(
     query: str, expected: bool

@@ -1,0 +1,208 @@
+"""The search for conversations that break a rule: Hypothesis draws, shrinks and remembers them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import hypothesis
+import msgspec
+from hypothesis import HealthCheck, Phase, strategies
+from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.errors import Flaky, HypothesisException
+from hypothesis.reporting import with_reporter
+
+from simkit.core.errors import SimkitError
+from simkit.explore.choices import TurnPlan
+from simkit.explore.conversations import Cause, ExploredRun
+
+NUMBERS_MAX: Final = 6
+"""The number of choices in one answer; those beyond are the simplest."""
+NUMBER_MAX: Final = 63
+ROUNDS_MAX: Final = 20
+_PRIME: Final = 1_000_003
+ANSWERS_MAX: Final = 8
+"""The number of answers in one turn that are chosen; those beyond are the simplest."""
+
+
+class Discovery(msgspec.Struct, frozen=True):
+    """One cause, with the smallest conversation that shows it."""
+
+    cause: Cause
+    record: ExploredRun
+    """The smallest conversation."""
+    runs: int
+    """The number of conversations that showed it, those made to find the smallest one included."""
+    first: int
+    """The number of the first one, from 1."""
+
+
+class Campaign(msgspec.Struct, frozen=True):
+    """The result of a search."""
+
+    discoveries: tuple[Discovery, ...]
+    """The causes, in the order in which they were met."""
+    runs: int
+    """The number of conversations, those made to find the smallest ones included."""
+    turns: int
+    model_calls: int
+    is_stopped: bool = False
+    """Whether it was stopped before its end."""
+
+
+Run = Callable[[Sequence[TurnPlan]], ExploredRun]
+
+
+class _Broken(Exception):
+    """A rule is broken; each cause has a subclass of its own, by which Hypothesis parts them."""
+
+
+def search(
+    run: Run,
+    *,
+    runs: int,
+    turns_max: int,
+    seed: int,
+    memory: Path | None = None,
+    tell: Callable[[int, int], None] = lambda runs, causes: None,
+) -> Campaign:
+    """Run conversations until ``runs`` were drawn; then make the smallest one of each cause.
+
+    ``memory`` is a folder that keeps failures, which are run first the next time. ``tell`` is
+    called after each run with the numbers of runs and of causes. Errors of ``run`` end it.
+    """
+    tally = _Tally(runs, tell)
+    is_stopped = False
+    # Each round ends with the smallest conversations of new causes, and the next one looks past
+    # them: Hypothesis itself ends soon after its first find.
+    for number in range(ROUNDS_MAX):
+        known = tally.causes
+        try:
+            _round(run, tally, turns_max, seed + number * _PRIME, memory)
+        except KeyboardInterrupt:
+            is_stopped = True
+        if is_stopped or tally.is_spent or tally.causes == known:
+            break
+        tally.begin_round()
+    return tally.campaign(is_stopped=is_stopped)
+
+
+def _round(run: Run, tally: _Tally, turns_max: int, seed: int, memory: Path | None) -> None:
+    """Draw conversations until some were found that show new causes."""
+
+    def attempt(plans: Sequence[TurnPlan]) -> None:
+        tally.add(run(plans))
+
+    test = hypothesis.given(_conversations(turns_max))(attempt)
+    test = hypothesis.seed(seed)(test)
+    test = hypothesis.settings(
+        max_examples=tally.left,
+        database=DirectoryBasedExampleDatabase(str(memory)) if memory is not None else None,
+        deadline=None,
+        phases=[Phase.reuse, Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+        report_multiple_bugs=True,
+    )(test)
+    try:
+        with with_reporter(lambda text: None):
+            test()
+    except (_Broken, Flaky, BaseExceptionGroup) as problem:
+        _raise_others(problem)
+    except HypothesisException as problem:
+        raise SimkitError(f"Hypothesis could not search: {problem}") from problem
+
+
+def _raise_others(problem: BaseException) -> None:
+    """Raise what is no broken rule."""
+    if isinstance(problem, BaseExceptionGroup):
+        for inner in problem.exceptions:
+            _raise_others(inner)
+    elif not isinstance(problem, (_Broken, Flaky)):
+        raise problem
+
+
+class _Tally:
+    """The counts of a search, and the smallest conversation of each cause."""
+
+    def __init__(self, budget: int, tell: Callable[[int, int], None]) -> None:
+        self._budget, self._tell = budget, tell
+        self._runs = self._turns = self._calls = 0
+        self._fresh = 0
+        """The number of runs before the first new cause of each round: the others make it small."""
+        self._counts: Counter[Cause] = Counter()
+        self._first: dict[Cause, int] = {}
+        self._smallest: dict[Cause, ExploredRun] = {}
+        self._types: dict[Cause, type[_Broken]] = {}
+        self._settled: set[Cause] = set()
+        """The causes of earlier rounds."""
+
+    @property
+    def causes(self) -> set[Cause]:
+        """Return the causes that were met."""
+        return {*self._counts}
+
+    @property
+    def left(self) -> int:
+        """Return how many conversations may still be drawn."""
+        return max(self._budget - self._fresh, 1)
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether all conversations were drawn."""
+        return self._fresh >= self._budget
+
+    def begin_round(self) -> None:
+        """Look past the causes that were met."""
+        self._settled = self.causes
+
+    def add(self, record: ExploredRun) -> None:
+        """Count a conversation; raise the first cause that is new in this round."""
+        self._runs += 1
+        self._fresh += self.causes == self._settled
+        self._turns += len(record.turns)
+        self._calls += record.model_calls
+        for cause in record.causes:
+            self._counts[cause] += 1
+            self._first.setdefault(cause, self._runs)
+            known = self._smallest.get(cause)
+            if known is None or _size(record) < _size(known):
+                self._smallest[cause] = record
+        self._tell(self._runs, len(self._counts))
+        for cause in record.causes:
+            if cause not in self._settled:
+                raise self._type_of(cause)(cause.id)
+
+    def _type_of(self, cause: Cause) -> type[_Broken]:
+        return self._types.setdefault(cause, type(f"Broken{len(self._types)}", (_Broken,), {}))
+
+    def campaign(self, *, is_stopped: bool) -> Campaign:
+        """Return the result."""
+        discoveries = (
+            Discovery(cause, self._smallest[cause], self._counts[cause], first)
+            for cause, first in self._first.items()
+        )
+        return Campaign(tuple(discoveries), self._runs, self._turns, self._calls, is_stopped)
+
+
+def reply_lines(turns: Sequence[Mapping[str, Any]]) -> int:
+    """Return the number of reply lines of a script's turns."""
+    replies = [given for turn in turns for given in turn.get("replies", {}).values()]
+    return sum(len(given) if isinstance(given, list) else 1 for given in replies)
+
+
+def _size(record: ExploredRun) -> tuple[int, int, int, str]:
+    """Return the turns, the reply lines and the length of a conversation."""
+    text = msgspec.json.encode(record.turns).decode()
+    return len(record.turns), reply_lines(record.turns), len(text), text
+
+
+def _conversations(turns_max: int) -> strategies.SearchStrategy[Any]:
+    numbers = strategies.lists(
+        strategies.integers(0, NUMBER_MAX), max_size=NUMBERS_MAX
+    ).map(tuple)  # fmt: skip
+    answers = strategies.lists(numbers, max_size=ANSWERS_MAX).map(tuple)
+    turn = strategies.builds(TurnPlan, user=numbers, answers=answers, results=answers)
+    return strategies.lists(turn, min_size=1, max_size=turns_max)

@@ -1,0 +1,245 @@
+"""Exploration finds what breaks, in conversations that nobody wrote, and writes it down."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simkit.checks.findings import Finding
+from simkit.explore.choices import TurnPlan
+from simkit.explore.conversations import Cause, ExploredRun, cause_of, converse
+from simkit.explore.scenarios import scenario_text
+from simkit.explore.search import Campaign, Discovery, search
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import items_in
+from tests.cli.conftest import project as project
+from tests.cli.conftest import simkit as simkit
+from tests.cli.projects import Done, write
+from tests.test_docs import write_files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KNOWN_BUGS = ROOT / "scenarios" / "known_bugs"
+PAGE = ROOT / "docs" / "how-to" / "explore.md"
+Call = Callable[..., Done]
+TEXTS = ("Hello.", "My order is A-1042.")
+SOUND = """
+version: 1
+pipeline: desk
+channels:
+  messages: {reducer: append, scope: session}
+agents:
+  desk:
+    instructions: You are the desk.
+    tools: [look]
+    handoffs: [billing]
+    context: [instructions, history, current_message]
+    writes: {messages: ["${run.final_message}"]}
+  billing:
+    instructions: You refund.
+    handoffs: []
+    context: [instructions, history, handoff, current_message]
+    writes: {messages: ["${run.final_message}"]}
+tools:
+  look: {args: {type: object, properties: {order: {type: string}}, required: [order]}}
+contracts:
+  - from: desk
+    to: billing
+    payload: {type: object, properties: {order: {type: string}}, required: [order]}
+flow: {handoffs: {start: desk}}
+"""
+BROKEN = SOUND.replace(
+    "context: [instructions, history, handoff, current_message]", "context: [instructions]"
+)
+TWICE_BROKEN = BROKEN.replace("    handoffs: []\n", "    handoffs: [desk]\n").replace(
+    "flow:", "limits: {handoffs_per_turn: 1}\nflow:"
+)
+SCENARIO = """
+---
+version: 1
+scenario: where it starts
+pipeline: desk
+turns:
+  - user: My order is A-1042.
+"""
+
+
+def started(folder: Path, pipeline: str) -> Prepared:
+    file = folder / "desk.scenario.yaml"
+    file.write_text(pipeline + SCENARIO, encoding="utf-8")
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+    return library.prepared(item)
+
+
+def searched(prepared: Prepared, runs: int = 60, seed: int = 0) -> Campaign:
+    def run(plans: Sequence[TurnPlan]) -> ExploredRun:
+        return converse(prepared, plans, TEXTS)
+
+    return search(run, runs=runs, turns_max=2, seed=seed)
+
+
+def test_a_sound_pipeline_shows_nothing(tmp_path: Path) -> None:
+    campaign = searched(started(tmp_path, SOUND))
+
+    assert campaign.discoveries == ()
+    assert campaign.runs >= 60
+    assert campaign.model_calls > campaign.turns > campaign.runs
+
+
+def test_a_target_that_is_not_shown_the_request_is_found_in_one_turn(tmp_path: Path) -> None:
+    campaign = searched(started(tmp_path, BROKEN))
+
+    by_id = {discovery.cause.id: discovery for discovery in campaign.discoveries}
+    assert "HND-03" in by_id
+    (turn,) = by_id["HND-03"].record.turns
+    assert list(turn["replies"]) == ["desk", "billing"]
+    assert turn["replies"]["desk"]["handoff"]["to"] == "billing"
+
+
+def test_one_seed_is_one_campaign(tmp_path: Path) -> None:
+    prepared = started(tmp_path, BROKEN)
+
+    assert searched(prepared) == searched(prepared)
+
+
+def test_another_cause_is_found_after_the_first_one(tmp_path: Path) -> None:
+    campaign = searched(started(tmp_path, TWICE_BROKEN), runs=150)
+
+    assert {discovery.cause.id for discovery in campaign.discoveries} == {"HND-03", "FLW-01"}
+    assert len({discovery.cause for discovery in campaign.discoveries}) == len(campaign.discoveries)
+
+
+NOTHING = Cause("none", "", "")
+NO_FINDING = Finding("none", "W", "nothing", "")
+NUMBERS = st.lists(st.integers(0, 63), max_size=6).map(tuple)
+ANSWERS = st.lists(NUMBERS, max_size=5).map(tuple)
+PLANS = st.lists(
+    st.builds(TurnPlan, user=NUMBERS, answers=ANSWERS, results=ANSWERS), min_size=1, max_size=3
+)
+
+
+@pytest.mark.parametrize("pipeline", [SOUND, BROKEN], ids=["sound", "broken"])
+@given(plans=PLANS)
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+def test_what_is_written_is_what_was_run(
+    pipeline: str, plans: list[TurnPlan], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The scenario of any conversation fits the pipeline, and shows the same findings."""
+    prepared = started(tmp_path_factory.mktemp("desk"), pipeline)
+    record = converse(prepared, plans, TEXTS)
+    cause = next(iter(record.causes), NOTHING)
+    conversation = ExploredRun(
+        record.turns, record.causes or {NOTHING: NO_FINDING}, record.model_calls
+    )
+
+    folder = tmp_path_factory.mktemp("found")
+    file = folder / "a.scenario.yaml"
+    text = scenario_text(Discovery(cause, conversation, 1, 1), prepared, folder, "simkit explore")
+    file.write_text(text, encoding="utf-8")
+
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+    outcome = simulate(library.prepared(item))
+    causes = {cause_of(finding) for finding in outcome.judgement.findings if not finding.follows}
+    assert causes == {*record.causes}
+    assert sum(len(turn.calls) for turn in outcome.view.turns) == record.model_calls
+
+
+def test_the_command_writes_a_scenario_that_fails_by_itself(simkit: Call) -> None:
+    write("desk.pipeline.yaml", BROKEN)
+
+    done = simkit("explore", "desk.pipeline.yaml", "--runs", "60")
+
+    assert done.code == 1
+    assert "  FOUND  HND-03: " in done.out
+    assert "simkit replay found/HND-03-billing.scenario.yaml" in done.out
+    replayed = simkit("replay", "found/HND-03-billing.scenario.yaml")
+    assert replayed.code == 1
+    assert "HND-03" in replayed.out
+
+
+def test_nothing_found_is_said_and_writes_nothing(simkit: Call) -> None:
+    write("desk.pipeline.yaml", SOUND)
+
+    done = simkit("explore", "desk.pipeline.yaml", "--runs", "20")
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("nothing was found: no error, no lint, no limit\n")
+    assert not Path("found").exists()
+
+
+def test_a_file_that_is_there_is_kept(simkit: Call) -> None:
+    write("desk.pipeline.yaml", BROKEN)
+    write("found/HND-03-billing.scenario.yaml", "mine\n")
+
+    simkit("explore", "desk.pipeline.yaml", "--runs", "60")
+
+    assert Path("found/HND-03-billing.scenario.yaml").read_text() == "mine\n"
+    assert Path("found/HND-03-billing-2.scenario.yaml").is_file()
+
+
+def test_the_page_shows_what_the_command_says_and_writes(simkit: Call) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    output, scenario = re.findall(r"^```text\n(.*?)^```$", page, re.M | re.S)
+    write_files(PAGE, Path())
+
+    done = simkit("explore", "desk.pipeline.yaml")
+
+    # How many conversations it takes depends on Hypothesis.
+    printed = output.removeprefix("$ simkit explore desk.pipeline.yaml\n")
+    assert re.sub(r"\d+", "#", done.out) == re.sub(r"\d+", "#", printed)
+    assert Path("found/HND-03-billing.scenario.yaml").read_text(encoding="utf-8") == scenario
+
+
+def test_mistakes_are_told(simkit: Call) -> None:
+    write("plain.py", PLAIN)
+
+    missing = simkit("explore", "gone.pipeline.yaml")
+    assert (missing.code, missing.out) == (2, "")
+    assert "gone.pipeline.yaml: there is no such file" in missing.err
+    unmarked = simkit("explore", "plain:answer", "--runs", "3")
+    assert unmarked.code == 2
+    assert "simkit init --app plain:answer" in unmarked.err
+    assert "Traceback" not in unmarked.err
+
+
+PLAIN = """
+from openai import OpenAI
+
+client = OpenAI()
+
+
+def answer(text):
+    reply = client.chat.completions.create(
+        model="m", messages=[{"role": "system", "content": "You help."},
+                             {"role": "user", "content": text}])
+    return reply.choices[0].message.content
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bug", "lint", "lines"), [("swarm_26", "HND-06", 3), ("supervisor_230", "HND-06", 3)]
+)
+def test_bugs_of_frameworks_are_found_from_the_application_alone(
+    bug: str, lint: str, lines: int, simkit: Call
+) -> None:
+    pytest.importorskip("langgraph_swarm")
+    shutil.copy(KNOWN_BUGS / f"{bug}.py", f"{bug}.py")
+
+    done = simkit("explore", f"{bug}:app", "--runs", "30", "--turns", "1")
+
+    assert done.code == 1
+    assert f"  FOUND  {lint}: " in done.out
+    part = done.out.partition(f"  FOUND  {lint}: ")[2]
+    assert "smallest: 1 turn, " in part
+    count = int(part.partition("smallest: 1 turn, ")[2].split()[0])
+    assert count <= lines
+    assert "simkit replay found/" in part
