@@ -307,7 +307,7 @@ def explain_command(words: tuple[str, ...]) -> None:
 
 @cli.command(
     name="explore",
-    short_help="Run conversations that nobody wrote; write what breaks as scenarios.",
+    short_help="Search for conversations that break a rule; write scenarios.",
     epilog="Exit codes: 0 nothing found, 1 something found, 2 the pipeline cannot be run.",
 )
 @click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)

@@ -46,7 +46,7 @@ Commands:
   doctor     Say which client libraries are here, and what of them is seen.
   expect     Write a first full set of claims for turns that have none.
   explain    Explain a finding or an error by its id: cause and fix.
-  explore    Run conversations that nobody wrote; write what breaks as scenarios.
+  explore    Search for conversations that break a rule; write scenarios.
   init       Write the first test of an app, or a sample project.
   judge      Hold stored traces against today's claims and lints; nothing
              runs.
