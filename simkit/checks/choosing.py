@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from simkit.checks.claims import Writer, listed, no_place
@@ -74,7 +75,7 @@ class Group(NamedTuple, Generic[ItemT]):
         return "" if self.run is None else f"[run {self.run}]"
 
 
-class Looked(NamedTuple, Generic[ItemT]):
+class Looked(msgspec.Struct, Generic[ItemT], frozen=True):
     """One call or run, with the part of a claim that concerns it."""
 
     item: ItemT
@@ -83,7 +84,7 @@ class Looked(NamedTuple, Generic[ItemT]):
     """Whether only the denying part of the claim concerns it."""
 
 
-class Claim(NamedTuple, Generic[ItemT]):
+class Claim(msgspec.Struct, Generic[ItemT], frozen=True):
     """One claim on one call, or run."""
 
     key: str
@@ -150,13 +151,13 @@ def _claims(
     scope: Scope,
 ) -> Iterator[Claim[ItemT]]:
     """Yield the claims, item by item."""
-    by_item: dict[int, list[Claim[ItemT]]] = {id(item): [] for item in group.items}
-    for name, matcher in claims:
-        for looked in looked_at(selected(key), check.polarity(name, matcher), matcher, group):
-            claim = Claim(key, name, matcher, (*path, name), looked, group, scope)
-            by_item[id(looked.item)].append(claim)
-    for listed_claims in by_item.values():
-        yield from listed_claims
+    selector = selected(key)
+    polarities = [check.polarity(name, matcher) for name, matcher in claims]
+    for place, item in _items_of(selector, group):
+        for (name, matcher), polarity in zip(claims, polarities, strict=True):
+            looked = _looked(place, item, selector, polarity, matcher)
+            if looked is not None:
+                yield Claim(key, name, matcher, (*path, name), looked, group, scope)
 
 
 def _check_some(
@@ -193,16 +194,25 @@ def looked_at(
     selector: Selector, polarity: Polarity, matcher: Any, group: Group[ItemT]
 ) -> Iterator[Looked[ItemT]]:
     """Yield the items that a claim concerns; not for ``[any]``, where one of them is enough."""
-    items = group.items
-    if selector.place is not None:
-        yield Looked(items[selector.place], matcher, False)
-        return
-    is_of_all = selector.which == EVERY or not polarity.affirms
-    for place, item in enumerate(items):
-        if is_of_all or not place:
-            yield Looked(item, matcher, False)
-        elif polarity.denial is not ABSENT:
-            yield Looked(item, polarity.denial, True)
+    for place, item in _items_of(selector, group):
+        looked = _looked(place, item, selector, polarity, matcher)
+        if looked is not None:
+            yield looked
+
+
+def _items_of(selector: Selector, group: Group[ItemT]) -> Iterable[tuple[int, ItemT]]:
+    """Return the items that a key selects, each with its index among them."""
+    place = selector.place
+    return enumerate(group.items if place is None else (group.items[place],))
+
+
+def _looked(
+    place: int, item: ItemT, selector: Selector, polarity: Polarity, matcher: Any
+) -> Looked[ItemT] | None:
+    """Return an item with the part of a claim that concerns it; None if no part does."""
+    if not place or selector.which == EVERY or not polarity.affirms:
+        return Looked(item, matcher, False)
+    return None if polarity.denial is ABSENT else Looked(item, polarity.denial, True)
 
 
 def which_words(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from simkit.checks.choosing import (
     Check,
@@ -159,7 +161,7 @@ def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
     matcher = claim.looked.matcher if claim.looked.is_denial else claim.source_matcher
 
     def holds(call: CallView) -> bool:
-        return _holds(claim._replace(looked=Looked(call, matcher, False)), writer)
+        return _holds(replace(claim, looked=Looked(call, matcher, False)), writer)
 
     yield from which_words(
         selected(claim.key), polarity, claim.looked, claim.group, claim.scope, holds
@@ -188,19 +190,18 @@ def _distance(claim: Claim[CallView], writer: Writer) -> float:
     return compile_matcher(claim.matcher).distance(_value(claim))
 
 
-def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
-    if claim.item.context.hidden and claim.name not in _SENT_WITH_MESSAGES:
-        yield from _check_half(claim, writer)
-    elif claim.name == "includes":
-        yield from _check_includes(claim, writer)
-    elif claim.name == "excludes":
-        yield from _check_excludes(claim, writer)
-    elif claim.name == "handoffs" and claim.item.context.handoffs is None:
-        yield _unnamed_targets(claim, writer)
-    else:
-        value = _value(claim)
-        if not writer.holds(claim.matcher, value):
-            yield from _compared(claim, value, writer)
+def _check(claim: Claim[CallView], writer: Writer) -> Iterable[Finding]:
+    name, context = claim.name, claim.looked.item.context
+    if context.hidden and name not in _SENT_WITH_MESSAGES:
+        return _check_half(claim, writer)
+    if name == "includes":
+        return _check_includes(claim, writer)
+    if name == "excludes":
+        return _check_excludes(claim, writer)
+    if name == "handoffs" and context.handoffs is None:
+        return (_unnamed_targets(claim, writer),)
+    value = _value(claim)
+    return () if writer.holds(claim.matcher, value) else _compared(claim, value, writer)
 
 
 _SENT_WITH_MESSAGES: Final = ("tools", "handoffs", "settings")
@@ -282,7 +283,7 @@ def _several_values(claim: Claim[CallView], value: Any) -> bool:
         return True
     polarity = claimed_polarity(claim.name, claim.source_matcher)
     others = looked_at(selector, polarity, claim.source_matcher, claim.group)
-    return any(_value(claim._replace(looked=other)) != value for other in others)
+    return any(_value(replace(claim, looked=other)) != value for other in others)
 
 
 def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[str]:
@@ -316,14 +317,15 @@ def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[s
 
 
 def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
+    context = claim.item.context
     for place, expected in enumerate(claim.matcher):
         matcher = compile_matcher(expected)
-        if writer.search.occurs(claim.item.context, matcher):
+        if writer.search.occurs(context, matcher):
             continue
-        messages = claim.item.context.messages
-        drops = [drop for drop in claim.item.context.dropped() if matcher.holds(drop.message)]
+        messages = context.messages
+        drops = [drop for drop in context.dropped() if matcher.holds(drop.message)]
         by = list(dict.fromkeys(drop.by for drop in drops))
-        unshown = list(unshown_texts(claim.item.context, matcher))
+        unshown = list(unshown_texts(context, matcher))
         title = f"the context holds {counted(len(messages), 'message')}"
         yield writer.finding(
             (*claim.path, place),
@@ -356,7 +358,7 @@ def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]
             **_fields(claim),
             context=[
                 f"{_shower(match.section)} shows {around(match, unwanted)}",
-                *_which(claim._replace(source_matcher=(unwanted,)), writer),
+                *_which(replace(claim, source_matcher=(unwanted,)), writer),
             ],
             fix=_keep_out(claim, match.section, match.role),
         )

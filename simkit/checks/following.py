@@ -25,6 +25,8 @@ _LEFT_OVER: Final = "RUN-01"
 
 def with_causes(findings: Sequence[Finding], scopes: Sequence[Scope], view: View) -> list[Finding]:
     """Return the findings; those with a cause name its place and headline."""
+    if not findings:
+        return []
     causes = _Causes(findings, scopes, view)
     return [
         finding if cause is finding else replace(finding, follows=cause.place_and_what)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from simkit.core.messages import Message
 from simkit.language.matching import Matcher
+from simkit.language.matching.values import occur_in
 from simkit.language.paths import as_text, walk
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
 
@@ -24,11 +26,33 @@ ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
 _TEXTLESS: Final = ("$type", "$len", "$schema", "$keys", "$any", "$absent", "$regex")
 
 
+class _Wanted:
+    """A matcher, with what a search must know of it."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self.matcher, self.holds = matcher, matcher.holds
+        self.is_of_sections = "section" in str(matcher.source)
+        """Whether it may ask for a message's section; else messages need not get theirs."""
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that occur in every message for which it holds."""
+        return required_texts(self.matcher.source)
+
+    def is_logged(self, part: ShownPart, place: int) -> bool:
+        """Return whether it holds for the message at an index of settled + tail."""
+        message = part.entry(place)
+        return self.holds(
+            replace(message, section=part.section) if self.is_of_sections else message
+        )
+
+
 class Search:
     """A search for messages; the settled part of a stream is searched once for each pattern."""
 
     def __init__(self) -> None:
         self._streams: dict[StreamView, _Stream] = {}
+        self._wanted: dict[Matcher, _Wanted] = {}
 
     def first(self, context: ContextView, matcher: Matcher) -> Message | None:
         """Return the first message of a context that matches, with its section.
@@ -40,11 +64,12 @@ class Search:
             return next(
                 (message_ for message_ in context.sectioned() if matcher.holds(message_)), None
             )
+        wanted = self._ready(matcher)
         for part in context.parts:
-            if isinstance(part, MadePart):
-                match = _in_made(part, matcher)
+            if type(part) is MadePart:
+                match = _in_made(part, wanted)
             else:
-                match = self._in_shown(part, matcher)
+                match = self._in_shown(part, wanted)
             if match is not None:
                 return match
         for message in context.own_messages:
@@ -61,44 +86,43 @@ class Search:
         """
         if context.named is not None and names_section(matcher.source):
             return any(matcher.holds(message_) for message_ in context.sectioned())
+        wanted = self._ready(matcher)
         for message in context.own_messages:
             if matcher.holds(replace(message, section="run")):
                 return True
-        shown_parts = [part for part in context.parts if isinstance(part, ShownPart)]
         for part in context.parts:
-            if isinstance(part, MadePart) and _in_made(part, matcher) is not None:
+            if type(part) is MadePart and _in_made(part, wanted) is not None:
                 return True
-        if any(self._is_new(part, matcher) for part in shown_parts):
-            return True
-        return any(self._in_shown(part, matcher) is not None for part in shown_parts)
+        shown_parts = [part for part in context.parts if type(part) is ShownPart]
+        for part in shown_parts:
+            if part.rendered is None:
+                end = part.hi + len(part.tail)
+                for place in range(end - 1, max(part.lo, part.hi - NEW) - 1, -1):
+                    if wanted.is_logged(part, place):
+                        return True
+        return any(self._in_shown(part, wanted) is not None for part in shown_parts)
 
-    def _is_new(self, part: ShownPart, matcher: Matcher) -> bool:
-        if part.rendered is not None:
-            return False
-        offset = 1 if part.summary is not None else 0
-        end = part.hi + len(part.tail)
-        return any(
-            matcher.holds(part.message(place - part.lo + offset))
-            for place in range(max(part.lo, part.hi - NEW), end)
-        )
+    def _ready(self, matcher: Matcher) -> _Wanted:
+        wanted = self._wanted.get(matcher)
+        if wanted is None:
+            wanted = self._wanted[matcher] = _Wanted(matcher)
+        return wanted
 
-    def _in_shown(self, part: ShownPart, matcher: Matcher) -> Message | None:
+    def _in_shown(self, part: ShownPart, wanted: _Wanted) -> Message | None:
         if part.rendered is not None:
-            return part.rendered if matcher.holds(part.rendered) else None
-        if part.summary is not None and matcher.holds(part.summary):
+            return part.rendered if wanted.holds(part.rendered) else None
+        if part.summary is not None and wanted.holds(part.summary):
             return part.summary
         stream = self._streams.get(part.stream)
         if stream is None:
             stream = self._streams[part.stream] = _Stream(part.stream)
-        places = stream.places(part, matcher)
+        places = stream.places(part, wanted)
         index = bisect_left(places, part.lo)
         if index < len(places) and places[index] < part.hi:
             return part.settled(places[index])
-        offset = 1 if part.summary is not None else 0
         for place in range(max(part.hi, part.lo), part.hi + len(part.tail)):
-            message = part.message(place - part.lo + offset)
-            if matcher.holds(message):
-                return message
+            if wanted.is_logged(part, place):
+                return replace(part.entry(place), section=part.section)
         return None
 
 
@@ -112,11 +136,11 @@ def names_section(matcher: Any) -> bool:
     return isinstance(matcher, (list, tuple)) and any(names_section(element) for element in matcher)
 
 
-def _in_made(part: MadePart, matcher: Matcher) -> Message | None:
-    match = next((piece for piece in part.piece_messages() if matcher.holds(piece)), None)
-    if match is None and matcher.holds(part.message):
-        return part.message
-    return match
+def _in_made(part: MadePart, wanted: _Wanted) -> Message | None:
+    for piece in part.piece_messages() if part.pieces else ():
+        if wanted.holds(piece):
+            return piece
+    return part.message if wanted.holds(part.message) else None
 
 
 class _Stream:
@@ -129,14 +153,13 @@ class _Stream:
         self._texts: list[str] = []
         self._blocks: list[str] = []
 
-    def places(self, part: ShownPart, matcher: Matcher) -> list[int]:
+    def places(self, part: ShownPart, wanted: _Wanted) -> list[int]:
         """Return the matching indices in order, at least as far as a part shows them."""
-        memo = part.section, matcher
+        memo = part.section, wanted.matcher
         searched, places = self._places_found.get(memo, (0, []))
         if searched < part.hi:
-            texts = required_texts(matcher.source)
-            for place in self._candidates(searched, part.hi, texts):
-                if matcher.holds(part.settled(place)):
+            for place in self._candidates(searched, part.hi, wanted.texts):
+                if wanted.is_logged(part, place):
                     places.append(place)
             self._places_found[memo] = (part.hi, places)
         return places
@@ -151,8 +174,8 @@ class _Stream:
         while place < hi:
             end = min(place - place % BLOCK + BLOCK, hi)
             number = place // BLOCK
-            if number >= len(self._blocks) or _holds_all(self._blocks[number], texts):
-                yield from (at for at in range(place, end) if _holds_all(self._texts[at], texts))
+            if number >= len(self._blocks) or occur_in(self._blocks[number], texts):
+                yield from (at for at in range(place, end) if occur_in(self._texts[at], texts))
             place = end
 
     def _read(self, hi: int) -> None:
@@ -161,14 +184,6 @@ class _Stream:
             self._texts.append("\n".join(_texts_of(message)))
         for start in range(len(self._blocks) * BLOCK, len(self._texts) - BLOCK + 1, BLOCK):
             self._blocks.append("\n".join(self._texts[start : start + BLOCK]))
-
-
-def _holds_all(text: str, texts_required: tuple[str, ...]) -> bool:
-    # A plain loop, because this runs for every pattern and every near message.
-    for text_ in texts_required:  # noqa: SIM110
-        if text_ not in text:
-            return False
-    return True
 
 
 def _texts_of(message: Message) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 A matcher is a YAML value. A mapping is partial, a list whole and in order, a scalar equal; a key
 that starts with ``$`` is an operator. A matcher is compiled once, when a file is read; to hold is
-to have no mismatch, so that there is one implementation of what matching means.
+to have no mismatch. Most matchers have one test for both; for mappings and lists, a property holds
+the two against each other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from simkit.language.matching.compiling import build
 from simkit.language.matching.contradictions import check_possible
 from simkit.language.matching.editor_schema import matcher_json_schema
-from simkit.language.matching.misses import Mismatch, fits
+from simkit.language.matching.misses import Mismatch
 from simkit.language.matching.nearness import FAR, distance
 from simkit.language.matching.operators import OPERATORS
 from simkit.language.matching.patterns import patterns_of
@@ -37,15 +38,12 @@ __all__ = [
 class Matcher:
     """A compiled matcher. Raises MatcherError for an invalid one."""
 
-    __slots__ = ("_misses", "source")
+    __slots__ = ("_misses", "holds", "source")
 
     def __init__(self, source: Any) -> None:
         self.source = source
-        self._misses = build(source, ())
-
-    def holds(self, value: Any) -> bool:
-        """Return whether the matcher holds; stop at the first mismatch and render nothing."""
-        return fits(self._misses, value)
+        self.holds, self._misses = build(source, ())
+        """``holds`` returns whether the matcher holds; it looks for no reasons."""
 
     def distance(self, value: Any) -> float:
         """Return the distance of a value from the expected one; 0 if the matcher holds."""

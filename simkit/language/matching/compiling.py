@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from simkit.core.errors import MatcherError
 from simkit.language.matching.general import scalar
 from simkit.language.matching.lists import whole
 from simkit.language.matching.mappings import exactly, keyed
-from simkit.language.matching.misses import Miss, Misses, Path
+from simkit.language.matching.misses import Condition, Path, conjunction
 from simkit.language.matching.operators import OPERATORS
 
 
-def build(matcher: Any, at: Path) -> Misses:
+def build(matcher: Any, at: Path) -> Condition:
     """Return the compiled matcher; raise MatcherError with the path of an invalid part."""
     if matcher is None or isinstance(matcher, (str, int, float)):
         return scalar(matcher, at)
@@ -26,7 +26,7 @@ def build(matcher: Any, at: Path) -> Misses:
     )
 
 
-def build_exact(matcher: Any, at: Path) -> Misses:
+def build_exact(matcher: Any, at: Path) -> Condition:
     """Return the compiled operand of ``$exact``: mappings in it have no other keys."""
     if isinstance(matcher, (list, tuple)):
         return whole(list(matcher), at, build_exact)
@@ -35,7 +35,7 @@ def build_exact(matcher: Any, at: Path) -> Misses:
     return build(matcher, at)
 
 
-def _mapping(matcher: Mapping[str, Any], at: Path, is_exact: bool = False) -> Misses:
+def _mapping(matcher: Mapping[str, Any], at: Path, is_exact: bool = False) -> Condition:
     if not matcher and not is_exact:
         raise MatcherError(
             at,
@@ -57,7 +57,7 @@ def _mapping(matcher: Mapping[str, Any], at: Path, is_exact: bool = False) -> Mi
         parts.append(exactly(plain, at, build_exact))
     elif plain:
         parts.append(keyed(plain, at, build))
-    return parts[0] if len(parts) == 1 else _all(parts)
+    return parts[0] if len(parts) == 1 else conjunction(parts)
 
 
 def is_operator(key: str) -> bool:
@@ -65,7 +65,7 @@ def is_operator(key: str) -> bool:
     return key.startswith("$") and not key.startswith("$$")
 
 
-def _operator(name: str, operand: Any, at: Path, is_exact: bool) -> Misses:
+def _operator(name: str, operand: Any, at: Path, is_exact: bool) -> Condition:
     if name not in OPERATORS:
         raise MatcherError(
             (*at, name),
@@ -77,11 +77,3 @@ def _operator(name: str, operand: Any, at: Path, is_exact: bool) -> Misses:
     # A denial compares loosely, so that it excludes more values.
     exact = name == "$exact" or (is_exact and name != "$not")
     return OPERATORS[name].build(operand, (*at, name), build_exact if exact else build)
-
-
-def _all(parts: list[Misses]) -> Misses:
-    def misses(value: Any) -> Iterator[Miss]:
-        for part in parts:
-            yield from part(value)
-
-    return misses

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from simkit.core.errors import MatcherError
 from simkit.language.matching.compiling import build, is_operator
 from simkit.language.matching.kinds import NAMES, NUMBER, check_kind
-from simkit.language.matching.misses import Path, fits
+from simkit.language.matching.misses import Path
 from simkit.language.matching.rendering import line
 from simkit.language.matching.values import number_of, source_text
 
@@ -128,7 +128,7 @@ def _may_equal(part: _Part, value: Any) -> bool:
     if part.key == "$not" and _is_scalar(part.operand):
         return bool(part.operand != value)
     operators = _OF_TEXTS if number_of(value) is None else _OF_NUMBERS
-    return part.key not in operators or fits(build({part.key: part.operand}, ()), value)
+    return part.key not in operators or build({part.key: part.operand}, ()).holds(value)
 
 
 def _check_bounds(parts: Sequence[_Part]) -> None:

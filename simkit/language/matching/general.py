@@ -2,52 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, Dropped, Message, Nothing
 from simkit.language.json_schema import TYPES, compile_schema, equal
-from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, leaf
+from simkit.language.matching.misses import (
+    Build,
+    Condition,
+    Miss,
+    Path,
+    conjunction,
+    leaf,
+    unless,
+)
 from simkit.language.matching.operands import matchers, only_true, refused
 from simkit.language.matching.rendering import Phrase
 from simkit.language.matching.values import TEXT_KINDS, Content, source_text, structure_of, text_of
 from simkit.language.paths import follow
 
 
-def scalar(expected: Any, at: Path) -> Misses:
+def scalar(expected: Any, at: Path) -> Condition:
     """Return the matcher of equality: ``1`` is ``1.0``, ``true`` is not ``1``."""
     is_bool = isinstance(expected, bool)
     source = source_text(expected)
 
-    def misses(value: Any) -> Iterable[Miss]:
+    def holds(value: Any) -> bool:
         if value == expected and (value.__class__ is bool) is is_bool:
-            return ()
-        if isinstance(value, TEXT_KINDS) and text_of(value) == source:
-            return ()
-        return (Miss((), at, "", expected, value),)
+            return True
+        return value.__class__ in TEXT_KINDS and text_of(value) == source
 
-    return misses
+    return leaf("", expected, at, holds)
 
 
-def eq(operand: Any, at: Path, _: Build) -> Misses:
+def eq(operand: Any, at: Path, _: Build) -> Condition:
     if operand is None or isinstance(operand, (str, int, float)):
         return scalar(operand, at)
     return leaf("", operand, at, lambda value: equal(operand, structure_of(value)))
 
 
-def ne(operand: Any, at: Path, build: Build) -> Misses:
+def ne(operand: Any, at: Path, build: Build) -> Condition:
     same = eq(operand, at, build)
-    return leaf("$ne", operand, at, lambda value: value is not ABSENT and not fits(same, value))
+    return leaf("$ne", operand, at, lambda value: value is not ABSENT and not same.holds(value))
 
 
-def in_(operand: Any, at: Path, build: Build) -> Misses:
-    inner = [element.misses for element in matchers(operand, at, build)]
+def in_(operand: Any, at: Path, build: Build) -> Condition:
+    inner = [element.inner.holds for element in matchers(operand, at, build)]
     return leaf(
         "$in",
         operand,
         at,
-        lambda value: value is not ABSENT and any(fits(candidate, value) for candidate in inner),
+        lambda value: value is not ABSENT and any(holds(value) for holds in inner),
     )
 
 
@@ -66,7 +72,7 @@ TYPE_NAMES: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 
 
-def type_(operand: Any, at: Path, _: Build) -> Misses:
+def type_(operand: Any, at: Path, _: Build) -> Condition:
     if not isinstance(operand, str):
         raise refused(at, "the name of a type", operand)
     if operand not in TYPE_NAMES:
@@ -81,12 +87,12 @@ def type_(operand: Any, at: Path, _: Build) -> Misses:
     return leaf("$type", operand, at, holds)
 
 
-def any_(operand: Any, at: Path, _: Build) -> Misses:
+def any_(operand: Any, at: Path, _: Build) -> Condition:
     only_true(operand, at)
     return leaf("$any", operand, at, lambda value: not _is_absent(value))
 
 
-def absent(operand: Any, at: Path, _: Build) -> Misses:
+def absent(operand: Any, at: Path, _: Build) -> Condition:
     only_true(operand, at)
     return leaf("$absent", operand, at, _is_absent)
 
@@ -96,29 +102,21 @@ def _is_absent(value: Any) -> bool:
     return value is ABSENT or isinstance(value, Nothing)
 
 
-def not_(operand: Any, at: Path, build: Build) -> Misses:
+def not_(operand: Any, at: Path, build: Build) -> Condition:
     inner = build(operand, at)
-    return leaf("$not", operand, at, lambda value: not fits(inner, value))
+    return leaf("$not", operand, at, lambda value: not inner.holds(value))
 
 
-def either(operand: Any, at: Path, build: Build) -> Misses:
-    inner = [element.misses for element in matchers(operand, at, build)]
-    return leaf(
-        "$either", operand, at, lambda value: any(fits(candidate, value) for candidate in inner)
-    )
+def either(operand: Any, at: Path, build: Build) -> Condition:
+    inner = [element.inner.holds for element in matchers(operand, at, build)]
+    return leaf("$either", operand, at, lambda value: any(holds(value) for holds in inner))
 
 
-def all_(operand: Any, at: Path, build: Build) -> Misses:
-    inner = [element.misses for element in matchers(operand, at, build)]
-
-    def misses(value: Any) -> Iterator[Miss]:
-        for element in inner:
-            yield from element(value)
-
-    return misses
+def all_(operand: Any, at: Path, build: Build) -> Condition:
+    return conjunction([element.inner for element in matchers(operand, at, build)])
 
 
-def schema(operand: Any, at: Path, _: Build) -> Misses:
+def schema(operand: Any, at: Path, _: Build) -> Condition:
     if not isinstance(operand, Mapping):
         raise refused(at, "a JSON Schema", operand)
     check = compile_schema(operand, None, at)
@@ -132,4 +130,4 @@ def schema(operand: Any, at: Path, _: Build) -> Misses:
             for path, text in check(read)
         ]
 
-    return misses
+    return unless(misses)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 from simkit.language.matching.aligning import aligned
-from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, prefixed
+from simkit.language.matching.misses import Build, Condition, Miss, Path, prefixed, unless
 from simkit.language.matching.nearness import distance
 from simkit.language.matching.operands import WantedElement, matchers
 from simkit.language.matching.rendering import NOTHING, Phrase
@@ -21,7 +21,7 @@ _NEAREST_MAX: Final = 200
 """The number of elements that are searched for the nearest one."""
 
 
-def whole(operand: list[Any], at: Path, build: Build) -> Misses:
+def whole(operand: list[Any], at: Path, build: Build) -> Condition:
     """Return the matcher of a complete list in order."""
     elements = matchers(operand, at, build, least=0)
 
@@ -33,10 +33,18 @@ def whole(operand: list[Any], at: Path, build: Build) -> Misses:
             yield from _uneven(elements, value, at)
         else:
             for index, (element, inner) in enumerate(zip(elements, value, strict=True)):
-                for miss in element.misses(inner):
+                for miss in element.inner.misses(inner):
                     yield prefixed(index, miss)
 
-    return misses
+    tests = [element.inner.holds for element in elements]
+
+    def holds(value: Any) -> bool:
+        value = structure_of(value)
+        if not is_list(value) or len(value) != len(tests):
+            return False
+        return all(test(inner) for test, inner in zip(tests, value, strict=True))
+
+    return Condition(holds, misses)
 
 
 def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:
@@ -54,7 +62,7 @@ def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> It
         yield from _surplus(value, range(index, end), listed, at, note)
         index = end
         if place in pairs:
-            for miss in element.misses(value[index]):
+            for miss in element.inner.misses(value[index]):
                 yield prefixed(index, miss)
             index += 1
         else:
@@ -74,10 +82,10 @@ def _surplus(
 
 
 def _differs(element: WantedElement, value: Any) -> bool:
-    return not fits(element.misses, value)
+    return not element.inner.holds(value)
 
 
-def each(operand: Any, at: Path, build: Build) -> Misses:
+def each(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher that every element must match."""
     inner = build(operand, at)
 
@@ -87,13 +95,13 @@ def each(operand: Any, at: Path, build: Build) -> Misses:
             yield Miss((), at, "$each", operand, value)
             return
         for index, element in enumerate(value):
-            for miss in inner(element):
+            for miss in inner.misses(element):
                 yield prefixed(index, miss)
 
-    return misses
+    return unless(misses)
 
 
-def has(operand: Any, at: Path, build: Build) -> Misses:
+def has(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher that finds each expected element in a distinct one, in any order."""
     if isinstance(operand, (list, tuple)):
         elements = matchers(operand, at, build)
@@ -111,10 +119,10 @@ def has(operand: Any, at: Path, build: Build) -> Misses:
                 note = _why_not(element, value)
                 yield Miss((), element.at, "$has", element.source, value, note)
 
-    return misses
+    return unless(misses)
 
 
-def unordered(operand: Any, at: Path, build: Build) -> Misses:
+def unordered(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher of a complete list in any order."""
     elements = matchers(operand, at, build, least=0)
 
@@ -132,10 +140,10 @@ def unordered(operand: Any, at: Path, build: Build) -> Misses:
             if index not in pairing:
                 yield Miss((index,), at, "", NOTHING, inner)
 
-    return misses
+    return unless(misses)
 
 
-def in_order(operand: Any, at: Path, build: Build) -> Misses:
+def in_order(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher that finds the expected elements in order, with gaps."""
     elements = matchers(operand, at, build)
 
@@ -147,13 +155,13 @@ def in_order(operand: Any, at: Path, build: Build) -> Misses:
         rest = iter(enumerate(value))
         before = -1
         for number, element in enumerate(elements):
-            match = next((index for index, inner in rest if fits(element.misses, inner)), None)
+            match = next((index for index, inner in rest if element.inner.holds(inner)), None)
             if match is None:
                 yield _out_of_order(element, number, before, value)
                 return
             before = match
 
-    return misses
+    return unless(misses)
 
 
 def _out_of_order(element: WantedElement, number: int, before: int, value: Sequence[Any]) -> Miss:
@@ -161,7 +169,7 @@ def _out_of_order(element: WantedElement, number: int, before: int, value: Seque
         return Miss((), element.at, "$in_order", element.source, value, _why_not(element, value))
 
     def note() -> str:
-        earlier = next((i for i in range(before) if fits(element.misses, value[i])), None)
+        earlier = next((i for i in range(before) if element.inner.holds(value[i])), None)
         if earlier is not None:
             return f"one that fits is at [{earlier}], too early"
         return _why_not(element, value)()
@@ -177,7 +185,7 @@ def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, in
 
     def matches(number: int, index: int) -> bool:
         if (number, index) not in known:
-            known[number, index] = fits(elements[number].misses, value[index])
+            known[number, index] = elements[number].inner.holds(value[index])
         return known[number, index]
 
     def place(number: int, tried: set[int]) -> bool:
@@ -201,7 +209,7 @@ def _why_not(element: WantedElement, value: Sequence[Any]) -> Callable[[], str]:
     def note() -> str:
         best: tuple[float, int, list[Miss]] | None = None
         for index, inner in enumerate(islice(value, _NEAREST_MAX)):
-            misses = list(element.misses(inner))
+            misses = list(element.inner.misses(inner))
             if not misses:
                 return f"[{index}] fits, but is the match of another element"
             far = distance(misses)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
-from simkit.language.matching.misses import Build, Miss, Misses, Path, prefixed
+from simkit.language.matching.misses import Build, Condition, Miss, Path, prefixed, unless
 from simkit.language.matching.rendering import NOTHING
 from simkit.language.matching.values import Content
 from simkit.language.paths import Getter, getter, parse
@@ -18,7 +19,10 @@ MESSAGE_FIELDS: Final = (
     *("role", "content", "text", "agent", "section", "calls", "id", "turn", "tool", "call_id"),
     *("data", "thinking"),
 )
-DROPPED_FIELDS: Final = (*MESSAGE_FIELDS, "what", "by")
+_OF_DROPPED: Final = ("what", "by")
+DROPPED_FIELDS: Final = (*MESSAGE_FIELDS, *_OF_DROPPED)
+_ATTRIBUTES: Final = ("agent", "calls", "turn", "data")
+"""Fields that are never absent."""
 CALL_FIELDS: Final = ("id", "name", "tool", "args", "to")
 _LITERAL_OPERATORS: Final = frozenset(
     {"$contains", "$starts", "$ends", "$regex", "$len", "$schema"}
@@ -30,31 +34,55 @@ class KeyMatcher(msgspec.Struct, frozen=True):
 
     key: str
     get: Getter
-    misses: Misses
+    inner: Condition
     at: Path
     operand: Any
     first: str | int
     """The first part of the key, read as a path."""
     role: str | None
     """The role that the key names; None if it names no role."""
-    as_role: Misses
+    as_role: Condition
     """For the key ``role``: the same matcher with other libraries' role names translated."""
+
+    @property
+    def of_message(self) -> _Field:
+        """The field of a message that the key names."""
+        if self.role is not None:
+            return _Field("content", _content_of, self.inner, self.role)
+        if self.key == "role":
+            return _Field("role", attrgetter("role"), self.as_role)
+        if self.key in ("content", "text"):
+            return _Field(self.key, _content_of, self.inner)
+        read = attrgetter(self.key) if self.key in _ATTRIBUTES else self.get
+        return _Field(self.key, read, self.inner)
+
+
+class _Field(NamedTuple):
+    """A field of messages, with the condition on its value."""
+
+    path: str
+    read: Getter
+    inner: Condition
+    role: str | None = None
+    """The role that the message must have; None if any."""
 
 
 class Keyed(msgspec.Struct, frozen=True):
     """The plain keys of a mapping matcher."""
 
     entries: tuple[KeyMatcher, ...]
+    fields: tuple[_Field, ...]
+    """The same for messages."""
     at: Path
     source: Mapping[str, Any]
 
 
-def keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
+def keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
     """Return the matcher of mappings with matching values, key by key."""
     return _partial(_keyed(plain, at, build))
 
 
-def exact(operand: Any, at: Path, build: Build) -> Misses:
+def exact(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher of mappings with these keys and no others."""
     if not isinstance(operand, Mapping):
         raise MatcherError(at, "`$exact` takes a mapping")
@@ -66,13 +94,13 @@ def exact(operand: Any, at: Path, build: Build) -> Misses:
     return exactly(operand, at, build)
 
 
-def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
+def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
     """Return the matcher of mappings with these plain keys and no others.
 
     ``build`` compiles the inner matchers.
     """
     node = _keyed(plain, at, build)
-    partial = _partial(node)
+    partial = _partial(node).misses
 
     def misses(value: Any) -> Iterator[Miss]:
         if isinstance(value, Content):
@@ -86,16 +114,20 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
         elif not node.entries and isinstance(value, (Message, Dropped, ToolCall)):
             yield Miss((), at, "$exact", plain, value)
 
-    return misses
+    return unless(misses)
 
 
-def _partial(node: Keyed) -> Misses:
+def _partial(node: Keyed) -> Condition:
     speaks = any(entry.role is not None for entry in node.entries)
-    pairs = tuple((entry.key, entry.get, entry.misses) for entry in node.entries)
+    pairs = tuple((entry.key, entry.get, entry.inner) for entry in node.entries)
+    tests = tuple((entry.get, entry.inner.holds) for entry in node.entries)
+    # Of a message, all entries must name fields.
+    fields = tuple((field.role, field.read, field.inner.holds) for field in node.fields)
+    has_all = all(_is_field(entry, MESSAGE_FIELDS) for entry in node.entries)
 
     def of_dict(value: dict[str, Any]) -> Iterator[Miss]:
         for key, get, inner in pairs:
-            for miss in inner(get(value)):
+            for miss in inner.misses(get(value)):
                 yield prefixed(key, miss)
 
     def misses(value: Any) -> Iterable[Miss]:
@@ -103,7 +135,20 @@ def _partial(node: Keyed) -> Misses:
             return of_dict(value)
         return _of_any(node, value)
 
-    return misses
+    otherwise = unless(misses).holds
+
+    def holds(value: Any) -> bool:
+        kind = value.__class__
+        if kind is dict and not (speaks and "role" in value and "content" in value):
+            return all(test(get(value)) for get, test in tests)
+        if kind is not Message:
+            return otherwise(value)
+        for role, read, test in fields:
+            if role not in (None, value.role) or not test(read(value)):
+                return False
+        return has_all
+
+    return Condition(holds, misses)
 
 
 def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
@@ -114,7 +159,7 @@ def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
             msgspec.structs.replace(entry, role=None) if entry.key == "tool" else entry
             for entry in entries
         )
-    return Keyed(entries, at, plain)
+    return Keyed(entries, tuple(entry.of_message for entry in entries), at, plain)
 
 
 def _named(entry: KeyMatcher, value: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -182,34 +227,35 @@ def _of_mapping(node: Keyed, value: Mapping[str, Any]) -> Iterator[Miss]:
                 role = ROLE_ALIASES.get(role, role)
             if role != entry.role:
                 yield _other_role(entry, role)
-            for miss in entry.misses(content):
+            for miss in entry.inner.misses(content):
                 yield prefixed("content", miss)
         else:
-            for miss in entry.misses(entry.get(value)):
+            for miss in entry.inner.misses(entry.get(value)):
                 yield prefixed(entry.key, miss)
 
 
 def _of_message(node: Keyed, value: Message | Dropped) -> Iterator[Miss]:
     message = value.message if isinstance(value, Dropped) else value
     fields = DROPPED_FIELDS if isinstance(value, Dropped) else MESSAGE_FIELDS
-    for entry in node.entries:
-        if entry.role is not None:
-            if message.role != entry.role:
-                yield _other_role(entry, message.role)
-            for miss in entry.misses(Content(message.content, value_said(message))):
-                yield prefixed("content", miss)
-        elif entry.key == "role":
-            for miss in entry.as_role(message.role):
-                yield prefixed("role", miss)
-        elif entry.key == "content" or entry.key == "text":
-            for miss in entry.misses(Content(message.content, value_said(message))):
-                yield prefixed(entry.key, miss)
-        elif entry.first in fields:
-            for miss in entry.misses(entry.get(value)):
-                yield prefixed(entry.key, miss)
+    for entry, field in zip(node.entries, node.fields, strict=True):
+        if entry.role not in (None, message.role):
+            yield _other_role(entry, message.role)
+        if _is_field(entry, fields):
+            is_dropped = entry.first in _OF_DROPPED
+            for miss in field.inner.misses(field.read(value if is_dropped else message)):
+                yield prefixed(field.path, miss)
         else:
             note = f"a message has {', '.join(fields)}, or a role and its content"
             yield Miss((entry.key,), entry.at, "", entry.operand, ABSENT, note)
+
+
+def _is_field(entry: KeyMatcher, fields: Sequence[str]) -> bool:
+    """Return whether a key names one of the fields, or a role."""
+    return entry.role is not None or entry.first in fields
+
+
+def _content_of(message: Message) -> Content:
+    return Content(message.content, None if message.data is None else value_said(message))
 
 
 def _other_role(entry: KeyMatcher, role: Any) -> Miss:
@@ -224,12 +270,12 @@ def _of_call(node: Keyed, call: ToolCall) -> Iterator[Miss]:
         entry = node.entries[0]
         if call.name != entry.key:
             yield Miss(("name",), entry.at, "", entry.key, call.name)
-        for miss in entry.misses(call.args):
+        for miss in entry.inner.misses(call.args):
             yield prefixed("args", miss)
         return
     for entry in node.entries:
         if entry.first in CALL_FIELDS:
-            for miss in entry.misses(entry.get(call)):
+            for miss in entry.inner.misses(entry.get(call)):
                 yield prefixed(entry.key, miss)
         else:
             note = f"a tool call has {', '.join(CALL_FIELDS)}"

@@ -8,11 +8,12 @@ from typing import Any
 
 from simkit.core.errors import MatcherError
 from simkit.language.expressions import Expression
-from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, leaf
+from simkit.language.matching.misses import Build, Condition, Miss, Path, leaf
 from simkit.language.matching.operands import Compile, number_operand, refused, text_operand
 from simkit.language.matching.rendering import Phrase, line
 from simkit.language.matching.values import (
     number_of,
+    occur_in,
     searched_text,
     size_of,
     structure_of,
@@ -22,7 +23,7 @@ from simkit.language.matching.values import (
 
 
 def compared(name: str, compare: Callable[[Any, Any], bool]) -> Compile:
-    def build_compared(operand: Any, at: Path, _: Build) -> Misses:
+    def build_compared(operand: Any, at: Path, _: Build) -> Condition:
         limit = number_operand(operand, at)
 
         def holds(value: Any) -> bool:
@@ -34,7 +35,7 @@ def compared(name: str, compare: Callable[[Any, Any], bool]) -> Compile:
     return build_compared
 
 
-def approx(operand: Any, at: Path, _: Build) -> Misses:
+def approx(operand: Any, at: Path, _: Build) -> Condition:
     allowed = {"rel": 1e-6, "abs": 1e-12}
     target = operand
     if isinstance(operand, Mapping):
@@ -59,7 +60,7 @@ def approx(operand: Any, at: Path, _: Build) -> Misses:
     return leaf("$approx", operand, at, holds)
 
 
-def contains(operand: Any, at: Path, _: Build) -> Misses:
+def contains(operand: Any, at: Path, _: Build) -> Condition:
     if isinstance(operand, (list, tuple)):
         if not operand:
             raise refused(at, "a text, or a list that is not empty", operand)
@@ -67,13 +68,17 @@ def contains(operand: Any, at: Path, _: Build) -> Misses:
     else:
         needles = [text_operand(operand, at)]
 
+    def holds(value: Any) -> bool:
+        searched = searched_text(value)
+        return searched is not None and occur_in(searched, needles)
+
     def misses(value: Any) -> Iterable[Miss]:
+        if holds(value):
+            return ()
         searched = searched_text(value)
         if searched is None:
             return (Miss((), at, "$contains", operand, value),)
         lacking = [index for index, needle in enumerate(needles) if needle not in searched]
-        if not lacking:
-            return ()
         if len(needles) == 1:
             return (Miss((), at, "$contains", needles[0], value),)
         note = f"{len(needles) - len(lacking)} of {len(needles)} parts are there"
@@ -81,11 +86,11 @@ def contains(operand: Any, at: Path, _: Build) -> Misses:
             Miss((), (*at, index), "$contains", needles[index], value, note) for index in lacking
         ]
 
-    return misses
+    return Condition(holds, misses)
 
 
 def affix(name: str, test: Callable[[str, str], bool]) -> Compile:
-    def build_affix(operand: Any, at: Path, _: Build) -> Misses:
+    def build_affix(operand: Any, at: Path, _: Build) -> Condition:
         affix = text_operand(operand, at)
 
         def holds(value: Any) -> bool:
@@ -97,7 +102,7 @@ def affix(name: str, test: Callable[[str, str], bool]) -> Compile:
     return build_affix
 
 
-def regex(operand: Any, at: Path, _: Build) -> Misses:
+def regex(operand: Any, at: Path, _: Build) -> Condition:
     if not isinstance(operand, str):
         raise refused(at, "a regular expression", operand)
     try:
@@ -113,25 +118,29 @@ def regex(operand: Any, at: Path, _: Build) -> Misses:
     return leaf("$regex", operand, at, holds)
 
 
-def len_(operand: Any, at: Path, build: Build) -> Misses:
+def len_(operand: Any, at: Path, build: Build) -> Condition:
     is_count = isinstance(operand, int) and not isinstance(operand, bool) and operand >= 0
     if not is_count and not isinstance(operand, Mapping):
         raise refused(at, "a count or operators", operand)
     inner = build(operand, at)
 
+    def holds(value: Any) -> bool:
+        size = size_of(value)
+        return size is not None and inner.holds(size)
+
     def misses(value: Any) -> Iterable[Miss]:
+        if holds(value):
+            return ()
         size = size_of(value)
         if size is None:
             return (Miss((), at, "$len", operand, value),)
-        if fits(inner, size):
-            return ()
         actual = Phrase(f"$len: {size}")
         return (Miss((), at, "$len", operand, actual, lambda: f"it is {line(value)}"),)
 
-    return misses
+    return Condition(holds, misses)
 
 
-def keys(operand: Any, at: Path, build: Build) -> Misses:
+def keys(operand: Any, at: Path, build: Build) -> Condition:
     if isinstance(operand, (list, tuple)):
         if not all(isinstance(key, str) for key in operand):
             raise refused(at, "a list of keys", operand)
@@ -143,7 +152,7 @@ def keys(operand: Any, at: Path, build: Build) -> Misses:
 
     def holds(value: Any) -> bool:
         keys = _keys_of(value)
-        return keys is not None and fits(inner, keys)
+        return keys is not None and inner.holds(keys)
 
     return leaf("$keys", operand, at, holds)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -75,17 +75,20 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         return near(text, texts_in({self.operator: self.operand}), is_json=is_json) or excerpt
 
 
+Test: TypeAlias = Callable[[Any], bool]
 Misses: TypeAlias = Callable[[Any], Iterable[Miss]]
-"""A compiled matcher: yields the misses of a value lazily; none if it holds."""
-Build: TypeAlias = Callable[[Any, Path], Misses]
+
+
+class Condition(NamedTuple):
+    """A compiled matcher: a test of a value, and the reasons why it fails."""
+
+    holds: Test
+    misses: Misses
+    """Yields the misses of a value lazily; none exactly if it holds."""
+
+
+Build: TypeAlias = Callable[[Any, Path], Condition]
 """Compiles the matcher at a path."""
-
-
-def fits(misses: Misses, value: Any) -> bool:
-    """Return whether a compiled matcher holds."""
-    for _ in misses(value):
-        return False
-    return True
 
 
 def prefixed(key: Part, miss: Miss) -> Miss:
@@ -93,10 +96,31 @@ def prefixed(key: Part, miss: Miss) -> Miss:
     return Miss((key, *miss.path), miss.at, miss.operator, miss.operand, miss.actual, miss.note)
 
 
-def leaf(operator: str, operand: Any, at: Path, test: Callable[[Any], bool]) -> Misses:
-    """Return the matcher that holds if a test does."""
+def leaf(operator: str, operand: Any, at: Path, test: Test) -> Condition:
+    """Return the condition that holds if a test does."""
 
     def misses(value: Any) -> Iterable[Miss]:
         return () if test(value) else (Miss((), at, operator, operand, value),)
 
-    return misses
+    return Condition(test, misses)
+
+
+def unless(misses: Misses) -> Condition:
+    """Return the condition that holds if there is no miss."""
+
+    def holds(value: Any) -> bool:
+        for _ in misses(value):
+            return False
+        return True
+
+    return Condition(holds, misses)
+
+
+def conjunction(parts: Sequence[Condition]) -> Condition:
+    """Return the condition that holds if all parts do."""
+
+    def misses(value: Any) -> Iterator[Miss]:
+        for part in parts:
+            yield from part.misses(value)
+
+    return Condition(lambda value: all(part.holds(value) for part in parts), misses)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
-from simkit.language.matching.misses import Build, Misses, Path
+from simkit.language.matching.misses import Build, Condition, Path
 from simkit.language.matching.rendering import line
 from simkit.language.matching.values import number_of, source_text
 
-Compile: TypeAlias = Callable[[Any, Path, Build], Misses]
+Compile: TypeAlias = Callable[[Any, Path, Build], Condition]
 """Compiles an operator, from the operand, its path, and the function that compiles inner
 matchers."""
 
@@ -40,7 +40,7 @@ def number_operand(operand: Any, at: Path) -> int | float:
 class WantedElement(NamedTuple):
     """One of the matchers in an operand or a list."""
 
-    misses: Misses
+    inner: Condition
     source: Any
     at: Path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall, thinking_of
@@ -44,23 +45,33 @@ def source_text(scalar: Any) -> str:
 
 def text_of(value: Any) -> str | None:
     """Return the text that text operators apply to, or None."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Content):
-        return value.text
-    if isinstance(value, Message):
-        return value.content
-    if isinstance(value, Dropped):
-        return value.message.content
-    if isinstance(value, ToolCall):
-        return value.name
-    return None
+    kind = value.__class__
+    if kind is Message:
+        return str(value.content)
+    if kind is Content:
+        return str(value.text)
+    if kind is Dropped:
+        return str(value.message.content)
+    if kind is ToolCall:
+        return str(value.name)
+    return value if isinstance(value, str) else None
 
 
 def searched_text(value: Any) -> str | None:
     """Return the text that ``$contains`` searches, or None."""
+    if value.__class__ is Message and not value.calls and value.data is None:
+        return str(value.content)
     texts = texts_of(value)
     return "\n".join(texts) if texts else None
+
+
+def occur_in(text: str, texts_required: Iterable[str]) -> bool:
+    """Return whether all of some texts occur in a text."""
+    # A plain loop, because this runs for every pattern and every near message.
+    for text_ in texts_required:  # noqa: SIM110
+        if text_ not in text:
+            return False
+    return True
 
 
 def texts_of(value: Any) -> list[str]:
@@ -85,9 +96,9 @@ def texts_of(value: Any) -> list[str]:
 
 def structure_of(value: Any) -> Any:
     """Return a list or mapping as it is, and a message's content as its data."""
-    if isinstance(value, Null):
+    if value.__class__ is Null:
         return None
-    return value.structure if isinstance(value, Content) else value
+    return value.structure if value.__class__ is Content else value
 
 
 def size_of(value: Any) -> int | None:
@@ -100,7 +111,7 @@ def size_of(value: Any) -> int | None:
 
 def is_list(value: Any) -> bool:
     """Return whether a value is a list; a message's content never is."""
-    return is_array(value) and not isinstance(value, Content)
+    return is_array(value) and value.__class__ is not Content
 
 
 def number_of(value: Any) -> int | float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -64,6 +65,7 @@ class Selector(NamedTuple):
         return None if self.which in ("", EVERY, SOME) else int(self.which)
 
 
+@lru_cache
 def selected(key: str) -> Selector:
     """Parse a key; ``*`` alone selects every call of every agent."""
     match = _KEY.fullmatch(key)
@@ -158,9 +160,8 @@ class ContextClaims(YamlModel):
 
     def claimed(self) -> dict[str, Any]:
         """Return every claim that is written, by its key."""
-        own: dict[str, Any] = {
-            key: getattr(self, key) for key in CONTEXT_CLAIMS if key in self.model_fields_set
-        }
+        written = self.model_fields_set
+        own: dict[str, Any] = {key: getattr(self, key) for key in CONTEXT_CLAIMS if key in written}
         return {**own, **(self.model_extra or {})}
 
 
