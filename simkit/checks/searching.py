@@ -26,7 +26,7 @@ ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
 _TEXTLESS: Final = ("$type", "$len", "$schema", "$keys", "$any", "$absent", "$regex")
 
 
-class _Wanted:
+class _Query:
     """A matcher, with what a search must know of it."""
 
     def __init__(self, matcher: Matcher) -> None:
@@ -39,7 +39,7 @@ class _Wanted:
         """The texts that occur in every message for which it holds."""
         return required_texts(self.matcher.source)
 
-    def is_logged(self, part: ShownPart, place: int) -> bool:
+    def holds_at(self, part: ShownPart, place: int) -> bool:
         """Return whether it holds for the message at an index of settled + tail."""
         message = part.entry(place)
         return self.holds(
@@ -52,7 +52,7 @@ class Search:
 
     def __init__(self) -> None:
         self._streams: dict[StreamView, _Stream] = {}
-        self._wanted: dict[Matcher, _Wanted] = {}
+        self._queries: dict[Matcher, _Query] = {}
 
     def first(self, context: ContextView, matcher: Matcher) -> Message | None:
         """Return the first message of a context that matches, with its section.
@@ -64,12 +64,9 @@ class Search:
             return next(
                 (message_ for message_ in context.sectioned() if matcher.holds(message_)), None
             )
-        wanted = self._ready(matcher)
+        query = self._ready(matcher)
         for part in context.parts:
-            if type(part) is MadePart:
-                match = _in_made(part, wanted)
-            else:
-                match = self._in_shown(part, wanted)
+            match = _in_made(part, query) if type(part) is MadePart else self._in_shown(part, query)
             if match is not None:
                 return match
         for message in context.own_messages:
@@ -86,42 +83,42 @@ class Search:
         """
         if context.named is not None and names_section(matcher.source):
             return any(matcher.holds(message_) for message_ in context.sectioned())
-        wanted = self._ready(matcher)
+        query = self._ready(matcher)
         for message in context.own_messages:
             if matcher.holds(replace(message, section="run")):
                 return True
         for part in context.parts:
-            if type(part) is MadePart and _in_made(part, wanted) is not None:
+            if type(part) is MadePart and _in_made(part, query) is not None:
                 return True
         shown_parts = [part for part in context.parts if type(part) is ShownPart]
         for part in shown_parts:
             if part.rendered is None:
                 end = part.hi + len(part.tail)
                 for place in range(end - 1, max(part.lo, part.hi - NEW) - 1, -1):
-                    if wanted.is_logged(part, place):
+                    if query.holds_at(part, place):
                         return True
-        return any(self._in_shown(part, wanted) is not None for part in shown_parts)
+        return any(self._in_shown(part, query) is not None for part in shown_parts)
 
-    def _ready(self, matcher: Matcher) -> _Wanted:
-        wanted = self._wanted.get(matcher)
-        if wanted is None:
-            wanted = self._wanted[matcher] = _Wanted(matcher)
-        return wanted
+    def _ready(self, matcher: Matcher) -> _Query:
+        query = self._queries.get(matcher)
+        if query is None:
+            query = self._queries[matcher] = _Query(matcher)
+        return query
 
-    def _in_shown(self, part: ShownPart, wanted: _Wanted) -> Message | None:
+    def _in_shown(self, part: ShownPart, query: _Query) -> Message | None:
         if part.rendered is not None:
-            return part.rendered if wanted.holds(part.rendered) else None
-        if part.summary is not None and wanted.holds(part.summary):
+            return part.rendered if query.holds(part.rendered) else None
+        if part.summary is not None and query.holds(part.summary):
             return part.summary
         stream = self._streams.get(part.stream)
         if stream is None:
             stream = self._streams[part.stream] = _Stream(part.stream)
-        places = stream.places(part, wanted)
+        places = stream.places(part, query)
         index = bisect_left(places, part.lo)
         if index < len(places) and places[index] < part.hi:
             return part.settled(places[index])
         for place in range(max(part.hi, part.lo), part.hi + len(part.tail)):
-            if wanted.is_logged(part, place):
+            if query.holds_at(part, place):
                 return replace(part.entry(place), section=part.section)
         return None
 
@@ -136,11 +133,11 @@ def names_section(matcher: Any) -> bool:
     return isinstance(matcher, (list, tuple)) and any(names_section(element) for element in matcher)
 
 
-def _in_made(part: MadePart, wanted: _Wanted) -> Message | None:
+def _in_made(part: MadePart, query: _Query) -> Message | None:
     for piece in part.piece_messages() if part.pieces else ():
-        if wanted.holds(piece):
+        if query.holds(piece):
             return piece
-    return part.message if wanted.holds(part.message) else None
+    return part.message if query.holds(part.message) else None
 
 
 class _Stream:
@@ -153,13 +150,13 @@ class _Stream:
         self._texts: list[str] = []
         self._blocks: list[str] = []
 
-    def places(self, part: ShownPart, wanted: _Wanted) -> list[int]:
+    def places(self, part: ShownPart, query: _Query) -> list[int]:
         """Return the matching indices in order, at least as far as a part shows them."""
-        memo = part.section, wanted.matcher
+        memo = part.section, query.matcher
         searched, places = self._places_found.get(memo, (0, []))
         if searched < part.hi:
-            for place in self._candidates(searched, part.hi, wanted.texts):
-                if wanted.is_logged(part, place):
+            for place in self._candidates(searched, part.hi, query.texts):
+                if query.holds_at(part, place):
                     places.append(place)
             self._places_found[memo] = (part.hi, places)
         return places

@@ -79,8 +79,8 @@ def operators(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         "$gt": st.integers(0, 1),
         "$schema": st.sampled_from([{"type": "object"}, {"type": "string"}]),
     }
-    one = st.one_of([st.fixed_dictionaries({key: operands[key]}) for key in operands])
-    return one | st.builds(lambda first, second: {**first, **second}, one, one)
+    single = st.one_of([st.fixed_dictionaries({key: operands[key]}) for key in operands])
+    return single | st.builds(lambda first, second: {**first, **second}, single, single)
 
 
 MATCHERS = st.recursive(

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.trace import events as e
@@ -29,20 +30,18 @@ class _Again:
     Another model, or other tools, make another question.
     """
 
-    kinds: tuple[type, ...] = (e.ModelRetried, e.ContextBuilt)
-
     def __init__(self) -> None:
         self._retried: dict[tuple[str, str], e.ModelRetried] = {}
 
-    def failed(
-        self, event: e.ModelRetried | e.ContextBuilt, view: View
-    ) -> tuple[CallView, e.ModelFailed] | None:
+    @reads(e.ModelRetried)
+    def retry(self, event: e.ModelRetried, view: View) -> Iterable[Hit]:
+        """Wait for the context that repeats the call."""
+        self._retried[event.session, event.agent] = event
+        return ()
+
+    def failed(self, event: e.ContextBuilt, view: View) -> tuple[CallView, e.ModelFailed] | None:
         """Return the call that a context repeats, with its failure; None for all others."""
-        key = event.session, event.agent
-        if isinstance(event, e.ModelRetried):
-            self._retried[key] = event
-            return None
-        retried = self._retried.pop(key, None) if self._retried else None
+        retried = self._retried.pop((event.session, event.agent), None)
         if retried is None:
             return None
         call = view.calls[retried.call]
@@ -63,7 +62,8 @@ class RetriedInVain(_Again):
 
     id = "NET-01"
 
-    def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
+    @reads(e.ContextBuilt, waits="_retried")
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check every repeated call."""
         failure = self.failed(event, view)
         if failure is None:
@@ -88,7 +88,8 @@ class RetriedTooEarly(_Again):
 
     id = "NET-02"
 
-    def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
+    @reads(e.ContextBuilt, waits="_retried")
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check every repeated call."""
         failure = self.failed(event, view)
         if failure is None or view.started is None or view.started.driver == "served":
@@ -114,13 +115,6 @@ class CutReplyTaken:
     """
 
     id = "NET-03"
-    kinds: tuple[type, ...] = (
-        e.ModelFailed,
-        e.MessageAdded,
-        e.ModelReplied,
-        e.ContextBuilt,
-        e.TurnFinished,
-    )
 
     def __init__(self) -> None:
         self._partial: dict[tuple[str, str], e.ModelFailed] = {}
@@ -128,37 +122,46 @@ class CutReplyTaken:
         self._suspects: dict[int, e.ModelFailed] = {}
         """Messages with such a text that no model is known to have written."""
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
-        """Record broken replies, and search for them in later events."""
-        if isinstance(event, e.ModelFailed):
-            if event.partial.strip():
-                self._partial[event.session, event.partial.strip()] = event
-        elif not self._partial:
-            return ()
-        elif isinstance(event, e.MessageAdded):
-            self._suspect(event)
-        elif isinstance(event, e.ModelReplied):
-            self._suspects.pop(event.message, None)
-            message = view.messages.get(event.message)
-            if message is not None:
-                # It was complete after all.
-                self._partial.pop((event.session, message.content.strip()), None)
-        elif isinstance(event, e.ContextBuilt):
-            return self._in_context(event, view) if self._suspects else ()
-        elif isinstance(event, e.TurnFinished) and isinstance(event.reply, str):
+    @reads(e.ModelFailed)
+    def fail(self, event: e.ModelFailed, view: View) -> Iterable[Hit]:
+        """Remember a broken reply, which later events may use."""
+        if event.partial.strip():
+            self._partial[event.session, event.partial.strip()] = event
+        return ()
+
+    @reads(e.MessageAdded, waits="_partial")
+    def suspect(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
+        """Remember a message with the text of a broken reply."""
+        message = event.message
+        failed = self._partial.get((event.session, message.content.strip()))
+        if message.role == "assistant" and failed is not None:
+            self._suspects[message.number] = failed
+        return ()
+
+    @reads(e.ModelReplied, waits="_partial")
+    def clear(self, event: e.ModelReplied, view: View) -> Iterable[Hit]:
+        """Forget a reply that was complete after all."""
+        self._suspects.pop(event.message, None)
+        message = view.messages.get(event.message)
+        if message is not None:
+            self._partial.pop((event.session, message.content.strip()), None)
+        return ()
+
+    @reads(e.TurnFinished, waits="_partial")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Check the turn's reply."""
+        if isinstance(event.reply, str):
             failed = self._partial.get((event.session, event.reply.strip()))
             if failed is not None and failed.turn == event.turn:
                 where = f"is the reply of turn {event.turn}"
                 return (self._hit(failed, event.turn, where, view),)
         return ()
 
-    def _suspect(self, event: e.MessageAdded) -> None:
-        message = event.message
-        failed = self._partial.get((event.session, message.content.strip()))
-        if message.role == "assistant" and failed is not None:
-            self._suspects[message.number] = failed
-
-    def _in_context(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+    @reads(e.ContextBuilt, waits="_suspects")
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Search a context for the suspects."""
+        if not self._partial:
+            return ()
         messages = view.calls[event.call].context.messages
         hits = []
         for place, message in enumerate(messages, 1):
@@ -186,8 +189,8 @@ class RetryStorm:
     """
 
     id = "NET-04"
-    kinds: tuple[type, ...] = (e.ModelRetried,)
 
+    @reads(e.ModelRetried)
     def look(self, event: e.ModelRetried, view: View) -> Iterable[Hit]:
         """Report a call at the first attempt above the limit."""
         if event.attempt != ATTEMPTS_MOST + 1:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, View
 
@@ -30,12 +31,12 @@ class WrongInstructions:
     """
 
     id = "CTX-03"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
         self._reported: set[tuple[int, str, str]] = set()
         """Turn and agent, with the agent whose instructions it got."""
 
+    @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each run."""
         facts = view.pipeline.agents.get(event.agent)
@@ -153,8 +154,8 @@ class OverBudget:
     """
 
     id = "CTX-10"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
+    @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check every context that has a budget."""
         budget, tokens = event.budget, event.tokens
@@ -181,8 +182,8 @@ class CurrentMessageTwice:
     """
 
     id = "CTX-16"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
+    @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each run: its made messages, and the current turn."""
         current = view.turns[-1].message

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.handoffs import HandoffEvent, contract_of
+from simkit.checks.lints.watching import reads
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves
 from simkit.trace import events as e
@@ -51,16 +52,20 @@ class RequestLost:
     """
 
     id = "HND-03"
-    kinds: tuple[type, ...] = (e.ContextBuilt, e.TurnFinished)
 
     def __init__(self) -> None:
         self._lost: list[_Lost] = []
 
-    def look(self, event: e.ContextBuilt | e.TurnFinished, view: View) -> Iterable[Hit]:
+    @reads(e.TurnFinished, waits="_lost")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Report what code has lost, when the use of the target is known."""
+        hits = [hit for loss in self._lost for hit in loss.hits(view)]
+        self._lost.clear()
+        return hits
+
+    @reads(e.ContextBuilt, waits="view.handoffs")
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each handoff's target; for code, again at the turn's end."""
-        if isinstance(event, e.TurnFinished):
-            lost, self._lost = self._lost, []
-            return [hit for loss in lost for hit in loss.hits(view)]
         lost_here = self._missing(event, view)
         if lost_here is None:
             return ()
@@ -236,28 +241,28 @@ class ContextIgnored:
     """
 
     id = "HND-12"
-    kinds: tuple[type, ...] = (e.ContextBuilt, e.AgentFinished, e.TurnFinished)
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Handed] = {}
         """Runs of targets, with the keys that have not reached them yet."""
 
-    def look(
-        self, event: e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
-    ) -> Iterable[Hit]:
-        """Search for the payload in each context of the target, until its run is over."""
-        if isinstance(event, e.ContextBuilt):
-            self._read(event, view)
+    @reads(e.AgentFinished, waits="_waiting")
+    def finish(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
+        """Report what the contexts of a target have not shown."""
+        if event.run not in self._waiting:
             return ()
-        if not self._waiting:
-            return ()
-        if isinstance(event, e.AgentFinished):
-            over = [event.run] if event.run in self._waiting else []
-        else:
-            over = list(self._waiting)
-        return [hit for run in over for hit in self._hits(self._waiting.pop(run), view)]
+        return self._hits(self._waiting.pop(event.run), view)
 
-    def _read(self, event: e.ContextBuilt, view: View) -> None:
+    @reads(e.TurnFinished, waits="_waiting")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Report the same of targets whose runs did not end."""
+        over = list(self._waiting.values())
+        self._waiting.clear()
+        return [hit for handed in over for hit in self._hits(handed, view)]
+
+    @reads(e.ContextBuilt, waits="view.handoffs")
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Search for the payload in each context of the target, until its run is over."""
         first_call = first_call_of_target(event, view)
         if first_call is not None:
             call, handoff = first_call
@@ -266,7 +271,7 @@ class ContextIgnored:
                 self._waiting[event.run] = _Handed(call, handoff, expected_texts, {*expected_texts})
         handed = self._waiting.get(event.run)
         if handed is None or not handed.missing:
-            return
+            return ()
         context = view.calls[event.call].context
         message_texts = (text for message in context.own_messages for text in _texts_of(message))
         for text in chain(_texts(context.parts, SETTLED_MAX), message_texts):
@@ -277,6 +282,7 @@ class ContextIgnored:
                     if any(leaf in text for leaf in handed.expected_texts[key])
                 ]
             )
+        return ()
 
     def _hits(self, handed: _Handed, view: View) -> Iterable[Hit]:
         call, handoff = handed.call, handed.handoff
@@ -373,12 +379,12 @@ class DataInQuery:
     """
 
     id = "HND-10"
-    kinds: tuple[type, ...] = (e.HandoffMade,)
 
     def __init__(self) -> None:
         self._read = 0
         self._indexes: dict[str, _Blocks] = {}
 
+    @reads(e.HandoffMade)
     def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
         """Check every made handoff with a query."""
         raw = event.query or ""

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.views import ShownPart, StreamView, View
@@ -83,12 +84,12 @@ class DuplicateMessage:
     """
 
     id = "CTX-07"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
         self._streams: dict[str, _StreamState] = {}
         self._reported: set[tuple[str, Pair]] = set()
 
+    @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check made messages, the current turn, and the new messages of the settled part."""
         context = view.calls[event.call].context

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
 from simkit.language.matching import Matcher, compile_matcher
@@ -35,12 +36,16 @@ class RequiredFactMissing:
     """
 
     id = "CTX-05"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
         self._search = Search()
         self._required: dict[str, tuple[_Required, ...]] = {}
 
+    def concerns(self, pipeline: e.PipelineFacts) -> bool:
+        """Return whether an agent requires a fact."""
+        return any(agent.requires for agent in pipeline.agents.values())
+
+    @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each run."""
         agent = event.agent
@@ -123,7 +128,6 @@ class PrivateFactLeaked:
     """
 
     id = "CTX-06"
-    kinds: tuple[type, ...] = (e.RunStarted, e.StateUpdated, e.ContextBuilt)
 
     def __init__(self) -> None:
         self._owners: dict[str, list[str]] = {}
@@ -135,24 +139,19 @@ class PrivateFactLeaked:
         self._indexes: dict[str, _Index] = {}
         self._reported: set[tuple[str, int]] = set()
 
-    def look(
-        self, event: e.RunStarted | e.StateUpdated | e.ContextBuilt, view: View
-    ) -> Iterable[Hit]:
-        """Collect private texts, and search for them in every context."""
-        if isinstance(event, e.RunStarted):
-            self._begin(event.pipeline)
-        elif not self._owners:
-            return ()
-        elif isinstance(event, e.StateUpdated):
-            for channel in self._owners.keys() & event.update.keys():
-                self._add(channel, view.resolved(event.update[channel]))
-                if event.values is not None and channel in event.values:
-                    self._add(channel, view.resolved(event.values[channel]))
-        elif self._secrets:
-            return self._leaks(event, view)
+    @reads(e.StateUpdated, waits="_owners")
+    def write(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Collect private texts."""
+        for channel in self._owners.keys() & event.update.keys():
+            self._add(channel, view.resolved(event.update[channel]))
+            if event.values is not None and channel in event.values:
+                self._add(channel, view.resolved(event.values[channel]))
         return ()
 
-    def _begin(self, facts: e.PipelineFacts) -> None:
+    @reads(e.RunStarted)
+    def begin(self, event: e.RunStarted, view: View) -> Iterable[Hit]:
+        """Note who may see which channel."""
+        facts = event.pipeline
         for name, agent in facts.agents.items():
             for channel in agent.private:
                 self._owners.setdefault(channel, []).append(name)
@@ -161,6 +160,7 @@ class PrivateFactLeaked:
         for channel in self._owners:
             if channel in facts.channels:
                 self._add(channel, facts.channels[channel].default)
+        return ()
 
     def _add(self, channel: str, value: Any) -> None:
         for text in _texts_in(value):
@@ -177,7 +177,9 @@ class PrivateFactLeaked:
                     self._secrets.append(secret)
                     self._by_word.setdefault(word, []).append(secret)
 
-    def _leaks(self, event: e.ContextBuilt, view: View) -> list[Hit]:
+    @reads(e.ContextBuilt, waits="_secrets")
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Search for private texts in every context."""
         call = view.calls[event.call]
         agent = event.agent
         facts_found: dict[tuple[str, str], None] = {}

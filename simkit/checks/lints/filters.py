@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.trace import events as e
 from simkit.trace.views import ShownPart, View
 
@@ -45,15 +46,17 @@ class FilteredComesBack:
     """
 
     id = "CTX-17"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
         self._streams: dict[str, _StreamState] = {}
 
+    def concerns(self, pipeline: e.PipelineFacts) -> bool:
+        """Return whether the pipeline is code."""
+        return pipeline.is_code
+
+    @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the new messages of each history, and the current turn."""
-        if "sections" in view.pipeline.observes:
-            return ()
         context = view.calls[event.call].context
         back: dict[DroppedMessage, list[int]] = {}
         for part in context.parts:

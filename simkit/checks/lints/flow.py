@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.handoffs import contract_of
+from simkit.checks.lints.watching import reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.trace import events as e
@@ -20,8 +21,8 @@ class LimitPassed:
     """
 
     id = "FLW-01"
-    kinds: tuple[type, ...] = (e.LimitReached,)
 
+    @reads(e.LimitReached)
     def look(self, event: e.LimitReached, view: View) -> Iterable[Hit]:
         """Report every limit that was reached."""
         where = f" in turn {event.turn}" if event.turn else ""
@@ -43,12 +44,14 @@ class UndeclaredEdge:
     """
 
     id = "FLW-02"
-    kinds: tuple[type, ...] = (e.AgentStarted,)
 
+    def concerns(self, pipeline: e.PipelineFacts) -> bool:
+        """Return whether somebody declared where control may go."""
+        return not pipeline.is_open
+
+    @reads(e.AgentStarted)
     def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Check the reason of every start."""
-        if view.pipeline.is_open:
-            return ()
         wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
         if not wrong:
             return ()
@@ -124,7 +127,6 @@ class PingPong:
     """
 
     id = "FLW-04"
-    kinds: tuple[type, ...] = (e.AgentStarted, e.ContextBuilt, e.AgentFinished, e.TurnFinished)
 
     def __init__(self) -> None:
         self._turn: TurnView | None = None
@@ -133,24 +135,26 @@ class PingPong:
         """Runs whose first context is not known yet, each with those that it may repeat."""
         self._reported: set[str] = set()
 
-    def look(
-        self, event: e.AgentStarted | e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
-    ) -> Iterable[Hit]:
-        """Compare a start, once its first context is known, with the agent's earlier ones."""
-        if isinstance(event, e.AgentStarted):
-            if "state" in view.pipeline.observes:
-                self._started(event, view)
-            return ()
-        if not self._waiting:
-            return ()
-        if isinstance(event, e.TurnFinished):
-            return [hit for run in list(self._waiting) for hit in self._settled(run, view)]
+    def concerns(self, pipeline: e.PipelineFacts) -> bool:
+        """Return whether the driver sees the state."""
+        return "state" in pipeline.observes
+
+    @reads(e.TurnFinished, waits="_waiting")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Compare the runs whose first context is still not known."""
+        return [hit for run in list(self._waiting) for hit in self._settled(run, view)]
+
+    @reads(e.ContextBuilt, e.AgentFinished, waits="_waiting")
+    def look(self, event: e.ContextBuilt | e.AgentFinished, view: View) -> Iterable[Hit]:
+        """Compare a run, now that its first context is known, with the agent's earlier ones."""
         run = view.runs.get(event.run)
         if run is None or run.agent != event.agent:
             return ()  # A summarizing agent's call within the run does not count.
         return self._settled(event.run, view)
 
-    def _started(self, event: e.AgentStarted, view: View) -> None:
+    @reads(e.AgentStarted)
+    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
+        """Look for earlier runs of the agent with the same state and input."""
         turn = view.turns[-1]
         if turn is not self._turn:
             self._turn = turn
@@ -158,7 +162,7 @@ class PingPong:
             self._waiting.clear()
             self._reported.clear()
         if event.agent in self._reported or not _can_repeat(event, view):
-            return
+            return ()
         reasons = (
             handoff.reason
             for handoff in reversed(turn.handoffs)
@@ -170,6 +174,7 @@ class PingPong:
         if like:
             self._waiting[event.run] = event, like
         earlier.append(event)
+        return ()
 
     def _settled(self, run: str, view: View) -> Iterable[Hit]:
         """Report a run when its first context is known, or when it ends without one."""
@@ -233,8 +238,8 @@ class CallAfterEnd:
     """
 
     id = "FLW-05"
-    kinds: tuple[type, ...] = (e.ModelCalled,)
 
+    @reads(e.ModelCalled)
     def look(self, event: e.ModelCalled, view: View) -> Iterable[Hit]:
         """Check whether the call's turn is over."""
         turns = view.turns
@@ -254,8 +259,8 @@ class AmbiguousRoute:
     """
 
     id = "FLW-08"
-    kinds: tuple[type, ...] = (e.RouteChosen,)
 
+    @reads(e.RouteChosen)
     def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
         """Check every choice between labelled edges."""
         labels = list(event.labels)
@@ -275,8 +280,6 @@ class AmbiguousRoute:
 
 SHOWN_MAX: Final = 60
 """Characters of a question that a hit shows."""
-
-Followed: TypeAlias = e.TurnInterrupted | e.TurnResumed | e.AgentStarted | e.StateUpdated
 
 
 class _Question(NamedTuple):
@@ -311,27 +314,30 @@ class AskedAgain:
     """
 
     id = "FLW-06"
-    kinds: tuple[type, ...] = (e.TurnInterrupted, e.TurnResumed, e.AgentStarted, e.StateUpdated)
 
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
 
-    def look(self, event: Followed, view: View) -> Iterable[Hit]:
-        """Follow each question to its answer."""
-        if isinstance(event, e.TurnInterrupted):
-            return self._interrupted(event, self._sessions.setdefault(event.session, _Session()))
-        session = self._sessions.get(event.session) if self._sessions else None
-        if session is None:
-            return ()
-        if isinstance(event, e.TurnResumed):
+    @reads(e.TurnResumed, waits="_sessions")
+    def resume(self, event: e.TurnResumed, view: View) -> Iterable[Hit]:
+        """Wait for the run that gets the answer."""
+        session = self._sessions.get(event.session)
+        if session is not None:
             session.resumed, session.has_answer = event.turn, True
-        elif isinstance(event, e.AgentStarted):
-            return self._started(event, session)
-        elif event.cause not in ("given", "user"):
+        return ()
+
+    @reads(e.StateUpdated, waits="_sessions")
+    def write(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Forget the answers: the question may be another now."""
+        session = self._sessions.get(event.session)
+        if session is not None and event.cause not in ("given", "user"):
             session.answered.clear()
         return ()
 
-    def _interrupted(self, event: e.TurnInterrupted, session: _Session) -> Iterable[Hit]:
+    @reads(e.TurnInterrupted)
+    def ask(self, event: e.TurnInterrupted, view: View) -> Iterable[Hit]:
+        """Search for the question among the answered ones."""
+        session = self._sessions.setdefault(event.session, _Session())
         session.open.append(_Question(event.turn, event.agent, event.question))
         if (event.agent, event.question) not in session.answered:
             return ()
@@ -341,7 +347,12 @@ class AskedAgain:
         )
         return (Hit(self.id, problem, event.turn, event.agent, data={"question": event.question}),)
 
-    def _started(self, event: e.AgentStarted, session: _Session) -> Iterable[Hit]:
+    @reads(e.AgentStarted, waits="_sessions")
+    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
+        """Check whether the run is of an agent that waits for the answer."""
+        session = self._sessions.get(event.session)
+        if session is None:
+            return ()
         if event.turn != session.resumed:
             # The user said something else: earlier questions are dropped.
             session.open = [question for question in session.open if question.turn == event.turn]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.errors import MatcherError
 from simkit.core.messages import JsonValue
 from simkit.language.json_schema import Check, compile_schema, place_text
@@ -50,11 +51,11 @@ class PayloadInvalid:
     """
 
     id = "HND-01"
-    kinds: tuple[type, ...] = (e.HandoffMade,)
 
     def __init__(self) -> None:
         self._checks: dict[tuple[tuple[str, ...], str, str], Check | None] = {}
 
+    @reads(e.HandoffMade)
     def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
         """Check every made handoff."""
         problems: list[str] = []
@@ -95,31 +96,30 @@ class WrongTarget:
     """
 
     id = "HND-04"
-    kinds: tuple[type, ...] = (e.HandoffMade, e.AgentStarted, e.TurnFinished)
 
     def __init__(self) -> None:
         self._open: dict[str, list[e.HandoffMade]] = {}
 
-    def look(
-        self, event: e.HandoffMade | e.AgentStarted | e.TurnFinished, view: View
-    ) -> Iterable[Hit]:
+    @reads(e.HandoffMade)
+    def make(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
         """Wait for the start that a handoff announces."""
-        if isinstance(event, e.HandoffMade):
-            self._open.setdefault(event.session, []).append(event)
+        self._open.setdefault(event.session, []).append(event)
+        return ()
+
+    @reads(e.TurnFinished, waits="_open")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Report the handoffs whose target did not start."""
+        lost = self._open.pop(event.session, ())
+        if event.error is not None:
             return ()
+        return [self._hit(handoff_lost, "nobody") for handoff_lost in lost]
+
+    @reads(e.AgentStarted, waits="_open")
+    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
+        """Compare the run that starts with the handoff that announces it."""
         waiting = self._open.get(event.session)
         if not waiting:
             return ()
-        if isinstance(event, e.AgentStarted):
-            return self._started(event, waiting)
-        lost, waiting[:] = list(waiting), []
-        return (
-            []
-            if event.error is not None
-            else [self._hit(handoff_lost, "nobody") for handoff_lost in lost]
-        )
-
-    def _started(self, event: e.AgentStarted, waiting: list[e.HandoffMade]) -> Iterable[Hit]:
         handoff = next(
             (candidate for candidate in waiting if candidate.handoff == event.handoff), None
         )
@@ -156,24 +156,27 @@ class DanglingHandoff:
     """
 
     id = "HND-06"
-    kinds: tuple[type, ...] = (e.MessageAdded, e.TurnFinished)
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str, tuple[str, str]]] = {}
 
-    def look(self, event: e.MessageAdded | e.TurnFinished, view: View) -> Iterable[Hit]:
+    @reads(ToolMessage)
+    def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
         """Keep calls beside a handoff until they are answered or the turn ends."""
-        if isinstance(event, e.MessageAdded):
-            message = event.message
-            if message.call_id:
-                if self._open:
-                    self._open.get(event.session, {}).pop(message.call_id, None)
-            elif len(message.calls) > 1 and any(call.is_handoff for call in message.calls):
-                siblings = self._open.setdefault(event.session, {})
-                for call in message.calls:
-                    if not call.is_handoff:
-                        siblings[call.id] = (event.agent, call.name)
-            return ()
+        message = event.message
+        if message.call_id:
+            if self._open:
+                self._open.get(event.session, {}).pop(message.call_id, None)
+        elif len(message.calls) > 1 and any(call.is_handoff for call in message.calls):
+            siblings = self._open.setdefault(event.session, {})
+            for call in message.calls:
+                if not call.is_handoff:
+                    siblings[call.id] = (event.agent, call.name)
+        return ()
+
+    @reads(e.TurnFinished)
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Report the calls that nobody answered, and the handoffs that stayed open."""
         unanswered = self._open.pop(event.session, {})
         if event.error is not None:
             return ()
@@ -201,8 +204,8 @@ class SeveralHandoffs:
     """
 
     id = "HND-08"
-    kinds: tuple[type, ...] = (e.MessageAdded,)
 
+    @reads(ToolMessage)
     def look(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
         """Check messages with more than one call."""
         if len(event.message.calls) < 2:
@@ -225,8 +228,8 @@ class Unregistered:
     """
 
     id = "HND-11"
-    kinds: tuple[type, ...] = (e.HandoffRequested, e.HandoffMade)
 
+    @reads(e.HandoffRequested, e.HandoffMade)
     def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
         """Check requests or, without contracts, made handoffs."""
         facts = view.pipeline

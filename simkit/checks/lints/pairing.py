@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, View
@@ -196,9 +198,6 @@ def is_empty(message: Message) -> bool:
 # Order of contexts, read once for all lints about it
 
 
-NOTHING: Final = Oddities()
-
-
 class _ContextWalk(Walk):
     """A walk through one context: the settled parts of its streams, and the messages after them."""
 
@@ -290,23 +289,26 @@ class _ContextWalk(Walk):
 
 
 class Pairing:
-    """A reader of contexts for all lints about their order; each context is read once."""
+    """A reader of contexts for all lints about their order."""
 
     def __init__(self) -> None:
         self._streams: dict[str, SettledWalk] = {}
-        self._last: tuple[e.ContextBuilt, Oddities] | None = None
+        self.oddities: list[Oddities] = []
+        """The oddities of the last context, if there are any."""
 
-    def read(self, event: e.ContextBuilt, view: View) -> Oddities:
-        """Return the oddities in the order of a context's messages."""
-        if self._last is None or self._last[0] is not event:
-            self._last = event, self._walked(event, view)
-        return self._last[1]
-
-    def _walked(self, event: e.ContextBuilt, view: View) -> Oddities:
+    @reads(e.ContextBuilt)
+    def read(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Find the oddities in the order of a context's messages."""
+        self.oddities.clear()
         context = view.calls[event.call].context
         is_planned = "sections" in view.pipeline.observes
-        if self._is_plain(context, is_planned):
-            return NOTHING
+        if not self._is_plain(context, is_planned):
+            odd = self._walked(context, is_planned)
+            if odd:
+                self.oddities.append(odd)
+        return ()
+
+    def _walked(self, context: ContextView, is_planned: bool) -> Oddities:
         walk = _ContextWalk(is_planned)
         for part in context.parts:
             if type(part) is MadePart:

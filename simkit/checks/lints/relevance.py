@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, StreamView, View
 
@@ -38,7 +39,6 @@ class IrrelevantShare:
     """
 
     id = "CTX-11"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, str], _Tally] = {}
@@ -46,6 +46,11 @@ class IrrelevantShare:
         self._answered: dict[int, frozenset[str]] = {}
         """Ended turn to the agents that ran in it, without the decider."""
 
+    def concerns(self, pipeline: e.PipelineFacts) -> bool:
+        """Return whether anybody says which agents are relevant."""
+        return any(agent.sees is not None for agent in pipeline.agents.values())
+
+    @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Add the new messages of the streams to their sums, and compare with the limit."""
         agent = event.agent

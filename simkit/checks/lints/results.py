@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.messages import JsonValue, Message
 from simkit.language.json_schema.coercion import is_same
 from simkit.trace import events as e
@@ -38,7 +39,6 @@ class ResultsSwapped:
     """
 
     id = "CTX-18"
-    kinds: tuple[type, ...] = (e.MessageAdded, e.ToolReturned, e.ContextBuilt)
 
     def __init__(self) -> None:
         self._siblings: dict[str, tuple[str, ...]] = {}
@@ -49,21 +49,23 @@ class ResultsSwapped:
         self._swapped: list[tuple[str, ...]] = []
         """Calls with exchanged results that no context has shown so far."""
 
-    def look(
-        self, event: e.MessageAdded | e.ToolReturned | e.ContextBuilt, view: View
-    ) -> Iterable[Hit]:
-        """Compare each shown result with the returned one; report when a context shows it."""
-        if isinstance(event, e.ContextBuilt):
-            return self._hits(event, view) if self._swapped else ()
-        if isinstance(event, e.ToolReturned):
-            if event.call_id in self._siblings:
-                self._returned.setdefault(event.call_id, event.result)
-        elif event.message.calls:
-            if len(event.message.calls) > 1:
-                ids = tuple([call.id for call in event.message.calls])
+    @reads(e.ToolReturned, waits="_siblings")
+    def take(self, event: e.ToolReturned, view: View) -> Iterable[Hit]:
+        """Remember what a call returned."""
+        if event.call_id in self._siblings:
+            self._returned.setdefault(event.call_id, event.result)
+        return ()
+
+    @reads(ToolMessage)
+    def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
+        """Compare each shown result with the returned one."""
+        message = event.message
+        if message.calls:
+            if len(message.calls) > 1:
+                ids = tuple([call.id for call in message.calls])
                 self._siblings.update((call_id, ids) for call_id in ids)
-        elif event.message.call_id in self._returned:
-            self._arrived(event.message)
+        elif message.call_id in self._returned:
+            self._arrived(message)
         return ()
 
     def _arrived(self, message: Message) -> None:
@@ -100,7 +102,9 @@ class ResultsSwapped:
                 return ()
             ring.append(owners[0])
 
-    def _hits(self, event: e.ContextBuilt, view: View) -> list[Hit]:
+    @reads(e.ContextBuilt, waits="_swapped")
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Report exchanged results when a context shows them."""
         numbers = {message.number for message in view.calls[event.call].context.messages}
         hits = []
         for ring in tuple(self._swapped):

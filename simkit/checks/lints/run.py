@@ -7,6 +7,7 @@ from typing import Final
 
 from simkit.checks.choosing import meant_agent, meant_tool
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.core.errors import ScriptMisfit
 from simkit.core.text import counted
 from simkit.trace import events as e
@@ -25,26 +26,33 @@ class ScriptMismatch:
     """
 
     id = "RUN-01"
-    kinds: tuple[type, ...] = (e.FaultInjected, e.ModelFailed, e.TurnFinished, e.RunFinished)
 
     def __init__(self) -> None:
         self._missing: list[e.ModelFailed] = []
         self._disturbed = 0
         """The last turn with a fault."""
 
-    def look(
-        self, event: e.FaultInjected | e.ModelFailed | e.TurnFinished | e.RunFinished, view: View
-    ) -> Iterable[Hit]:
-        """Wait for the end of the turn, which reports what was not used."""
-        if isinstance(event, e.RunFinished):
-            return [self._of_misfit(misfit) for misfit in event.misfits]
-        if isinstance(event, e.FaultInjected):
-            self._disturbed = event.turn
-            return ()
-        if isinstance(event, e.ModelFailed):
-            if event.error == "no_reply_line":
-                self._missing.append(event)
-            return ()
+    @reads(e.RunFinished)
+    def end_run(self, event: e.RunFinished, view: View) -> Iterable[Hit]:
+        """Report what the pipeline did not do."""
+        return [self._of_misfit(misfit) for misfit in event.misfits]
+
+    @reads(e.FaultInjected)
+    def disturb(self, event: e.FaultInjected, view: View) -> Iterable[Hit]:
+        """Remember the turn."""
+        self._disturbed = event.turn
+        return ()
+
+    @reads(e.ModelFailed)
+    def miss(self, event: e.ModelFailed, view: View) -> Iterable[Hit]:
+        """Remember a call without a fitting line."""
+        if event.error == "no_reply_line":
+            self._missing.append(event)
+        return ()
+
+    @reads(e.TurnFinished)
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Report what was not used."""
         if not event.unused and not event.unused_results and not self._missing:
             return ()
         if event.error is not None and event.error.type == ScriptMisfit.__name__:
@@ -140,8 +148,8 @@ class Uncontrolled:
     """
 
     id = "RUN-02"
-    kinds: tuple[type, ...] = (e.UncontrolledEffect,)
 
+    @reads(e.UncontrolledEffect)
     def look(self, event: e.UncontrolledEffect, view: View) -> Iterable[Hit]:
         """Report every effect."""
         actor = f"agent {event.agent!r}" if event.agent else "the pipeline"
@@ -159,16 +167,19 @@ class Unplayed:
     """
 
     id = "RUN-04"
-    kinds: tuple[type, ...] = (e.FaultInjected, e.RunFinished)
 
     def __init__(self) -> None:
         self._is_disturbed = False
 
-    def look(self, event: e.FaultInjected | e.RunFinished, view: View) -> Iterable[Hit]:
-        """Wait for the end of the run, which reports what was not used."""
-        if isinstance(event, e.FaultInjected):
-            self._is_disturbed = True
-            return ()
+    @reads(e.FaultInjected)
+    def disturb(self, event: e.FaultInjected, view: View) -> Iterable[Hit]:
+        """Remember that there was a fault."""
+        self._is_disturbed = True
+        return ()
+
+    @reads(e.RunFinished)
+    def end_run(self, event: e.RunFinished, view: View) -> Iterable[Hit]:
+        """Report what was not used."""
         if not event.unplayed or self._is_disturbed:
             return ()
         number = counted(len(event.unplayed), "recorded interaction")
@@ -184,8 +195,8 @@ class Drifted:
     """
 
     id = "RUN-05"
-    kinds: tuple[type, ...] = (e.RunFinished,)
 
+    @reads(e.RunFinished)
     def look(self, event: e.RunFinished, view: View) -> Iterable[Hit]:
         """Report all drift at once."""
         if not event.drifted:
@@ -204,8 +215,8 @@ class Unread:
     """
 
     id = "RUN-06"
-    kinds: tuple[type, ...] = (e.RequestUnread,)
 
+    @reads(e.RequestUnread)
     def look(self, event: e.RequestUnread, view: View) -> Iterable[Hit]:
         """Report each request."""
         problem = (

@@ -7,6 +7,7 @@ from typing import Final
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.pairing import Odd, Pairing
+from simkit.checks.lints.watching import reads
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.trace import events as e
@@ -42,15 +43,15 @@ class OrphanResult:
     """
 
     id = "CTX-01"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self, pairing: Pairing | None = None) -> None:
-        self._pairing = pairing or Pairing()
+        self.reader = pairing or Pairing()
         self._reported: set[tuple[str, str]] = set()
 
+    @reads(e.ContextBuilt, waits="reader.oddities")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check for results without a call in the context."""
-        results = self._pairing.read(event, view).results
+        results = self.reader.oddities[0].results
         if not results:
             return ()
         fresh = {
@@ -78,15 +79,15 @@ class OrphanCall:
     """
 
     id = "CTX-02"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self, pairing: Pairing | None = None) -> None:
-        self._pairing = pairing or Pairing()
+        self.reader = pairing or Pairing()
         self._reported: set[tuple[str, str]] = set()
 
+    @reads(e.ContextBuilt, waits="reader.oddities")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check for calls without an answer, and for those with two."""
-        odd = self._pairing.read(event, view)
+        odd = self.reader.oddities[0]
         if not odd.unanswered and not odd.twice:
             return ()
         unanswered = {
@@ -121,15 +122,15 @@ class IllegalSequence:
     """
 
     id = "CTX-12"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self, pairing: Pairing | None = None) -> None:
-        self._pairing = pairing or Pairing()
+        self.reader = pairing or Pairing()
         self._reported: set[tuple[str, str]] = set()
 
+    @reads(e.ContextBuilt, waits="reader.oddities")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check for empty messages."""
-        empty = self._pairing.read(event, view).empty
+        empty = self.reader.oddities[0].empty
         fresh = _not_reported(empty, event.agent, self._reported)
         if not fresh:
             return ()
@@ -148,15 +149,15 @@ class SystemNotFirst:
     """
 
     id = "CTX-15"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self, pairing: Pairing | None = None) -> None:
-        self._pairing = pairing or Pairing()
+        self.reader = pairing or Pairing()
         self._reported: set[tuple[str, str]] = set()
 
+    @reads(e.ContextBuilt, waits="reader.oddities")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check for late system messages."""
-        late = self._pairing.read(event, view).late
+        late = self.reader.oddities[0].late
         fresh = _not_reported(late, event.agent, self._reported)
         if not fresh:
             return ()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
 from simkit.trace import events as e
@@ -28,7 +29,6 @@ class LostUpdate:
     """
 
     id = "STA-01"
-    kinds: tuple[type, ...] = (e.StateUpdated, e.TurnFinished, e.AgentStarted)
 
     def __init__(self) -> None:
         self._writes: dict[tuple[str, str], _Slots] = {}
@@ -38,17 +38,23 @@ class LostUpdate:
         self._opened: dict[str, _Slots] = {}
         """Run to the writes of the handoffs that it makes at once, before any target starts."""
 
-    def look(
-        self, event: e.StateUpdated | e.TurnFinished | e.AgentStarted, view: View
-    ) -> Iterable[Hit]:
+    @reads(e.AgentStarted, e.TurnFinished, waits="_opened")
+    def start(self, event: e.AgentStarted | e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Forget the writes of handoffs, now that their targets start."""
+        self._opened.clear()
+        return ()
+
+    @reads(e.TurnFinished, waits="_writes")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Forget the turn's groups."""
+        self._writes.clear()
+        self._added.clear()
+        return ()
+
+    @reads(e.StateUpdated)
+    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a write with those of the group's other runs, or of the run's other handoffs."""
-        if isinstance(event, e.AgentStarted):
-            self._opened.clear()
-            return ()
-        if isinstance(event, e.TurnFinished):
-            self._writes.clear()
-            self._opened.clear()
-            self._added.clear()
+        if not event.group and not event.handoff:
             return ()
         hits: list[Hit] = []
         if event.handoff:
@@ -156,8 +162,8 @@ class ImpureReducer:
     """
 
     id = "STA-03"
-    kinds: tuple[type, ...] = (e.StateUpdated,)
 
+    @reads(e.StateUpdated)
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
         if not event.impure:
@@ -183,7 +189,6 @@ class Shrinking:
     """
 
     id = "STA-05"
-    kinds: tuple[type, ...] = (e.StateUpdated, e.TurnFinished)
 
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, str, str], int] = {}
@@ -191,17 +196,21 @@ class Shrinking:
         self._facts: e.PipelineFacts | None = None
         self._counters: tuple[str, ...] = ()
 
-    def look(self, event: e.StateUpdated | e.TurnFinished, view: View) -> Iterable[Hit]:
+    @reads(e.TurnFinished, waits="_sizes")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Forget the values that end with the turn."""
+        channels = view.pipeline.channels
+        self._forget(
+            key
+            for key in self._sizes
+            if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn")
+        )
+        return ()
+
+    @reads(e.StateUpdated)
+    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare an update, or its new value, with the previous value."""
         channels = view.pipeline.channels
-        if isinstance(event, e.TurnFinished):
-            if self._sizes:
-                self._forget(
-                    key
-                    for key in self._sizes
-                    if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn")
-                )
-            return ()
         if self._facts is not view.pipeline:
             self._facts = view.pipeline
             self._counters = tuple(name for name, c in channels.items() if c.reducer == "add")
@@ -260,8 +269,8 @@ class DoubleCount:
     """
 
     id = "STA-09"
-    kinds: tuple[type, ...] = (e.StateUpdated,)
 
+    @reads(e.StateUpdated)
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a run's additions with what it received."""
         run = view.runs.get(event.run)
@@ -310,8 +319,8 @@ class InPlaceChange:
     """
 
     id = "STA-10"
-    kinds: tuple[type, ...] = (e.AgentFinished,)
 
+    @reads(e.AgentFinished)
     def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
         if not event.changed_in_place:
@@ -333,13 +342,13 @@ class TwiceAnswered:
     """
 
     id = "STA-11"
-    kinds: tuple[type, ...] = (e.StateUpdated,)
 
     def __init__(self) -> None:
         self._first_seen: dict[tuple[str, str, str, str], int] = {}
         """Session, channel, role and call to the message with it."""
         self._reported: set[tuple[str, str, str]] = set()
 
+    @reads(e.StateUpdated)
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Check the messages that an update adds to a channel."""
         hits: list[Hit] = []

@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.messages import JsonValue
 from simkit.core.text import short_both
 from simkit.language.json_schema.coercion import lost_in
@@ -37,39 +38,38 @@ class RepeatedCall:
     """
 
     id = "FLW-03"
-    kinds: tuple[type, ...] = (
-        e.ToolCalled,
-        e.ToolReturned,
-        e.ToolFailed,
-        e.StateUpdated,
-        e.TurnStarted,
-    )
 
     def __init__(self) -> None:
         self._last_calls: dict[str, tuple[str, str, bytes]] = {}
         self._times: dict[tuple[str, str, bytes], _Times] = {}
 
-    def look(
-        self,
-        event: e.ToolCalled | e.ToolReturned | e.ToolFailed | e.StateUpdated | e.TurnStarted,
-        view: View,
-    ) -> Iterable[Hit]:
-        """Count the results of equal calls since the last write."""
-        if isinstance(event, e.ToolCalled):
-            # An unknown value equals nothing.
-            if event.args is not None:
-                self._last_calls[event.call_id] = event.agent, event.tool, _encode(event.args)
-        elif isinstance(event, e.ToolReturned):
-            return self._returned(event, "state" in view.pipeline.observes)
-        elif isinstance(event, e.ToolFailed):
-            call = self._last_calls.pop(event.call_id, None)
-            if call is not None:
-                self._times.pop(call, None)
-        elif self._times and (isinstance(event, e.TurnStarted) or event.cause != "given"):
+    @reads(e.ToolCalled)
+    def call(self, event: e.ToolCalled, view: View) -> Iterable[Hit]:
+        """Remember the arguments of a call."""
+        # An unknown value equals nothing.
+        if event.args is not None:
+            self._last_calls[event.call_id] = event.agent, event.tool, _encode(event.args)
+        return ()
+
+    @reads(e.ToolFailed)
+    def fail(self, event: e.ToolFailed, view: View) -> Iterable[Hit]:
+        """Count from the beginning after a failure."""
+        call = self._last_calls.pop(event.call_id, None)
+        if call is not None:
+            self._times.pop(call, None)
+        return ()
+
+    @reads(e.StateUpdated, e.TurnStarted, waits="_times")
+    def write(self, event: e.StateUpdated | e.TurnStarted, view: View) -> Iterable[Hit]:
+        """Count from the beginning after a write, and in a new turn."""
+        if isinstance(event, e.TurnStarted) or event.cause != "given":
             self._times.clear()
         return ()
 
-    def _returned(self, event: e.ToolReturned, sees_state: bool) -> Iterable[Hit]:
+    @reads(e.ToolReturned)
+    def look(self, event: e.ToolReturned, view: View) -> Iterable[Hit]:
+        """Count the results of equal calls since the last write."""
+        sees_state = "state" in view.pipeline.observes
         call = self._last_calls.pop(event.call_id, None)
         if call is None:
             return ()
@@ -115,14 +115,6 @@ class OpenWork:
     """
 
     id = "FLW-07"
-    kinds: tuple[type, ...] = (
-        e.MessageAdded,
-        e.ToolCalled,
-        e.ToolReturned,
-        e.ToolFailed,
-        e.ContextBuilt,
-        e.TurnFinished,
-    )
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str, _Open]] = {}
@@ -130,34 +122,26 @@ class OpenWork:
         self._group_runs: set[str] = set()
         """Calls beside a handoff."""
 
-    def look(
-        self,
-        event: (
-            e.MessageAdded
-            | e.ToolCalled
-            | e.ToolReturned
-            | e.ToolFailed
-            | e.ContextBuilt
-            | e.TurnFinished
-        ),
-        view: View,
-    ) -> Iterable[Hit]:
+    @reads(ToolMessage)
+    def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
         """Keep calls until they are answered or the turn ends."""
-        if isinstance(event, e.MessageAdded):
-            message = event.message
-            if message.calls:
-                self._open_calls(event, _forced_tool(event, view))
-            elif message.call_id:
-                self._answered(event.session, message.call_id)
-        elif isinstance(event, e.ToolCalled):
-            self._add(event, event.call_id, event.tool)
-        elif isinstance(event, e.ContextBuilt):
-            if self._open and view.pipeline.is_code:
-                self._goes_on(event, view)
-        elif isinstance(event, e.TurnFinished):
-            return self._ended(event, view) if self._open else ()
+        message = event.message
+        if message.calls:
+            self._open_calls(event, _forced_tool(event, view))
         else:
-            self._answered(event.session, event.call_id)
+            self._answered(event.session, message.call_id)
+        return ()
+
+    @reads(e.ToolCalled)
+    def call(self, event: e.ToolCalled, view: View) -> Iterable[Hit]:
+        """Keep a call that no message asks for."""
+        self._add(event, event.call_id, event.tool)
+        return ()
+
+    @reads(e.ToolReturned, e.ToolFailed)
+    def take(self, event: e.ToolReturned | e.ToolFailed, view: View) -> Iterable[Hit]:
+        """Note that a call is answered."""
+        self._answered(event.session, event.call_id)
         return ()
 
     def _open_calls(self, event: e.MessageAdded, forced: JsonValue) -> None:
@@ -181,8 +165,11 @@ class OpenWork:
         if self._open:
             self._open.get(session, {}).pop(call, None)
 
-    def _goes_on(self, event: e.ContextBuilt, view: View) -> None:
+    @reads(e.ContextBuilt, waits="_open")
+    def go_on(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Remove the calls of an agent that its next context leaves out."""
+        if not view.pipeline.is_code:
+            return ()
         waiting = self._open.get(event.session, {})
         for call, pending_call in list(waiting.items()):
             run = view.runs.get(pending_call.run)
@@ -191,8 +178,11 @@ class OpenWork:
                 messages_shown = view.calls[event.call].context.messages
                 if all(message.number != pending_call.message for message in messages_shown):
                     del waiting[call]
+        return ()
 
-    def _ended(self, event: e.TurnFinished, view: View) -> list[Hit]:
+    @reads(e.TurnFinished, waits="_open")
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Report the calls that were never answered."""
         waiting = self._open.pop(event.session, {})
         self._group_runs.clear()
         turn = view.turns[-1]
@@ -254,8 +244,8 @@ class ArgumentLost:
     """
 
     id = "FLW-09"
-    kinds: tuple[type, ...] = (e.ToolCalled,)
 
+    @reads(e.ToolCalled)
     def look(self, event: e.ToolCalled, view: View) -> Iterable[Hit]:
         """Compare the arguments of a tool call with those that the model wrote."""
         request = view.requests.get(event.call_id)

@@ -160,8 +160,8 @@ class ContextClaims(YamlModel):
 
     def claimed(self) -> dict[str, Any]:
         """Return every claim that is written, by its key."""
-        written = self.model_fields_set
-        own: dict[str, Any] = {key: getattr(self, key) for key in CONTEXT_CLAIMS if key in written}
+        keys = self.model_fields_set
+        own: dict[str, Any] = {key: getattr(self, key) for key in CONTEXT_CLAIMS if key in keys}
         return {**own, **(self.model_extra or {})}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simkit.checks.lints import all_lints
+from simkit.checks.lints.watching import readings_of
 from simkit.spec.lint_catalogue import LINTS
 from tests.checks.traces import Story, context_message, history, run_lints
 
@@ -48,7 +49,7 @@ def test_every_lint_names_its_rule_and_where_it_comes_from() -> None:
         text = type(lint).__doc__ or ""
 
         assert text.startswith(f"{lint.id}: ")
-        assert lint.kinds
+        assert readings_of(type(lint))
 
 
 def conversation(turns: int) -> Story:
