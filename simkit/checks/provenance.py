@@ -175,11 +175,7 @@ def unshown_words(entry: Mapping[str, Any]) -> str:
 
 def histories(context: ContextView) -> set[str]:
     """Return the sections that show histories, also within shared messages."""
-    sections_found: set[str] = set()
-    for part in context.parts:
-        parts_shown = [part] if isinstance(part, ShownPart) else part.shown_parts
-        sections_found.update(part_.section for part_ in parts_shown)
-    return sections_found
+    return {part.section for part in context.histories()}
 
 
 def left_out(drops: Sequence[Dropped]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from simkit.core.messages import Message
 from simkit.language.matching import Matcher
 from simkit.language.matching.values import occur_in
 from simkit.language.paths import as_text, walk
-from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
+from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, pieces_of
 
 BLOCK: Final = 256
 """The number of messages whose texts are searched together first."""
@@ -134,7 +134,7 @@ def names_section(matcher: Any) -> bool:
 
 
 def _in_made(part: MadePart, query: _Query) -> Message | None:
-    for piece in part.piece_messages() if part.pieces else ():
+    for piece in pieces_of(part) if part.pieces else ():
         if query.holds(piece):
             return piece
     return part.message if query.holds(part.message) else None

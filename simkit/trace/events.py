@@ -10,7 +10,7 @@ part of the format.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, final
 
 import msgspec
 
@@ -159,6 +159,7 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="show
     rendered_tokens: int = 0
 
 
+@final
 class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
     """A message that was made for one context."""
 

@@ -42,7 +42,7 @@ class WrongInstructions:
         facts = view.pipeline.agents.get(event.agent)
         if event.base or facts is None:
             return ()
-        if view.pipeline.is_code:
+        if "sections" not in view.pipeline.observes:
             return self._of_another(event, facts.instructions, view)
         if _is_plain(event.parts, event.agent, facts.instructions):
             return ()

@@ -95,12 +95,10 @@ class DuplicateMessage:
         context = view.calls[event.call].context
         pairs: list[Pair] = []
         by_key: MessagesByKey = {}
-        shown_parts: list[ShownPart] = []
+        shown_parts = [part for part in context.parts if type(part) is ShownPart]
         is_first = not event.base
-        for part in context.parts:
-            if type(part) is ShownPart:
-                shown_parts.append(part)
-            elif is_first and part.section != "instructions":
+        for part in context.parts if is_first else ():
+            if type(part) is not ShownPart and part.section != "instructions":
                 message = part.message
                 content = message.content
                 if content in by_key:
@@ -111,8 +109,10 @@ class DuplicateMessage:
             several = len(shown_parts) > 1
             for part in shown_parts:
                 stream = self._streams.get(part.stream.id)
-                if stream is None or stream.stream is not part.stream or stream.read != part.hi:
-                    self._settle(part, pairs)
+                if stream is None or stream.stream is not part.stream:
+                    stream = self._streams[part.stream.id] = _StreamState(part.stream)
+                if stream.read != part.hi:
+                    _settle(part, stream, pairs)
                 if part.tail:
                     _join_tail(by_key, part, pairs, several)
             if several:
@@ -129,26 +129,6 @@ class DuplicateMessage:
         message_ = view.turns[-1].message
         index = view.calls[event.call].index
         return self._hits(pairs, event, index, message_.id if message_ is not None else "")
-
-    def _settle(self, part: ShownPart, pairs: list[Pair]) -> None:
-        """Read the new messages of the settled part, and find their pairs."""
-        stream = part.stream
-        stream_state = self._streams.get(stream.id)
-        if stream_state is None or stream_state.stream is not stream:
-            stream_state = self._streams[stream.id] = _StreamState(stream)
-        hi = part.hi
-        texts, entries = stream_state.texts, stream.entries
-        for place in range(stream_state.read, hi):
-            message = entries[place]
-            content = message.content
-            if content not in texts:
-                texts[content] = place
-                continue
-            twin = stream_state.twin(message)
-            if twin >= part.lo:
-                pairs.append((entries[twin].id, part.section, message.id, part.section))
-            stream_state.keys[key_of(message)] = place
-        stream_state.read = hi
 
     def _cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
         """Compare the histories of one context with each other, once for each new message."""
@@ -200,6 +180,23 @@ class DuplicateMessage:
             }
             hits.append(Hit(self.id, problem, event.turn, event.agent, index, data=data))
         return hits
+
+
+def _settle(part: ShownPart, stream_state: _StreamState, pairs: list[Pair]) -> None:
+    """Read the new messages of the settled part, and find their pairs."""
+    hi = part.hi
+    texts, entries = stream_state.texts, part.stream.entries
+    for place in range(stream_state.read, hi):
+        message = entries[place]
+        content = message.content
+        if content not in texts:
+            texts[content] = place
+            continue
+        twin = stream_state.twin(message)
+        if twin >= part.lo:
+            pairs.append((entries[twin].id, part.section, message.id, part.section))
+        stream_state.keys[key_of(message)] = place
+    stream_state.read = hi
 
 
 def _named(pairs: Sequence[Pair]) -> str:

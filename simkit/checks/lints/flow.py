@@ -161,16 +161,17 @@ class PingPong:
             self._starts.clear()
             self._waiting.clear()
             self._reported.clear()
-        if event.agent in self._reported or not _can_repeat(event, view):
+        if event.agent in self._reported or view.runs[event.run].group:
             return ()
-        reasons = (
-            handoff.reason
-            for handoff in reversed(turn.handoffs)
-            if handoff.event.from_agent == event.agent
-        )
-        key = (event.agent, len(turn.updates), event.handoff_from, next(reasons, ""))
-        earlier = self._starts.setdefault(key, [])
-        like = [handoff for handoff in earlier if _is_same(handoff, event, view)]
+        if "sections" not in view.pipeline.observes and not _is_known(event):
+            return ()
+        reason = _refusal(event.agent, turn) if turn.handoffs else ""
+        key = (event.agent, len(turn.updates), event.handoff_from, reason)
+        if key not in self._starts:
+            self._starts[key] = [event]
+            return ()
+        earlier = self._starts[key]
+        like = [start for start in earlier if _is_same(start, event, view)]
         if like:
             self._waiting[event.run] = event, like
         earlier.append(event)
@@ -194,14 +195,18 @@ class PingPong:
         )
 
 
-def _can_repeat(event: e.AgentStarted, view: View) -> bool:
-    """Return whether a run may close a cycle, and enough of it is known."""
-    if view.runs[event.run].group:
-        return False
-    if not view.pipeline.is_code:
-        return True
+def _is_known(event: e.AgentStarted) -> bool:
+    """Return whether a run of code moves control, and its input was seen."""
     is_called = bool(event.parent) and not event.handoff
     return event.input is not None and not is_called
+
+
+def _refusal(agent: str, turn: TurnView) -> str:
+    """Return the reason of an agent's last handoff; empty unless it was rejected."""
+    reasons = (
+        handoff.reason for handoff in reversed(turn.handoffs) if handoff.event.from_agent == agent
+    )
+    return next(reasons, "")
 
 
 def _reads_the_same(first_run: str, second_run: str, view: View) -> bool:

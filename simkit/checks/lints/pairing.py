@@ -299,7 +299,8 @@ class Pairing:
     @reads(e.ContextBuilt)
     def read(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Find the oddities in the order of a context's messages."""
-        self.oddities.clear()
+        if self.oddities:
+            self.oddities.clear()
         context = view.calls[event.call].context
         is_planned = "sections" in view.pipeline.observes
         if not self._is_plain(context, is_planned):
@@ -341,11 +342,13 @@ class Pairing:
                 settled = self._settled(part.stream)
                 settled.read_on(part)
                 has_speech = has_speech or part.hi > part.lo or bool(part.tail)
-                if is_plain and not (settled.is_plain(part.lo) and _are_plain(part.tail)):
+                if is_plain and not (
+                    settled.is_plain(part.lo) and (not part.tail or _are_plain(part.tail))
+                ):
                     is_plain = False
             else:
                 has_speech = True
-        return is_plain and _are_plain(context.own_messages)
+        return is_plain and (not context.own_messages or _are_plain(context.own_messages))
 
     def _settled(self, stream: StreamView) -> SettledWalk:
         settled = self._streams.get(stream.id)

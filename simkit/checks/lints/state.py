@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
+from simkit.language.json_schema import is_object
 from simkit.trace import events as e
 from simkit.trace.reducers import BUILT_IN, is_reset
 from simkit.trace.views import View
@@ -274,16 +275,15 @@ class DoubleCount:
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a run's additions with what it received."""
         run = view.runs.get(event.run)
-        if run is None or not isinstance(run.received, Mapping):
+        if run is None or not is_object(run.received):
             return ()
         hits = []
         channels = view.channels_of(event)
         for channel, raw in event.update.items():
-            facts = channels.get(channel)
-            received = run.received.get(channel)
-            if facts is None or facts.reducer != "append" or not received:
+            if type(raw) is not list or channel not in channels:
                 continue
-            if not isinstance(raw, list) or len(raw) < len(received):
+            received = run.received.get(channel)
+            if channels[channel].reducer != "append" or not received or len(raw) < len(received):
                 continue
             if list(received) != [view.resolved(item) for item in raw[: len(received)]]:
                 continue
@@ -344,11 +344,19 @@ class TwiceAnswered:
     id = "STA-11"
 
     def __init__(self) -> None:
+        self._messages: dict[int, Message] = {}
+        """The messages with calls or results, by number."""
         self._first_seen: dict[tuple[str, str, str, str], int] = {}
         """Session, channel, role and call to the message with it."""
         self._reported: set[tuple[str, str, str]] = set()
 
-    @reads(e.StateUpdated)
+    @reads(ToolMessage)
+    def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
+        """Remember the message, which an update may add to a channel."""
+        self._messages[event.message.number] = event.message
+        return ()
+
+    @reads(e.StateUpdated, waits="_messages")
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Check the messages that an update adds to a channel."""
         hits: list[Hit] = []
@@ -361,9 +369,9 @@ class TwiceAnswered:
                 self._forget(_home(event), channel)
                 continue
             for item in delta if isinstance(delta, list) else [delta]:
-                message = view.resolved(item) if isinstance(item, Mapping) else None
-                if isinstance(message, Message):
-                    hits += self._added(message, channel, event)
+                number = item.get("$message") if type(item) is dict and len(item) == 1 else None
+                if number in self._messages:
+                    hits += self._added(self._messages[number], channel, event)
         return hits
 
     def _added(self, message: Message, channel: str, event: e.StateUpdated) -> Iterator[Hit]:

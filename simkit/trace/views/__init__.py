@@ -4,7 +4,14 @@ A view is built in one pass over the events. Each event costs only its new value
 shared: contexts are ranges over one log, state snapshots share their values.
 """
 
-from simkit.trace.views.contexts import ContextView, MadePart, Messages, ShownPart, StreamView
+from simkit.trace.events import Made as MadePart
+from simkit.trace.views.contexts import (
+    ContextView,
+    Messages,
+    ShownPart,
+    StreamView,
+    pieces_of,
+)
 from simkit.trace.views.turns_and_calls import (
     CallView,
     HandoffView,
@@ -27,6 +34,7 @@ __all__ = [
     "ToolView",
     "TurnView",
     "View",
+    "pieces_of",
     "run_ids",
     "said_in",
     "view_of",

@@ -4,45 +4,32 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from msgspec.structs import replace
 
 from simkit.core.messages import Dropped, Message
 from simkit.language.paths import as_text
 from simkit.trace import events as e
+from simkit.trace.events import Made as MadePart
 
 
 class StreamView:
     """The result of one agent's filters on a log: the settled part, which grows with every turn."""
 
-    __slots__ = ("cuts", "entries", "id", "sums", "tokens")
+    __slots__ = ("cuts", "entries", "id", "tokens")
 
     def __init__(self, identity: str) -> None:
         self.id = identity
         self.entries: list[Message] = []
         self.tokens: list[int] = []
-        self.sums: list[int] = [0]
-        """``sums[k]``: the tokens of the first k entries."""
         self.cuts: list[e.Cut] = []
 
 
-@final
-class MadePart:
-    """A message made for one context."""
-
-    __slots__ = ("message", "of", "pieces", "section", "shown_parts", "tokens")
-
-    def __init__(self, part: e.Made, shown_parts: Sequence[ShownPart] = ()) -> None:
-        self.section, self.tokens, self.of = part.section, part.tokens, part.of
-        self.message, self.pieces = part.message, part.pieces
-        self.shown_parts = shown_parts
-        """The histories that are rendered in its pieces."""
-
-    def piece_messages(self) -> Iterator[Message]:
-        """Yield the piece of each section that shares the message, as a message of its own."""
-        for piece in self.pieces:
-            yield replace(self.message, content=piece.content, section=piece.section, data=None)
+def pieces_of(part: MadePart) -> Iterator[Message]:
+    """Yield the piece of each section that shares a message, as a message of its own."""
+    for piece in part.pieces:
+        yield replace(part.message, content=piece.content, section=piece.section, data=None)
 
 
 @final
@@ -200,6 +187,9 @@ def _cut_short(fact: e.Shortened) -> dict[str, Any]:
     return entry
 
 
+ALL_SHOWN: Final = UnshownView()
+
+
 class ContextView:
     """All that one model call received."""
 
@@ -208,6 +198,7 @@ class ContextView:
         "handoff_tools",
         "handoffs",
         "hidden",
+        "inner",
         "named",
         "own_messages",
         "parts",
@@ -222,12 +213,14 @@ class ContextView:
         self,
         event: e.ContextBuilt,
         parts: list[MadePart | ShownPart],
-        unshown: UnshownView | None = None,
+        inner: Mapping[int, Sequence[ShownPart]],
+        unshown: UnshownView,
     ) -> None:
-        self.parts = parts
+        self.parts, self.inner = parts, inner
+        """``inner`` has the histories that are rendered in the pieces of a part, by its index."""
         self.named: Callable[[Sequence[Message]], list[Message]] | None = None
         """Assigns messages to sections, if the driver did not; else None."""
-        self.unshown = UnshownView() if unshown is None else unshown
+        self.unshown = unshown
         self.own_messages: list[Message] = []
         self.said_tokens: list[int] = []
         self.tools, self.settings = event.tools, event.settings
@@ -275,7 +268,7 @@ class ContextView:
                 if part.section == name:
                     parts.append(part)
             elif part.pieces:
-                parts += [[message] for message in part.piece_messages() if message.section == name]
+                parts += [[message] for message in pieces_of(part) if message.section == name]
             elif part.section == name:
                 parts.append(part)
         if name == "run" and self.own_messages:
@@ -285,7 +278,7 @@ class ContextView:
     def dropped(self) -> list[Dropped]:
         """Return the messages that history sections read and dropped, in order."""
         out: list[tuple[int, int, Dropped]] = []
-        for part in self._histories():
+        for part in self.histories():
             originals = part.stream_messages
             cuts = [*part.stream.cuts[: part.cuts_hi], *part.tail_cuts]
             cut_messages = {cut.message for cut in cuts if cut.what == "message"}
@@ -304,12 +297,13 @@ class ContextView:
         """Return the items that other sections read and left out, with the reason."""
         return list(self.unshown)
 
-    def _histories(self) -> Iterator[ShownPart]:
-        for part in self.parts:
-            if isinstance(part, ShownPart):
+    def histories(self) -> Iterator[ShownPart]:
+        """Yield the parts of histories, also those that are rendered in a shared message."""
+        for place, part in enumerate(self.parts):
+            if type(part) is ShownPart:
                 yield part
             else:
-                yield from part.shown_parts
+                yield from self.inner.get(place, ())
 
     def weights(self) -> Iterator[tuple[str, str | None, int]]:
         """Yield (section, agent, tokens) of every message; linear in the context."""

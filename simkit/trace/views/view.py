@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from simkit.core.messages import JsonValue, Message
 from simkit.trace import events as e
+from simkit.trace.events import Made as MadePart
 from simkit.trace.reducers import (
     BUILT_IN,
     DECLARED_RESET,
@@ -18,7 +19,13 @@ from simkit.trace.reducers import (
     is_reset,
     reducer_of,
 )
-from simkit.trace.views.contexts import ContextView, MadePart, ShownPart, StreamView, UnshownView
+from simkit.trace.views.contexts import (
+    ALL_SHOWN,
+    ContextView,
+    ShownPart,
+    StreamView,
+    UnshownView,
+)
 from simkit.trace.views.inner_state import InnerState, joined_updates
 from simkit.trace.views.naming import Naming
 from simkit.trace.views.turns_and_calls import (
@@ -29,6 +36,9 @@ from simkit.trace.views.turns_and_calls import (
     TurnView,
     place_among,
 )
+
+_NESTED: Final = (dict, list)
+"""Types of values that may hold references to messages."""
 
 
 class View:
@@ -94,9 +104,9 @@ class View:
     def apply(self, event: e.AnyEvent) -> None:
         """Add the next event; constant time beside the event's own size."""
         self.events.append(event)
-        handler = _HANDLERS.get(type(event))
-        if handler is not None:
-            handler(self, event)
+        add = _HANDLERS[type(event)]
+        if add is not None:
+            add(self, event)
 
     def resolved(self, value: JsonValue) -> Any:
         """Return a recorded value with its references to messages resolved."""
@@ -161,21 +171,22 @@ class View:
             self._clear_turn(event.session)
 
     def _message_added(self, event: e.MessageAdded) -> None:
-        number = event.message.number
-        self.messages[number] = event.message
+        message = event.message
+        number = message.number
+        self.messages[number] = message
         self.tokens[number] = event.tokens
-        for place, call in enumerate(event.message.calls):
-            self.requests[call.id] = call.args
-            self._asked_at[call.id] = (number, place)
+        if message.calls:
+            for place, call in enumerate(message.calls):
+                self.requests[call.id] = call.args
+                self._asked_at[call.id] = (number, place)
+            if len(message.calls) > 1:
+                self._group_sizes.update((call.id, number) for call in message.calls)
         if event.run:
             run = self.runs.get(event.run)
             if run is not None:
-                run.messages.append(event.message)
-        if len(event.message.calls) > 1:
-            self._group_sizes.update((call.id, number) for call in event.message.calls)
-        turn = self.turns[-1] if self.turns else None
-        if turn is not None and turn.message is None and event.message.role == "user":
-            turn.message = event.message
+                run.messages.append(message)
+        if message.role == "user" and self.turns and self.turns[-1].message is None:
+            self.turns[-1].message = message
 
     def _route_chosen(self, event: e.RouteChosen) -> None:
         self.turns[-1].routes.append(event)
@@ -196,7 +207,8 @@ class View:
         if event.received is not None:
             more = self.resolved(event.received)
             received = {**state, **more} if isinstance(more, Mapping) else more
-        run = RunView(event, received, self.resolved(event.input))
+        given = event.input
+        run = RunView(event, received, self.resolved(given) if type(given) in _NESTED else given)
         self.runs[event.run] = run
         self.turns[-1].runs.append(run)
         if event.call_id in self._group_sizes and not run.group:
@@ -219,11 +231,21 @@ class View:
         run = self.runs.get(event.run)
         if event.base:
             base = self.calls[event.base].context
-            parts, unshown = base.parts, base.unshown
+            context = ContextView(event, base.parts, base.inner, base.unshown)
         else:
-            parts = [self._part(part) for part in event.parts]
-            unshown = UnshownView(event.left_out, run.received if run is not None else {})
-        context = ContextView(event, parts, unshown)
+            inner: dict[int, list[ShownPart]] = {}
+            parts: list[MadePart | ShownPart] = []
+            for part in event.parts:
+                if type(part) is MadePart:
+                    if part.shown:
+                        inner[len(parts)] = [self._history(shown_part) for shown_part in part.shown]
+                    parts.append(part)
+                else:
+                    parts.append(self._history(part))
+            unshown = ALL_SHOWN
+            if event.left_out:
+                unshown = UnshownView(event.left_out, run.received if run is not None else {})
+            context = ContextView(event, parts, inner, unshown)
         naming = self._namings.get(event.agent)
         if naming is not None and run is not None:
             message = self.turns[-1].message
@@ -241,41 +263,33 @@ class View:
         if run is not None and run.agent == event.agent:
             run.calls.append(call)
 
-    def _part(self, part: e.Part) -> MadePart | ShownPart:
-        if isinstance(part, e.Made):
-            return MadePart(part, [self._history(shown_part) for shown_part in part.shown])
-        return self._history(part)
-
     def _history(self, part: e.Shown) -> ShownPart:
         stream = self.streams.get(part.stream)
         if stream is None or part.restarts:
             stream = self.streams[part.stream] = StreamView(part.stream)
         if part.kept:
-            edits = _edits(part.cuts)
-            total = stream.sums[-1]
-            for number in part.kept:
-                message, tokens = self._entry(number, edits)
-                total += tokens
-                stream.entries.append(message)
-                stream.tokens.append(tokens)
-                stream.sums.append(total)
+            messages, tokens = self._entries(part.kept, part.cuts)
+            stream.entries.extend(messages)
+            stream.tokens.extend(tokens)
         if part.cuts:
             stream.cuts.extend(part.cuts)
         shown_part = ShownPart(part, stream, self.messages)
         if part.tail:
-            edits = _edits(part.tail_cuts)
-            for number in part.tail:
-                message, tokens = self._entry(number, edits)
-                shown_part.tail.append(message)
-                shown_part.tail_tokens.append(tokens)
+            shown_part.tail, shown_part.tail_tokens = self._entries(part.tail, part.tail_cuts)
         return shown_part
 
-    def _entry(self, number: int, edits: Mapping[int, list[e.Cut]]) -> tuple[Message, int]:
-        message, tokens = self.messages[number], self.tokens[number]
-        for cut in edits.get(number, ()) if edits else ():
-            tokens -= cut.saved
-            message = cut.becomes if cut.becomes is not None else replace(message, calls=())
-        return message, tokens
+    def _entries(
+        self, numbers: Sequence[int], cuts: Sequence[e.Cut]
+    ) -> tuple[list[Message], list[int]]:
+        """Return messages as a history shows them, and their tokens."""
+        messages = [self.messages[number] for number in numbers]
+        tokens = [self.tokens[number] for number in numbers]
+        edits = _edits(cuts) if cuts else {}
+        for place, number in enumerate(numbers) if edits else ():
+            for cut in edits.get(number, ()):
+                tokens[place] -= cut.saved
+                messages[place] = cut.becomes or replace(messages[place], calls=())
+        return messages, tokens
 
     def _model_replied(self, event: e.ModelReplied) -> None:
         self.calls[event.call].reply = self.messages.get(event.message)
@@ -343,7 +357,7 @@ class View:
         values, resolved, reducers = event.values, self.resolved, self._reducers
         update = {}
         for name, raw in event.update.items():
-            update[name] = delta = resolved(raw)
+            update[name] = delta = resolved(raw) if type(raw) in _NESTED else raw
             reduce = reducers.get(name)
             if reduce is None:
                 if name in self.pipeline.channels:
@@ -404,7 +418,9 @@ class View:
 
     def _agent_finished(self, event: e.AgentFinished) -> None:
         run = self.runs[event.run]
-        run.output, run.status, run.finished = self.resolved(event.output), event.status, True
+        output = event.output
+        run.output = self.resolved(output) if type(output) in _NESTED else output
+        run.status, run.finished = event.status, True
         run.finished_at = len(self.events)
         run.message = self.messages.get(event.message)
 
@@ -430,9 +446,6 @@ class View:
         self.error = event.error
 
 
-_NO_EDITS: Mapping[int, list[e.Cut]] = {}
-
-
 def _named(naming: Naming, run: RunView, first: int, messages: Sequence[Message]) -> list[Message]:
     return naming.named(messages, {message.number for message in run.messages}, first)
 
@@ -442,8 +455,6 @@ def _last(_: Any, value: Any) -> Any:
 
 
 def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
-    if not cuts:
-        return _NO_EDITS
     edits: dict[int, list[e.Cut]] = {}
     for cut in cuts:
         if cut.what != "message":
@@ -451,7 +462,8 @@ def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
     return edits
 
 
-_HANDLERS: dict[type, Any] = {
+_HANDLERS: Final[Mapping[type, Callable[[View, Any], None] | None]] = {
+    **dict.fromkeys(e.AnyEvent.__args__),
     e.RunStarted: View._run_started,
     e.SessionStarted: View._session_started,
     e.TurnStarted: View._turn_started,
