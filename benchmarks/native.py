@@ -8,14 +8,20 @@ from functools import partial
 from typing import Annotated, Any, TypedDict
 
 from benchmarks.conversations import TEXT, conversation
-from benchmarks.measuring import medians
-from simkit.session.simulate import simulate
+from benchmarks.measuring import calls, medians
+from simkit.checks.judge import Outcome, judge
+from simkit.runtime.functions import function_named
+from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Prepared
+from simkit.trace.store import Trace
 
 
 def rows(rounds: int) -> list[list[object]]:
     """Returns turns per second of each subject, and how often simkit is faster."""
-    table: list[list[object]] = []
+    table: list[list[object]] = [
+        [f"calls a turn: judge{words}", "simkit", f"{_calls_of_judging(claims):.0f}", ""]
+        for claims, words in ((False, ""), (True, " with three claims"))
+    ]
     for turns, saver in ((1_000, False), (200, True)):
         ours = conversation(turns, claims=False)
         subjects: dict[str, Callable[[], object]] = {"simkit": partial(_simulated, ours)}
@@ -29,6 +35,18 @@ def rows(rounds: int) -> list[list[object]]:
             ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
             table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
     return table
+
+
+def _calls_of_judging(claims: bool) -> float:
+    """Returns how many functions the judge calls a turn."""
+    turns = 300
+    first, ours = conversation(5, claims), conversation(turns, claims)
+    _judged(first, run(first))  # what a process makes once
+    return calls(partial(_judged, ours, run(ours))) / turns
+
+
+def _judged(ours: Prepared, trace: Trace) -> Outcome:
+    return judge(ours.scenario, ours.document, trace, function_named)
 
 
 def _simulated(ours: Prepared) -> int:

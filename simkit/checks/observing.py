@@ -100,8 +100,10 @@ def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher
     if name == "dropped":
         observes_history = scope.can_observe("filters") or scope.can_observe("sections")
         return "" if observes_history else "filters"
+    if scope.can_observe("sections"):
+        return ""
     needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or names_section(matcher)
-    return "sections" if needs and not scope.can_observe("sections") else ""
+    return "sections" if needs else ""
 
 
 def unobservable_in_run(scope: Scope, name: str) -> str:
@@ -179,5 +181,5 @@ def _in_code(need: str, claim: str, agent: str) -> str:
 
 def _is_named(scope: Scope, agent: str) -> bool:
     """Return whether the pipeline's file assigns an agent's messages to sections."""
-    facts = scope.pipeline.agents.get(agent)
-    return facts is not None and facts.sections is not None
+    agents = scope.view.pipeline.agents
+    return agent in agents and agents[agent].sections is not None

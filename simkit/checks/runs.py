@@ -97,13 +97,16 @@ def groups_of(runs: Sequence[RunView]) -> list[Any]:
 
 def _is_whole(matcher: Any) -> bool:
     """Return whether a matcher of agents is a complete list, a denial, or a choice of these."""
-    if isinstance(matcher, Mapping):
-        return any(_is_whole(matcher.get(key)) for key in ("$not", "$eq", "$ne")) or any(
+    if isinstance(matcher, list):
+        return True
+    return isinstance(matcher, Mapping) and (
+        any(_is_whole(matcher.get(key)) for key in ("$not", "$eq", "$ne"))
+        or any(
             _is_whole(element)
             for key in ("$either", "$all", "$in")
             for element in matcher.get(key, ())
         )
-    return isinstance(matcher, list)
+    )
 
 
 def _has_group(matcher: Any, inside: bool = False) -> bool:

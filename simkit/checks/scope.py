@@ -61,11 +61,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     def can_observe(self, aspect: str) -> bool:
         """Return whether the driver observes ``sections``, ``state``, ``runs`` or ``handoffs``."""
-        if aspect in self.pipeline.unseen:
+        facts = self.view.pipeline
+        if aspect in facts.unseen:
             return False
-        if aspect == "state" and self.state and not self.pipeline.channels:
+        if aspect == "state" and not facts.channels and self.state:
             return True  # The code itself has reported some.
-        return aspect in self.pipeline.observes
+        return aspect in facts.observes
 
 
 def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Scope:

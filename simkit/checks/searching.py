@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -39,12 +39,11 @@ class _Query:
         """The texts that occur in every message for which it holds."""
         return required_texts(self.matcher.source)
 
-    def holds_at(self, part: ShownPart, place: int) -> bool:
-        """Return whether it holds for the message at an index of settled + tail."""
-        message = part.entry(place)
-        return self.holds(
-            replace(message, section=part.section) if self.is_of_sections else message
-        )
+    def test_in(self, section: str) -> Callable[[Message], bool]:
+        """Return the test of logged messages that a section shows."""
+        if not self.is_of_sections:
+            return self.holds
+        return lambda message: self.holds(replace(message, section=section))
 
 
 class Search:
@@ -93,9 +92,9 @@ class Search:
         shown_parts = [part for part in context.parts if type(part) is ShownPart]
         for part in shown_parts:
             if part.rendered is None:
-                end = part.hi + len(part.tail)
+                test, end = query.test_in(part.section), part.hi + len(part.tail)
                 for place in range(end - 1, max(part.lo, part.hi - NEW) - 1, -1):
-                    if query.holds_at(part, place):
+                    if test(part.entry(place)):
                         return True
         return any(self._in_shown(part, query) is not None for part in shown_parts)
 
@@ -117,14 +116,17 @@ class Search:
         index = bisect_left(places, part.lo)
         if index < len(places) and places[index] < part.hi:
             return part.settled(places[index])
-        for place in range(max(part.hi, part.lo), part.hi + len(part.tail)):
-            if query.holds_at(part, place):
-                return replace(part.entry(place), section=part.section)
+        test = query.test_in(part.section)
+        for message in part.tail[max(0, part.lo - part.hi) :] if part.tail else ():
+            if test(message):
+                return replace(message, section=part.section)
         return None
 
 
 def names_section(matcher: Any) -> bool:
     """Return whether a matcher of messages mentions their section."""
+    if "section" not in str(matcher):
+        return False
     if isinstance(matcher, Mapping):
         return any(
             key == "section" or (key.startswith("$") and names_section(inner))
@@ -155,17 +157,18 @@ class _Stream:
         memo = part.section, query.matcher
         searched, places = self._places_found.get(memo, (0, []))
         if searched < part.hi:
+            test, entries = query.test_in(part.section), self._entries
             for place in self._candidates(searched, part.hi, query.texts):
-                if query.holds_at(part, place):
+                if test(entries[place]):
                     places.append(place)
             self._places_found[memo] = (part.hi, places)
         return places
 
-    def _candidates(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterator[int]:
-        """Yield the indices that may match: those with all texts that a match must contain."""
-        if not texts:
-            yield from range(lo, hi)
-            return
+    def _candidates(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterable[int]:
+        """Return the indices that may match: those with all texts that a match must contain."""
+        return self._with_texts(lo, hi, texts) if texts else range(lo, hi)
+
+    def _with_texts(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterator[int]:
         self._read(hi)
         place = lo
         while place < hi:

@@ -14,7 +14,7 @@ from simkit.checks.occurring import Occurring, kind_of
 from simkit.checks.scope import Path
 from simkit.checks.searching import has_alternatives
 from simkit.core.messages import ABSENT, Message
-from simkit.language.matching import patterns_of
+from simkit.language.matching import Matcher, compile_matcher, patterns_of
 from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, walk
@@ -40,9 +40,17 @@ def vacuous_claims(
     ``unheld`` are the paths of claims that failed or were skipped: these need no second finding.
     """
     search, candidates = _Search(view, writer), Candidates(view)
+    of_excludes: dict[Matcher, str] = {}
     for path, turn, expect in claims:
         for inner, matcher in _negatives(expect):
-            reason = _why_vacuous(search, candidates, matcher, inner, turn)
+            if _is_excludes(inner):
+                # Whether a message could match is the same in every turn.
+                compiled = compile_matcher(matcher)
+                if compiled not in of_excludes:
+                    of_excludes[compiled] = _why_vacuous(search, candidates, matcher, inner, turn)
+                reason = of_excludes[compiled]
+            else:
+                reason = _why_vacuous(search, candidates, matcher, inner, turn)
             if reason and not any(_is_of_claim(unheld_path, path, inner) for unheld_path in unheld):
                 reason = f"{path_text(inner)}: {reason}, so its absence proves nothing"
                 yield Hit("RUN-03", reason, turn, path=(*path, *inner))
