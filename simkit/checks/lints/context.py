@@ -197,9 +197,8 @@ class CurrentMessageTwice:
                 hi = part.hi
                 if part.tail or (hi > part.lo and part.stream.entries[hi - 1].turn == turn):
                     times += _times_shown(part, identity, turn)
-            else:
-                if part.message.id == identity or part.of:
-                    times += _is_made_of(part, identity)
+            elif part.of or part.message.id == identity:
+                times += _is_made_of(part, identity)
         if times < 2:
             return ()
         sections: list[str] = []

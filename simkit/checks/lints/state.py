@@ -278,7 +278,7 @@ class DoubleCount:
         if run is None or not is_object(run.received):
             return ()
         hits = []
-        channels = view.channels_of(event)
+        channels = view.channels_of(event) if event.state else view.pipeline.channels
         for channel, raw in event.update.items():
             if type(raw) is not list or channel not in channels:
                 continue

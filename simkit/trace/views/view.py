@@ -282,8 +282,8 @@ class View:
         self, numbers: Sequence[int], cuts: Sequence[e.Cut]
     ) -> tuple[list[Message], list[int]]:
         """Return messages as a history shows them, and their tokens."""
-        messages = [self.messages[number] for number in numbers]
-        tokens = [self.tokens[number] for number in numbers]
+        messages = [*map(self.messages.__getitem__, numbers)]
+        tokens = [*map(self.tokens.__getitem__, numbers)]
         edits = _edits(cuts) if cuts else {}
         for place, number in enumerate(numbers) if edits else ():
             for cut in edits.get(number, ()):
