@@ -48,7 +48,8 @@ class Activation:
         self.output: Any = None
         self.final: Message | None = None
         self.messages: list[Message] = []
-        self.tools = ToolUse(turn, spec.agent)
+        self.tools: ToolUse | None = None
+        """The tools that it has called; None if it has not called any."""
         self._usage: dict[str, int] = {}
         self._thinking = ""
         self._model_calls = 0
@@ -63,7 +64,8 @@ class Activation:
         """Assign the run's number and the state that it can read, and emit AgentStarted."""
         turn, spec, handoff = self.turn, self.spec, self.handoff
         turn.runs += 1
-        turn.limit("agent_runs_per_turn", turn.runs)
+        if turn.runs > turn.limits.agent_runs_per_turn:
+            turn.limit("agent_runs_per_turn", turn.runs)
         turn.numbers.runs += 1
         self.id = f"r{turn.numbers.runs}"
         self.started_at = turn.clock.now
@@ -77,12 +79,14 @@ class Activation:
             turn.conversation.branch_logs.at_work.add(self.id)
         if not self.messages:
             # Its own messages are a section of their own, also if it continues in a later turn.
-            self._log = turn.log(self.branch)
+            self._log = turn.conversation.log_of(self.branch)
         # It does not read a delegate's writes, whether or not the contract has `carries`.
-        values = dict(turn.values(self.branch))
+        values = dict(turn.conversation.values if self.branch is None else self.branch.values())
         if carries is not None:
             values = {name: values[name] for name in carries if name in values}
-        self.input = self._input()
+        self.input, recorded_input = turn.input, turn.recorded_input
+        if handoff is not None or spec.input is not ABSENT:
+            self.input, recorded_input = self._given_input()
         self.root: dict[str, Any] = {
             "state": values,
             "run": None,
@@ -96,7 +100,7 @@ class Activation:
         }
         turn.recorder.record_agent_start(
             self.position(),
-            input=self._recorded_input(),
+            input=recorded_input,
             handoff=handoff.id if handoff else "",
             handoff_from=handoff.source if handoff else "",
             group=self.group,
@@ -110,19 +114,15 @@ class Activation:
         if spec.problem_text and not self.messages:
             self._hear_from("system", spec.problem_text)
 
-    def _input(self) -> Any:
-        spec, handoff = self.spec.input, self.handoff
-        if spec is not ABSENT:
-            return spec
-        if handoff is None:
-            return self.turn.input
-        return handoff.payload if handoff.payload is not None else handoff.query
-
-    def _recorded_input(self) -> m.JsonValue:
-        turn, handoff = self.turn, self.handoff
-        if handoff is not None and self.input is handoff.payload:
-            return handoff.recorded_payload
-        return turn.recorded_input if self.input is turn.input else canonical(self.input)
+    def _given_input(self) -> tuple[Any, m.JsonValue]:
+        """Return the input that a step or a handoff gives, and the same as plain data."""
+        given, handoff, turn = self.spec.input, self.handoff, self.turn
+        if handoff is not None:
+            if given is ABSENT:
+                given = handoff.payload if handoff.payload is not None else handoff.query
+            if given is handoff.payload:
+                return given, handoff.recorded_payload
+        return given, turn.recorded_input if given is turn.input else canonical(given)
 
     @property
     def name(self) -> str:
@@ -138,21 +138,22 @@ class Activation:
     def steps(self) -> Steps:
         """Run the agent to its end."""
         try:
-            self._check(self.agent.input, self.input, InputInvalid, "input")
-            before = _first_that_holds(self.agent.before, self.root)
+            agent, changed = self.agent, ()
+            if agent.input is not None:
+                self._check(agent.input, self.input, InputInvalid, "input")
+            before = _first_that_holds(agent.before, self.root) if agent.before else None
             if before is not None:
                 self._finish("stood_in", self._root_with_run(), before, "before")
                 return
-            if self.agent.function is not None:
+            if agent.function is not None:
                 changed = yield from self._call_function()
             else:
-                changed = ()
                 yield from self._converse()
             if self.onward is not None:
                 self._end("handed_off")
                 return
             root = self._root_with_run()
-            rule = _first_that_holds(self.agent.after, root)
+            rule = _first_that_holds(agent.after, root) if agent.after else None
             self._finish("done", root, rule, "after", changed)
         except GeneratorExit:
             self.cancel(self.turn.closing)
@@ -190,13 +191,14 @@ class Activation:
 
     def _end(self, status: str, changed: tuple[str, ...] = ()) -> None:
         self._has_ended = True
-        self.turn.conversation.branch_logs.end(self.id)
-        final = self.final
+        if self.branch is not None:
+            self.turn.conversation.branch_logs.end(self.id)
+        final, output = self.final, self.output
         self.turn.recorder.record_agent_end(
             self.position(),
             status=status,
-            output=canonical(self.output),
-            message=final.number if final is not None else 0,
+            output=output if type(output) is str else canonical(output),
+            message=self.turn.numbers.sizes[final.id][0] if final is not None else 0,
             changed_in_place=changed,
         )
 
@@ -208,26 +210,28 @@ class Activation:
 
     def left(self) -> dict[str, Any]:
         """Return the run's result for later runs: its output and its tool calls."""
-        return {"output": self.output, "tool_calls": self.tools.records}
+        return {"output": self.output, "tool_calls": self.tools.records if self.tools else []}
 
     def _root_with_run(self) -> dict[str, Any]:
+        root, tools, now = self.root, self.tools, self.turn.clock.now
         run: dict[str, Any] = {
             "agent": self.agent.name,
             "reply": self.final.content if self.final is not None else None,
             "output": self.output,
             "final_message": self.final,
             "messages": list(self.messages),
-            "tools_called": self.tools.names,
-            "tool_results": self.tools.results,
-            "tool_calls": self.tools.records,
-            "took_ms": self.turn.clock.now - self.started_at,
+            "tools_called": tools.names if tools is not None else [],
+            "tool_results": tools.results if tools is not None else {},
+            "tool_calls": tools.records if tools is not None else [],
+            "took_ms": now - self.started_at,
         }
-        if self.tools.timestamps:
-            run["timestamps"] = self.tools.timestamps
-        if any(self._usage.values()):
+        if tools is not None and tools.timestamps:
+            run["timestamps"] = tools.timestamps
+        if self._usage and any(self._usage.values()):
             usual = ("input_tokens", "output_tokens")
             run["usage"] = {key: n for key, n in self._usage.items() if n or key in usual}
-        return {**self.root, "run": run, "now": self.turn.clock.iso(self.turn.clock.now)}
+        iso = root["now"] if now == self.started_at else self.turn.clock.iso(now)
+        return {**root, "run": run, "now": iso}
 
     # A function agent
 
@@ -262,14 +266,14 @@ class Activation:
         parts, tokens = yield from self._assembled()
         while True:
             call, answer = self._ask(parts, tokens)
-            self._thinking = m.thinking_said(answer)
+            self._thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
             if answer.latency_ms:
                 yield answer.latency_ms
             reply = answer.reply
             if answer.usage is not None:
                 for key, number in msgspec.structs.asdict(answer.usage).items():
                     self._usage[key] = self._usage.get(key, 0) + (number or 0)
-            if isinstance(reply, (m.Text, m.Structured)):
+            if type(reply) is m.Text or type(reply) is m.Structured:
                 self._conclude(call, reply, answer.usage)
                 return
             if isinstance(reply, m.Calls):
@@ -316,30 +320,31 @@ class Activation:
         return built.parts, built.tokens
 
     def _ask(self, parts: Sequence[e.Part], tokens: int) -> tuple[str, m.Answer]:
-        turn, agent = self.turn, self.agent
+        turn, agent, messages = self.turn, self.agent, self.messages
         self._model_calls += 1
-        turn.limit("model_calls_per_run", self._model_calls)
+        if self._model_calls > turn.limits.model_calls_per_run:
+            turn.limit("model_calls_per_run", self._model_calls)
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
         position, recorder = self.position(), turn.recorder
         base, self._base = self._base, self._base or call
-        sizes = turn.conversation.sizes
+        sizes = [turn.numbers.sizes[message.id] for message in messages] if messages else ()
         recorder.record_context(
             position,
             call=call,
             parts=() if base else tuple(parts),
             base=base,
-            said=tuple(message.number for message in self.messages),
+            said=tuple([number for number, _ in sizes]) if sizes else (),
             tools=agent.tools,
             settings=agent.settings or None,
-            tokens=tokens + sum(sizes[message.id][1] for message in self.messages),
+            tokens=tokens + sum([size for _, size in sizes]) if sizes else tokens,
             budget=turn.limits.context_tokens or 0,
             left_out=() if base else self._left_out,
             handoffs=agent.passes_to,
         )
         self._reading.to_log()
         recorder.record_model_call(position, call=call)
-        context = ContextMessages(parts, self.messages, self._reading.history_of)
+        context = ContextMessages(parts, tuple(messages), self._reading.history_of)
         request = ModelRequest(
             agent.name,
             turn.number,
@@ -388,20 +393,20 @@ class Activation:
         self.turn.recorder.record_reply(
             self.position(),
             call=call,
-            message=message.number,
+            message=self.turn.numbers.sizes[message.id][0],
             reply=kind,
             usage=usage,
             thinking=self._thinking,
         )
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
-        if isinstance(reply, m.Structured):
+        if type(reply) is m.Structured:
             self.output = reply.value
             text = _encode(reply.value).decode()
             self.replied(call, self.say(text, data=reply.value), "json", usage)
         else:
-            message = self.say(reply.text)
-            self.replied(call, message, "text", usage)
+            assert type(reply) is m.Text
+            self.replied(call, self.say(reply.text), "text", usage)
             self.output, how = parsed(reply.text, self.agent.parse, self.agent.name)
             if how:
                 self.turn.recorder.record_parsed_reply(
@@ -410,14 +415,13 @@ class Activation:
         self._check_output()
 
     def _check_output(self) -> None:
-        self._check(self.agent.output, self.output, OutputInvalid, "output")
+        if self.agent.output is not None:
+            self._check(self.agent.output, self.output, OutputInvalid, "output")
 
     def _check(
         self, schema: m.JsonValue, value: Any, problem: type[PipelineError], noun: str
     ) -> None:
         """Check an agent's input or output with its schema."""
-        if schema is None:
-            return
         for path, text in schema_errors(schema, canonical(value), self.turn.compiled.schemas):
             raise problem(f"the {noun} of agent {self.agent.name!r}{place_text(path)}: {text}")
 
@@ -443,9 +447,10 @@ class Activation:
 
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
         """Call all tools of one message at once; return True if their result is the output."""
-        calls = self.tools.calls_of(reply)
+        self.tools = tools = self.tools or ToolUse(self.turn, self.agent.name)
+        calls = tools.calls_of(reply)
         self.replied(call, self.say(reply.text, calls), "calls", usage)
-        answers: list[ToolAnswer] = yield from self.tools.called(
+        answers: list[ToolAnswer] = yield from tools.called(
             calls, self.position, self.root["state"]
         )
         for answer in answers:

@@ -24,10 +24,13 @@ class BranchLog(Sequence[Message]):
         return self._size + len(self._own)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
+        size = self._size
+        if type(index) is slice:
+            if not self._own:
+                start, stop, step = index.indices(size)
+                return self._base[start:stop:step]
             start, stop, step = index.indices(len(self))
             if step == 1:
-                size = self._size
                 before = self._base[start : min(stop, size)] if start < size else []
                 return [*before, *self._own[max(0, start - size) : max(0, stop - size)]]
             return [self[place] for place in range(start, stop, step)]
@@ -35,7 +38,7 @@ class BranchLog(Sequence[Message]):
             index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return self._base[index] if index < self._size else self._own[index - self._size]
+        return self._base[index] if index < size else self._own[index - size]
 
     def __iter__(self) -> Iterator[Message]:
         return (self[place] for place in range(len(self)))

@@ -81,6 +81,7 @@ class CompiledAgent:
             item.kind in ("input", "upstream") for item in items_of(recipe)
         )
         self.assembly = Assembly(
+            name,
             agent.instructions,
             recipe,
             count,
@@ -132,6 +133,7 @@ class CompiledPipeline:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline, self.schemas = pipeline, pipeline.schemas
         self.functions = UserFunctions()
+        self.channels = channels_of(pipeline, self.functions)
         self.count = counter_named(pipeline.tokens.count)
         self.agents = {
             name: CompiledAgent(name, definition, pipeline, self.count, self.functions)
@@ -176,7 +178,8 @@ class CompiledPipeline:
                 before = TECHNICAL
             elif contract.history != "all":
                 before = contract.history
-        return HistoryReader(name, options, before, self.count, self.functions.named)
+        channel = options.from_ or self.pipeline.conversation
+        return HistoryReader(name, channel, options, before, self.count, self.functions.named)
 
     def writes_of(self, contract: Contract | None) -> Template | None:
         """Return the writes of a handoff under this contract; None if there are none."""
@@ -216,14 +219,13 @@ def compiled(pipeline: Pipeline) -> CompiledPipeline:
 def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
     """Return the pipeline's metadata for checks, with the limits of this scenario."""
     pipeline = compiled.pipeline
-    channels = channels_of(pipeline, compiled.functions)
     flow = pipeline.flow
     return e.PipelineFacts(
         name=pipeline.pipeline,
         agents={name: _agent_facts(name, pipeline, compiled) for name in compiled.agents},
         channels={
             name: e.ChannelFacts(c.reducer, c.scope, canonical(c.default), c.last)
-            for name, c in channels.items()
+            for name, c in compiled.channels.items()
         },
         contracts=tuple(
             e.ContractFacts(

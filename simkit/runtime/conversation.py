@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -103,15 +103,18 @@ class Conversation:
         self.streams: dict[tuple[str, str], Stream] = {}
         self.summaries: dict[str, Summary] = {}
 
-    def begin_turn(self, turn: int, sources: Mapping[str, Any]) -> None:
-        """Record where the turn begins: everything before is settled."""
+    def begin_turn(self, turn: int, channels: Sequence[str]) -> None:
+        """Record where the turn begins: everything before, in the log and in channels of messages,
+        is settled.
+        """
         if self.branch_logs.paths:
             start = self.starts.get("log", 0)
             self.log[start:] = in_blocks(self.log[start:], self.branch_logs.paths)
         self.branch_logs, self._read = BranchLogs(), None
         self.turn = self.first_turn = turn
         self.starts = {"log": len(self.log)}
-        for channel, value in sources.items():
+        for channel in channels:
+            value = self.values.get(channel)
             self.starts[channel] = 0 if value is None else len(value)
 
     def log_of(self, branch: Branch | None) -> BranchLog:
@@ -147,7 +150,7 @@ class Conversation:
         """Add a message to the log; ``branch`` is the branch of the run that wrote it."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = Message(role, content, f"m{number}", agent, self.turn, calls, call_id, tool, data)
-        tokens = tokens_of(message, self.count)
+        tokens = tokens_of(message, self.count) if calls else self.count(content)
         self.log.append(message)
         if branch is not None:
             branch.hear(message)
@@ -161,7 +164,7 @@ class Conversation:
     def stream(self, key: tuple[str, str], source: Any) -> Stream:
         """Return the settled history under a key; a new one if the source was replaced."""
         stream = self.streams.get(key)
-        if stream is not None and continues(stream.anchor, source):
+        if stream is not None and (stream.anchor is source or continues(stream.anchor, source)):
             stream.anchor = source
             return stream
         restarts = stream is not None or self.is_restored
@@ -172,11 +175,4 @@ class Conversation:
 
 def continues(old: Any, new: Any) -> bool:
     """Return whether the new list is the old one with items appended."""
-    if old is new:
-        return True
-    return (
-        isinstance(old, Appended)
-        and isinstance(new, Appended)
-        and old.family == new.family
-        and old.start == new.start
-    )
+    return old is new or (type(new) is Appended and new.continues(old))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from simkit.core.errors import ModelError, ScriptBroken
@@ -19,84 +20,79 @@ from simkit.runtime.turn import Turn
 from simkit.trace import events as e
 
 
-class HistorySelection:
+class HistorySelection(msgspec.Struct):
     """One run's access to earlier messages."""
 
-    __slots__ = ("_agent", "_branch", "_handoff", "_log", "_omit", "_read", "_run", "_slices",
-                 "_state", "_turn", "latency_ms")  # fmt: skip
+    turn: Turn
+    agent: str
+    run: str
+    handoff: Request | None
+    state: Mapping[str, Any]
+    branch: Branch | None
+    """The parallel branch of the run; None if there is none."""
+    log: Sequence[Message]
+    """The messages before the run."""
+    slices: dict[str, Slice] = {}
+    """Section to the messages that it shows."""
+    omit: str = ""
+    last_read: tuple[Sequence[Message], int] = ((), 0)
+    """The source of the last history, and the index of its first unsettled message."""
+    latency_ms: int = 0
+    """Virtual milliseconds that summaries took."""
 
-    def __init__(
-        self,
-        turn: Turn,
-        agent: str,
-        run: str,
-        handoff: Request | None,
-        state: Mapping[str, Any],
-        branch: Branch | None,
-        log: Sequence[Message],
-    ) -> None:
-        """``branch`` is the parallel branch of the run; ``log`` are the messages before it."""
-        self._turn, self._agent, self._run, self._handoff = turn, agent, run, handoff
-        self._state, self._branch, self._log = state, branch, log
-        self._slices: dict[str, Slice] = {}
-        self._omit = ""
-        self._read: tuple[Sequence[Message], int] = ((), 0)
-        """The source of the last history, and the index of its first unsettled message."""
-        self.latency_ms = 0
-        """Virtual milliseconds that summaries took."""
+    def current(self) -> tuple[Message, int, int]:
+        """Return the message that the run answers, with its number and tokens.
 
-    def current(self) -> tuple[Message, int]:
-        """Return the message that the run answers, and its number (0 for a handoff's query)."""
-        handoff = self._handoff
+        Both are 0 for a handoff's query.
+        """
+        handoff, user = self.handoff, self.turn.user
         if handoff is not None and handoff.query is not None:
-            return Message("user", handoff.query, turn=self._turn.number), 0
-        return self._turn.user, self._turn.user.number
+            return Message("user", handoff.query, turn=self.turn.number), 0, 0
+        return user, *self.turn.conversation.sizes[user.id]
 
     def history(self, place: int, omit: str) -> Slice | None:
         """Return the slice for the recipe's history section; None if none is passed on."""
-        contract = self._handoff.contract if self._handoff is not None else None
-        reader = self._turn.compiled.reader(self._agent, place, contract)
+        contract = self.handoff.contract if self.handoff is not None else None
+        reader = self.turn.compiled.reader(self.agent, place, contract)
         if reader is None:
             return None
-        self._omit = omit
-        section, options = self._turn.compiled.agents[self._agent].assembly.histories[place]
-        conversation = self._turn.conversation
-        channel = options.from_ or self._turn.compiled.pipeline.conversation
+        self.omit = omit
+        conversation, channel = self.turn.conversation, reader.channel
+        settled = conversation.starts.get(channel, 0)
         source: Any
         anchor: Any
         if channel == "log":
-            source, anchor = self._log, conversation.log
+            source, anchor = self.log, conversation.log
         else:
-            source = self._state.get(channel, conversation.values.get(channel))
+            source = self.state.get(channel, conversation.values.get(channel))
             source = anchor = () if source is None else source
-            if self._branch is not None and channel not in self._branch.replaced:
+            if self.branch is not None and channel not in self.branch.replaced:
                 # The branch's own messages belong to this turn; earlier ones are the session's,
                 # unless a parallel run has replaced them.
                 now = conversation.values.get(channel)
-                anchor = now if continues(self._branch.start_values.get(channel), now) else anchor
-        travels = contract is not None and contract.history != "all"
-        owner = self._agent
-        if travels and self._handoff is not None:
-            owner = f"{self._agent}#{self._handoff.source}#{self._handoff.type}"
-        stream = conversation.stream((owner, section), anchor)
-        settled = min(conversation.starts.get(channel, 0), len(source))
-        # A channel that keeps only its last items has moved to the left since the turn began.
-        while settled and source[settled - 1].turn >= conversation.first_turn:
-            settled -= 1
+                anchor = now if continues(self.branch.start_values.get(channel), now) else anchor
+            settled = min(settled, len(source))
+            # A channel that keeps only its last items has moved to the left since the turn began.
+            while settled and source[settled - 1].turn >= conversation.first_turn:
+                settled -= 1
+        owner = self.agent
+        if contract is not None and contract.history != "all" and self.handoff is not None:
+            owner = f"{self.agent}#{self.handoff.source}#{self.handoff.type}"
+        stream = conversation.stream((owner, reader.section), anchor)
         history_slice = reader.read(
-            stream, source, settled, omit, self._turn.state.committed, conversation.sizes
+            stream, source, settled, omit, self.turn.state.committed, conversation.sizes
         )
-        self._slices[section], self._read = history_slice, (source, settled)
+        self.slices[reader.section], self.last_read = history_slice, (source, settled)
         return history_slice
 
     def to_log(self) -> None:
         """Record that an event has reported the context, and with it the settled histories."""
-        for slice in self._slices.values():
+        for slice in self.slices.values():
             slice.stream.to_log()
 
     def history_of(self, part: e.Shown) -> list[Message]:
         """Return the logged messages that a part shows."""
-        return self._slices[part.section].messages()
+        return self.slices[part.section].messages()
 
     def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
         """Return the summarizing agent's message about what the window drops, or None.
@@ -105,7 +101,7 @@ class HistorySelection:
         long conversation is summarized in linear time.
         """
         lo = slice.shown_part.lo
-        conversation = self._turn.conversation
+        conversation = self.turn.conversation
         last = conversation.summaries.get(slice.shown_part.stream)
         fresh = _not_covered(slice, lo, last)
         if not fresh:
@@ -115,7 +111,7 @@ class HistorySelection:
         covers = max(
             [last.number if last is not None else 0, *(run_message.number for run_message in fresh)]
         )
-        unshown = [conversation.sizes[self._omit][0]] if self._omit else []
+        unshown = [conversation.sizes[self.omit][0]] if self.omit else []
         behind = [
             *unshown,
             *(run_message.number for run_message in slice.messages()),
@@ -125,8 +121,8 @@ class HistorySelection:
         conversation.summaries[slice.shown_part.stream] = Summary(
             message, covers, frozenset(missed)
         )
-        self._turn.recorder.record_summary(
-            self._turn.position(agent, self._run),
+        self.turn.recorder.record_summary(
+            self.turn.position(agent, self.run),
             stream=slice.shown_part.stream,
             text=text,
             covers=covers,
@@ -139,8 +135,8 @@ class HistorySelection:
 
         Parallel branches wrote them: their numbers do not show whether a run has seen them.
         """
-        conversation = self._turn.conversation
-        source, settled = self._read
+        conversation = self.turn.conversation
+        source, settled = self.last_read
         visible_ids = {message.id for message in source[settled:]}
         return [
             message.number
@@ -150,7 +146,7 @@ class HistorySelection:
         ]
 
     def _ask_for_summary(self, agent: str, last: Message | None, fresh: list[Message]) -> str:
-        turn = self._turn
+        turn = self.turn
         ready = turn.compiled.agents[agent]
         prompt = [Message("system", ready.instructions, agent=agent, section="instructions")]
         if last is not None:
@@ -164,11 +160,11 @@ class HistorySelection:
             parts.append(e.Made(message.section, message, size, (), message.number))
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
-        position, recorder = turn.position(agent, self._run), turn.recorder
+        position, recorder = turn.position(agent, self.run), turn.recorder
         recorder.record_context(position, call=call, parts=tuple(parts), tokens=total)
         recorder.record_model_call(position, call=call)
         request = ModelRequest(
-            agent, turn.number, self._run, call, (), None,
+            agent, turn.number, self.run, call, (), None,
             lambda: prompt, lambda: _by_section(prompt), str, session=turn.session,
         )  # fmt: skip
         answer = turn.model.answer(request)
@@ -188,7 +184,7 @@ class HistorySelection:
         if not isinstance(answer.reply, Text):
             raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
         summary_message = turn.conversation.add(
-            "assistant", answer.reply.text, agent=agent, run=self._run, branch=self._branch
+            "assistant", answer.reply.text, agent=agent, run=self.run, branch=self.branch
         )
         recorder.record_reply(
             position,

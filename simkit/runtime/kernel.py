@@ -23,7 +23,6 @@ from simkit.runtime.scheduler import Fifo, Scheduler
 from simkit.runtime.sessions import Doors, Sessions
 from simkit.runtime.turn import Turn
 from simkit.runtime.turn_lifecycle import Suspended, Unheard, hear, open_turn, revived, work
-from simkit.spec.pipeline.agents import spoken_channels
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
 from simkit.trace.recorder import WHOLE_RUN, EventRecorder, Position, Sink
@@ -69,7 +68,6 @@ class NativeDriver:
             tools,
             limits,
             schedule or Fifo(),
-            spoken_channels(compiled.pipeline),
         )
         self._session, self._number = "", 0
         self._turns_of = Counter(turn.session for turn in before)

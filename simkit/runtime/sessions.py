@@ -17,7 +17,7 @@ from simkit.runtime.flows import Flow
 from simkit.runtime.journal import Recovered, Saved
 from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.scheduler import Scheduler
-from simkit.runtime.state import State, channels_of
+from simkit.runtime.state import State
 from simkit.runtime.turn import Turn
 from simkit.spec.pipeline.model import Limits
 from simkit.trace.recorder import EventRecorder, Position, Sink
@@ -68,8 +68,6 @@ class Doors(msgspec.Struct, frozen=True):
     tools: Tools
     limits: Limits
     schedule: Schedule
-    text_channels: frozenset[str]
-    """The channels that hold messages: the conversation, and those that histories read."""
 
 
 class Sessions:
@@ -90,12 +88,7 @@ class Sessions:
         self.doors, self.clock, self.numbers = doors, clock, numbers
         self.recorder = EventRecorder(sink, clock)
         compiled = doors.compiled
-        self.state = State(
-            channels_of(compiled.pipeline, compiled.functions),
-            compiled.pipeline.conversation,
-            doors.text_channels,
-            compiled.schemas,
-        )
+        self.state = State(compiled.channels, compiled.pipeline.conversation, compiled.schemas)
         self.conversations: dict[str, Conversation] = {}
         self.saved: dict[str, Saved] = {}
         channels = compiled.pipeline.channels
@@ -162,10 +155,12 @@ class Sessions:
 
     def say_defaults(self, conversation: Conversation) -> None:
         """Log the default values of channels that histories read, so that they are messages too."""
+        if not self.state.are_spoken_from_start:
+            return
         unsaid = {
             name: {"$set": value}
             for name, value in sorted(conversation.values.items())
-            if name in self.doors.text_channels and value and not isinstance(value[0], Message)
+            if name in self.state.spoken and value and not isinstance(value[0], Message)
         }
         if unsaid:
             self.turn(0, conversation).write(unsaid, "given")

@@ -13,6 +13,7 @@ from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.context.rendering import plain
 from simkit.runtime.functions import UserFunctions
 from simkit.runtime.schemas import schema_of
+from simkit.spec.pipeline.agents import spoken_channels
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.written_messages import (
     is_written_message,
@@ -36,7 +37,8 @@ class Channel:
     """One compiled channel."""
 
     __slots__ = (
-        "default", "function", "is_shared", "last", "name", "reduce", "reducer", "schema", "scope",
+        "default", "function", "holds_messages", "is_shared", "last", "name", "reduce", "reducer",
+        "schema", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -48,9 +50,11 @@ class Channel:
         default: Any,
         function: Callable[..., Any] | None,
         schema: JsonValue = None,
+        holds_messages: bool = False,
     ) -> None:
         """``function`` is the user's own reducer; ``schema`` is the schema of values."""
         self.name, self.reducer, self.scope, self.last = name, reducer, scope, last
+        self.holds_messages = holds_messages
         self.default, self.function, self.schema = default, function, schema
         self.is_shared = scope in ("project", "global")
         built_in = reducer if function is None else "replace"
@@ -63,6 +67,7 @@ class Channel:
 
 def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Channel]:
     """Return the pipeline's channels; the conversation is one of them, declared or not."""
+    spoken = spoken_channels(pipeline)
     channels = {
         name: Channel(
             name,
@@ -72,12 +77,13 @@ def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Chann
             spec.default,
             None if spec.reducer_name in BUILT_IN else functions.named(spec.reducer_name),
             canonical(schema_of(spec.schema_, pipeline.schemas)),
+            name in spoken,
         )
         for name, spec in pipeline.channels.items()
     }
     if pipeline.conversation not in channels:
         channels[pipeline.conversation] = Channel(
-            pipeline.conversation, "append", "session", 0, None, None
+            pipeline.conversation, "append", "session", 0, None, None, holds_messages=True
         )
     return channels
 
@@ -104,17 +110,15 @@ class State:
         self,
         channels: Mapping[str, Channel],
         conversation: str,
-        text_channels: frozenset[str],
         schemas: Mapping[str, JsonValue],
     ) -> None:
-        """``text_channels`` are the channels that hold messages, the conversation among them."""
-        self._channels, self._conversation, self._text_channels = (
-            channels,
-            conversation,
-            text_channels,
-        )
-        self._schemas = schemas
+        self._channels, self._conversation, self._schemas = channels, conversation, schemas
         self.has_shared = any(channel.is_shared for channel in channels.values())
+        self._of_turn = [channel for channel in channels.values() if channel.scope == "turn"]
+        self.spoken = [name for name, channel in channels.items() if channel.holds_messages]
+        """The channels that hold messages: the conversation, and those that histories read."""
+        self.are_spoken_from_start = any(channels[name].default for name in self.spoken)
+        """Whether one of them has a default, which is no message until it is logged."""
         self._sessions: dict[str, dict[str, Any]] = {}
         self._projects: dict[str, str] = {}
         self.committed: set[str] = set()
@@ -181,10 +185,12 @@ class State:
         reduced: dict[str, Any] = {}
         committed: Sequence[Message] = ()
         for name, delta in update.items():
-            channel = self._channel(name)
-            if name in self._text_channels:
-                delta = self._messages(delta, logged)
-                is_whole = is_reset(delta)
+            if name not in self._channels:
+                raise self._no_channel(name)
+            channel = self._channels[name]
+            if channel.holds_messages:
+                delta = _messages(delta, logged)
+                is_whole = type(delta) is dict
                 if name == self._conversation:
                     committed = (delta[DECLARED_RESET] if is_whole else delta) or ()
                 if is_whole or channel.last or channel.reducer != "append":
@@ -207,10 +213,12 @@ class State:
                 self._check_value(channel, new, delta)
             reduced[name] = new
         values.update(reduced)
-        for name, new in reduced.items():
-            if self._channels[name].is_shared:
-                self._share(session, self._channels[name], new)
-        self.committed.update(message.id for message in committed)
+        if self.has_shared:
+            for name, new in reduced.items():
+                if self._channels[name].is_shared:
+                    self._share(session, self._channels[name], new)
+        for message in committed:
+            self.committed.add(message.id)
         return WriteResult(recorded, computed, impure, deltas, replaced)
 
     def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
@@ -218,7 +226,7 @@ class State:
         if channel.function is None:
             return channel.reduce(current, delta), ""
         new, fault = _reduced_by_user(channel.function, current, delta)
-        if channel.name in self._text_channels and not _are_messages(new):
+        if channel.holds_messages and not _are_messages(new):
             raise WriteInvalid(
                 f"channel `{channel.name}` is read as history, so its reducer must return a "
                 "list of the messages that it is given"
@@ -244,13 +252,10 @@ class State:
             for name, delta in deltas.items()
         }
 
-    def _channel(self, name: str) -> Channel:
-        """Return a channel; a name that was made from references may not exist."""
-        channel = self._channels.get(name)
-        if channel is None:
-            known = ", ".join(sorted(self._channels))
-            raise WriteInvalid(f"there is no channel {name!r} to write; channels: {known}")
-        return channel
+    def _no_channel(self, name: str) -> WriteInvalid:
+        """Return the error for an unknown channel: its name may be made from references."""
+        known = ", ".join(sorted(self._channels))
+        return WriteInvalid(f"there is no channel {name!r} to write; channels: {known}")
 
     def _share(self, session: str, channel: Channel, value: Any) -> None:
         project = self._projects[session]
@@ -258,25 +263,24 @@ class State:
             if channel.scope == "global" or self._projects[other] == project:
                 values[channel.name] = value
 
-    def _messages(self, delta: Any, logged: Callable[[Any], Message]) -> Any:
-        if is_reset(delta):
-            return {DECLARED_RESET: self._messages(delta[DECLARED_RESET], logged)}
-        if delta is None:
-            return None
-        items = delta if isinstance(delta, (list, tuple, Appended)) else [delta]
-        messages = [
-            item if isinstance(item, Message) and item.id else logged(item)
-            for item in items
-            if item is not None
-        ]
-        return messages
-
     def end_turn(self, session: str) -> None:
         """Clear the channels of scope turn."""
         values = self._sessions[session]
-        for name, channel in self._channels.items():
-            if channel.scope == "turn":
-                values[name] = channel.empty()
+        for channel in self._of_turn:
+            values[channel.name] = channel.empty()
+
+
+def _messages(delta: Any, logged: Callable[[Any], Message]) -> Any:
+    if type(delta) is dict and is_reset(delta):
+        return {DECLARED_RESET: _messages(delta[DECLARED_RESET], logged)}
+    if delta is None:
+        return None
+    items = delta if isinstance(delta, (list, tuple, Appended)) else [delta]
+    return [
+        item if type(item) is Message and item.id else logged(item)
+        for item in items
+        if item is not None
+    ]
 
 
 def _speaks_of_items(schema: JsonValue) -> bool:

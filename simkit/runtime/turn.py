@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -120,13 +120,9 @@ class Turn:
         """Return the channels for a run: its branch's, or the session's."""
         return self.conversation.values if branch is None else branch.values()
 
-    def log(self, branch: Branch | None) -> Sequence[Message]:
-        """Return the log for a run that starts now."""
-        return self.conversation.log_of(branch)
-
     def branch(self, group: str, run: str, outer: Branch | None) -> Branch:
         """Open a branch of a parallel group for a run."""
-        log = self.log(outer)
+        log = self.conversation.log_of(outer)
         return Branch(group, run, outer, self.values(outer), log, self.state.joined)
 
     def write(

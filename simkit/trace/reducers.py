@@ -42,19 +42,21 @@ class Appended(Sequence[Any]):
     def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
         """Return this list with ``more`` appended, cut to its ``last`` items if given."""
         items, hi, head = self._items, self._hi, self._head
-        if hi != len(items) or (last and head is not None):
+        size = len(items)
+        if hi != size or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
                 return Appended(list(more), head=self)
             items, head = list(self), None
-            lo = 0
+            lo, size = 0, len(items)
         else:
             lo = self._lo
         items.extend(more)
-        if last and len(items) - lo > last:
-            lo = len(items) - last
+        size += len(more)
+        if last and size - lo > last:
+            lo = size - last
             if lo > _SPENT_MAX + 4 * last:
                 return Appended(items[lo:])
-        return Appended(items, lo, len(items), head)
+        return Appended(items, lo, size, head)
 
     @property
     def family(self) -> int:
@@ -69,6 +71,10 @@ class Appended(Sequence[Any]):
         """Return the index of the first item within the family."""
         return self._lo
 
+    def continues(self, older: Any) -> bool:
+        """Return whether this list is the older one with items appended."""
+        return type(older) is Appended and older._items is self._items and older._lo == self._lo
+
     def __len__(self) -> int:
         size = self._hi - self._lo
         return size if self._head is None else size + len(self._head)
@@ -81,11 +87,12 @@ class Appended(Sequence[Any]):
         if self._head is not None:
             return self._behind(self._head, index)
         size = self._hi - self._lo
-        if isinstance(index, slice):
+        if type(index) is slice:
             start, stop, step = index.indices(size)
             if step < 0:
                 return [self._items[self._lo + place] for place in range(start, stop, step)]
             return self._items[self._lo + start : self._lo + stop : step]
+        assert type(index) is int
         if index < 0:
             index += size
         if not 0 <= index < size:
@@ -143,8 +150,9 @@ def append(current: Any, update: Any, last: int = 0) -> Any:
     """Return the list with the update appended: a list extends it, null is skipped."""
     if update is None:
         return current
-    more = update if isinstance(update, (list, tuple, Appended)) else [update]
-    if not isinstance(current, Appended):
+    is_list = type(update) is list or isinstance(update, (list, tuple, Appended))
+    more = update if is_list else [update]
+    if type(current) is not Appended:
         current = Appended([] if current is None else list(current))
     return current.extended(more, last)
 
@@ -289,7 +297,7 @@ def reducer_of(name: str, last: int = 0) -> Reducer:
             return append(current, update, last)
 
     def reduced(current: Any, update: Any) -> Any:
-        if is_reset(update):
+        if type(update) is dict and is_reset(update):
             return empty_value(name, update[DECLARED_RESET])
         return plain(current, update)
 
@@ -301,11 +309,13 @@ def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
     reduce = reducer_of(reducer, last)
     if reducer not in _PARTICULAR:
         return reduce
+    _, fits = _PARTICULAR[reducer]
 
     def checked(current: Any, update: Any) -> Any:
-        problem = problem_of(reducer, update, current)
-        if problem:
-            raise WriteInvalid(f"channel `{channel}`: {problem}")
+        if not (fits(update) and fits(current)):
+            problem = problem_of(reducer, update, current)
+            if problem:
+                raise WriteInvalid(f"channel `{channel}`: {problem}")
         return reduce(current, update)
 
     return checked

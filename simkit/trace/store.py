@@ -53,13 +53,14 @@ def canonical(value: Any) -> JsonValue:
         if len(value) == 1 and next(iter(value)) in REFERENCES:
             return {"$data": [[k, canonical(v)] for k, v in value.items()]}
         return {
-            (k if type(k) is str else _key(k)): canonical(v)  # keys are texts nearly always
+            # Keys are texts nearly always, and so are most values.
+            (k if type(k) is str else _key(k)): v if type(v) is str else canonical(v)
             for k, v in value.items()
         }
     if kind is list or kind is tuple or kind is Appended:
-        return [canonical(item) for item in value]
+        return [item if type(item) is str else canonical(item) for item in value]
     if kind is Message:
-        return {"$message": value.number} if value.id else _unlogged(value)
+        return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
     if kind is References:
         return [*value]
     if kind is float:

@@ -26,8 +26,8 @@ class NoSources:
     def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
         return None
 
-    def current(self) -> tuple[Message, int]:
-        return Message("user", "Hi", "m1"), 1
+    def current(self) -> tuple[Message, int, int]:
+        return Message("user", "Hi", "m1"), 1, 1
 
 
 class Built(NamedTuple):
@@ -40,7 +40,7 @@ def built(*recipe: Any, **known: Any) -> Built:
     root = {"state": {}, "user": "Hi", "handoff": None, "agent": "me", "run": None, "input": None,
             "now": datetime(2026, 1, 5, tzinfo=UTC).isoformat(), **known}  # fmt: skip
     sections: Recipe = TypeAdapter(Recipe).validate_python(list(recipe))
-    assembly = Assembly("Help.", sections, chars_over_four, lambda name: len)
+    assembly = Assembly("me", "Help.", sections, chars_over_four, lambda name: len)
     result = assembly.build(root, NoSources())
     messages = [part.message for part in result.parts if isinstance(part, Made)]
     assert result.tokens == sum(chars_over_four(message.content) for message in messages)

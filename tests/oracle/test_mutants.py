@@ -32,7 +32,7 @@ def keeps_all(message: Any, _committed: Any) -> Any:
 
 def filter_mutant(name: str) -> Mutant:
     """Returns the fault that a filter does nothing."""
-    return lambda patch: patch.setitem(filters._NAMED, name, keeps_all)
+    return lambda patch: patch.setitem(filters.NAMED_FILTERS, name, keeps_all)
 
 
 def reducer_mutant(name: str, other: Any) -> Mutant:

@@ -14,7 +14,7 @@ from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import Root
-from simkit.runtime.context.section_text import NOTHING, Say, SectionText, SectionTexts
+from simkit.runtime.context.section_text import NOTHING, SectionText, SectionTexts
 from simkit.runtime.context.tokens import Counter
 from simkit.spec.pipeline import recipe as r
 from simkit.trace.events import Made, Part, Piece, Shown, Unshown
@@ -29,8 +29,24 @@ class Sources(Protocol):
     def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
         """Return a summarizing agent's message about what the window dropped."""
 
-    def current(self) -> tuple[Message, int]:
-        """Return the message that the run answers, and its number in the log (0 for a query)."""
+    def current(self) -> tuple[Message, int, int]:
+        """Return the message that the run answers, with its number in the log and its tokens.
+
+        For a handoff's query, which is not in the log, both are 0.
+        """
+
+
+class Current(msgspec.Struct, frozen=True):
+    """The message that the run answers, as the recipe shows it."""
+
+    section: Section | None = None
+    """The first section that shows it; None if no section does."""
+    text: str = ""
+    omit: str = ""
+    """The message's id, by which histories leave it out; empty if they show it."""
+
+
+NOT_SHOWN = Current()
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -55,10 +71,14 @@ NO_PART = Put(None)
 class Section:
     """One compiled section, with a function from the root to its text."""
 
-    __slots__ = ("_is_bare", "after", "format", "item", "name", "role", "text", "title", "when")
+    __slots__ = (
+        "_is_bare", "after", "constant", "format", "item", "name", "role", "text", "title", "when",
+    )  # fmt: skip
 
-    def __init__(self, item: r.Item, text: Say, default_role: str) -> None:
+    def __init__(self, item: r.Item, texts: SectionTexts, default_role: str) -> None:
         options = item.options
+        constant = texts.constant_of(item)
+        text = texts.of(item)
         self.item, self.name, self.text = item, item.name, text
         shown_as = options.as_ in ("text", "json")
         self.role = options.role or ("user" if shown_as else default_role)
@@ -69,6 +89,9 @@ class Section:
         self.when: Matcher | None = (
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
+        is_constant = self._is_bare and self.when is None
+        self.constant: SectionText | None = constant if is_constant else None
+        """The text that it has for every root; None if the root decides."""
 
     def says(self, root: Root) -> SectionText:
         """Return the section's whole text; empty if it makes nothing here."""
@@ -98,10 +121,11 @@ def _template(text: str | None) -> Template | None:
 class Assembly:
     """One agent's compiled recipe."""
 
-    __slots__ = ("_count", "_current", "_entries", "histories")
+    __slots__ = ("_agent", "_count", "_current", "_entries", "histories")
 
     def __init__(
         self,
+        agent: str,
         instructions: str,
         recipe: r.Recipe,
         count: Counter,
@@ -109,7 +133,7 @@ class Assembly:
         scopes: Mapping[str, str] = {},
     ) -> None:
         """``scopes`` has the scope of each declared channel."""
-        self._count = count
+        self._agent, self._count = agent, count
         self.histories: list[tuple[str, r.History]] = []
         self._current: list[Section] = []
         texts = SectionTexts(instructions, count, function, scopes)
@@ -131,10 +155,11 @@ class Assembly:
         section = self._section(item, texts)
         if item.kind == "current_message":
             return _CurrentEntry(section, self._count)
-        return _TextEntry(section, self._count, item.kind == "instructions")
+        agent = self._agent if item.kind == "instructions" else None
+        return _TextEntry(section, self._count, agent)
 
     def _section(self, item: r.Item, texts: SectionTexts) -> Section:
-        section = Section(item, texts.of(item), _DEFAULT_ROLES.get(item.kind, "system"))
+        section = Section(item, texts, _DEFAULT_ROLES.get(item.kind, "system"))
         if item.kind == "current_message":
             self._current.append(section)
         return section
@@ -144,14 +169,17 @@ class Assembly:
         parts: list[Part] = []
         left_out: list[Unshown] = []
         tokens = 0
-        omits = ""
+        current = NOT_SHOWN
         for section in self._current:
-            if section.says(root).text:
-                message, number = sources.current()
-                omits = message.id if number else ""
+            text = section.says(root).text
+            if text:
+                message, number, _ = sources.current()
+                current = Current(section, text, message.id if number else "")
                 break
         for entry in self._entries:
-            put = entry.make(root, sources, omits)
+            put = entry.constant
+            if put is None:
+                put = entry.make(root, sources, current)
             left_out += put.left_out
             if put.part is not None:
                 parts.append(put.part)
@@ -164,46 +192,54 @@ _DEFAULT_ROLES = {"current_message": "user", "input": "user", "task": "user"}
 
 class _SectionEntry(Protocol):
     section: Section
+    constant: Put | None
+    """The part that it makes for every root, if it is the same; else None."""
 
-    def make(self, root: Root, sources: Sources, omits: str) -> Put:
+    def make(self, root: Root, sources: Sources, current: Current) -> Put:
         """Return the part, if there is one, and the items left out."""
 
 
 class _TextEntry:
-    __slots__ = ("_count", "_last", "_speaker", "section")
+    __slots__ = ("_agent", "_count", "_last", "constant", "section")
 
-    def __init__(self, section: Section, count: Counter, is_instructions: bool) -> None:
-        self.section, self._count, self._speaker = section, count, is_instructions
-        self._last: tuple[str, str | None, Made] | None = None
+    def __init__(self, section: Section, count: Counter, agent: str | None) -> None:
+        """``agent`` is the speaker of instructions; None for other texts."""
+        self.section, self._count, self._agent = section, count, agent
+        self._last: Made | None = None
+        self.constant = self._put(section.constant) if section.constant is not None else None
 
-    def make(self, root: Root, _sources: Sources, _omits: str) -> Put:
-        section_text = self.section.says(root)
+    def make(self, root: Root, _sources: Sources, _current: Current) -> Put:
+        return self._put(self.section.says(root))
+
+    def _put(self, section_text: SectionText) -> Put:
         text, left_out = section_text.text, section_text.left_out
         if not text:
             return Put(None, 0, left_out)
-        agent = root["agent"] if self._speaker else None
         last = self._last
-        if last is not None and last[0] == text and last[1] == agent:
-            return Put(last[2], last[2].tokens, left_out)
+        if last is not None and last.message.content == text:
+            return Put(last, last.tokens, left_out)
         tokens = self._count(text)
         name = self.section.name
-        message = Message(self.section.role, text, agent=agent, section=name)
-        part = Made(name, message, tokens)
-        self._last = (text, agent, part)
+        message = Message(self.section.role, text, agent=self._agent, section=name)
+        self._last = part = Made(name, message, tokens)
         return Put(part, tokens, left_out)
 
 
 class _CurrentEntry:
-    __slots__ = ("_count", "section")
+    __slots__ = ("_count", "constant", "section")
 
     def __init__(self, section: Section, count: Counter) -> None:
         self.section, self._count = section, count
+        self.constant: Put | None = None
 
-    def make(self, root: Root, sources: Sources, _omits: str) -> Put:
-        text = self.section.says(root).text
+    def make(self, root: Root, sources: Sources, current: Current) -> Put:
+        is_first = current.section is self.section
+        text = current.text if is_first else self.section.says(root).text
         if not text:
             return NO_PART
-        message, number = sources.current()
+        message, number, tokens = sources.current()
+        if text is not message.content or not number:
+            tokens = self._count(text)
         text_message = Message(
             self.section.role,
             text,
@@ -212,26 +248,26 @@ class _CurrentEntry:
             data=message.data,
             section=self.section.name,
         )
-        tokens = self._count(text)
         return Put(Made(self.section.name, text_message, tokens, (), number), tokens)
 
 
 class _Shared:
     """One message that several sections share; each keeps its own piece."""
 
-    __slots__ = ("_count", "_entries", "section")
+    __slots__ = ("_count", "_entries", "constant", "section")
 
     def __init__(self, entries: list[_Single], count: Counter) -> None:
         self._entries, self._count = entries, count
         self.section = entries[0].section
+        self.constant: Put | None = None
 
-    def make(self, root: Root, sources: Sources, omits: str) -> Put:
+    def make(self, root: Root, sources: Sources, current: Current) -> Put:
         pieces: list[Piece] = []
         shown_parts: list[Shown] = []
         left_out: list[Unshown] = []
         number, identity, turn, agent = 0, "", 0, None
         for entry in self._entries:
-            put = entry.make(root, sources, omits)
+            put = entry.make(root, sources, current)
             part = put.part
             left_out += put.left_out
             if part is None:
@@ -258,21 +294,27 @@ class _Shared:
 
 
 class _HistoryEntry:
-    __slots__ = ("_count", "_options", "_place", "_shares", "section")
+    __slots__ = ("_count", "_is_rendered", "_options", "_place", "constant", "section")
 
     def __init__(
         self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
     ) -> None:
         """``shares``: it is a piece of a shared message, so that it is text."""
         self._place, self.section, self._count = place, section, count
-        self._options, self._shares = item.history or r.History(), shares
+        self.constant: Put | None = None
+        self._options = options = item.history or r.History()
+        around = options.title is not None or options.after is not None
+        self._is_rendered = options.as_ in ("text", "json") or around or shares
+        """Whether the context shows one message with its text."""
 
-    def make(self, root: Root, sources: Sources, omits: str) -> Put:
+    def make(self, root: Root, sources: Sources, current: Current) -> Put:
         if self.section.when is not None and not self.section.when.holds(root):
             return NO_PART
-        slice_read = sources.history(self._place, omits)
+        slice_read = sources.history(self._place, current.omit)
         if slice_read is None:
             return NO_PART
+        if self._options.summary is None and not self._is_rendered:
+            return Put(slice_read.shown_part, slice_read.tokens)
         history_part, tokens = slice_read.shown_part, slice_read.tokens
         summary, summary_tokens = None, 0
         if self._options.summary is not None:
@@ -297,16 +339,14 @@ class _HistoryEntry:
     def _rendered(
         self, slice: Slice, summary: Message | None, root: Root
     ) -> tuple[Message | None, int]:
-        options = self._options
-        around = options.title is not None or options.after is not None
-        if options.as_ not in ("text", "json") and not around and not self._shares:
+        if not self._is_rendered:
             return None, 0
         messages = slice.messages()
         if summary is not None:
             messages.insert(0, summary)
         if not messages:
             return None, 0
-        if options.as_ == "json":
+        if self._options.as_ == "json":
             content = rendering.json_text(messages)
         else:
             content = rendering.conversation_text(messages)

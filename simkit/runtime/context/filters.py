@@ -44,7 +44,7 @@ def handoffs(message: Message, _committed: Container[str]) -> Filtered:
     return message
 
 
-_NAMED: Final[dict[str, FilterFunction]] = {
+NAMED_FILTERS: Final[dict[str, FilterFunction]] = {
     "tool_messages": tool_messages,
     "tool_calls": tool_calls,
     "intermediate_ai": intermediate_ai,
@@ -58,7 +58,7 @@ def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
     ``module:function`` and ``older_than`` read a whole history, and are not handled here.
     """
     if isinstance(spec, str):
-        return spec, _NAMED[spec]
+        return spec, NAMED_FILTERS[spec]
     if spec.agents is not None:
         return "agents", _by_agent(spec.agents)
     return "drop", _by_matcher(spec.drop)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from simkit.core.errors import FunctionFailed
 from simkit.core.messages import Message
-from simkit.runtime.context.filters import FilterFunction, filter_named, of_older
+from simkit.runtime.context.filters import NAMED_FILTERS, FilterFunction, filter_named, of_older
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.spec.pipeline.recipe import Filter, FilterSpec, History, Span, Window
 from simkit.trace.events import Cut, Shown
@@ -66,14 +67,13 @@ class Stream:
 
     def extend(self, entries: Entries) -> None:
         """Append the next settled messages."""
-        messages, sums = self.messages, self.sums
-        total = sums[-1]
-        for message, tokens in entries:
-            if message.role == "user":
-                self.rounds.append(len(messages))
-            total += tokens
-            messages.append(message)
-            sums.append(total)
+        size = len(self.messages)
+        self.rounds += [
+            size + place for place, (message, _) in enumerate(entries) if message.role == "user"
+        ]
+        self.messages += [message for message, _ in entries]
+        total = self.sums.pop()
+        self.sums += accumulate([tokens for _, tokens in entries], initial=total)
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
@@ -101,17 +101,22 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 class HistoryReader:
     """The reader of one history section of one recipe."""
 
-    __slots__ = ("_count", "_filters", "_later", "_section", "_summarises", "_window")
+    __slots__ = ("_are_named", "_count", "_filters", "_later", "_summarises", "_window", "channel",
+                 "section")  # fmt: skip
 
     def __init__(
         self,
         section: str,
+        channel: str,
         options: History,
         before: Sequence[Filter],
         count: Counter,
         function: Callable[[str], Callable[..., Any]],
     ) -> None:
-        """``before`` are filters of a handoff's contract; they come first."""
+        """``channel`` is the source, or ``log``.
+
+        ``before`` are filters of a handoff's contract; they come first.
+        """
         self._filters: list[Named] = []
         self._later: list[tuple[_OfAll, list[Named]]] = []
         following = self._filters
@@ -126,8 +131,10 @@ class HistoryReader:
             else:
                 following = []
                 self._later.append((of_all, following))
-        self._section, self._window, self._count = section, options.window, count
+        self.section, self.channel = section, channel
+        self._window, self._count = options.window, count
         self._summarises = options.summary is not None
+        self._are_named = all(name in NAMED_FILTERS for name, _ in self._filters)
 
     def read(
         self,
@@ -155,7 +162,7 @@ class HistoryReader:
             fresh = [message for message in fresh if message.id != omit]
         numbers: list[int] = []
         tail_cuts: list[Cut] = []
-        tail = self._keep_new(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
+        tail: Entries = self._keep_new(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
         for of_all, filters in self._later:
             if isinstance(of_all, _UsersFilter):
                 tail = _filtered_by_user(of_all, tail, tail_cuts, self._count)
@@ -167,14 +174,16 @@ class HistoryReader:
                 tail = [*older, *tail[place:]]
             numbers = []
             tail = self._filtered(filters, tail, committed, sizes, numbers, tail_cuts)
-        lo = self._start(stream, tail)
+        lo = 0
+        if self._window is not None or self._summarises:
+            lo = self._start(stream, tail)
         size = len(stream.messages)
         after = tail if lo <= size else tail[lo - size :]
         tokens = stream.sums[-1] - stream.sums[lo] if lo <= size else 0
-        if after:
-            tokens += sum([size for _, size in after])
+        for _, tokens_of_message in after:
+            tokens += tokens_of_message
         history_part = Shown(
-            self._section,
+            self.section,
             stream.id,
             lo,
             tuple(stream.numbers_kept),
@@ -195,6 +204,9 @@ class HistoryReader:
     ) -> Entries:
         """Filter logged messages: return those that are kept, with their sizes."""
         entries = [(message, sizes[message.id][1]) for message in messages]
+        if not self._filters:
+            numbers += [sizes[message.id][0] for message in messages]
+            return entries
         return self._filtered(self._filters, entries, committed, sizes, numbers, cuts)
 
     def _filtered(
@@ -211,9 +223,14 @@ class HistoryReader:
             numbers += [sizes[message.id][0] for message, _ in candidates]
             return candidates
         entries: Entries = []
+        # A message of the conversation without calls passes all named filters.
+        are_named = filters is self._filters and self._are_named
         for message, tokens in candidates:
             number, edited_by = sizes[message.id][0], ""
-            for name, function in filters:
+            is_spoken = message.role != "tool" and (
+                message.role != "assistant" or message.id in committed
+            )
+            for name, function in () if are_named and is_spoken and not message.calls else filters:
                 after = function(message, committed)
                 if after is message:
                     continue

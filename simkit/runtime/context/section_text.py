@@ -49,15 +49,23 @@ class SectionTexts:
         self._instructions, self._count, self._function = instructions, count, function
         self._scopes = scopes
 
+    def constant_of(self, item: r.Item) -> SectionText | None:
+        """Return the text that a section has for every root; None if the root decides."""
+        if item.kind != "instructions":
+            return None
+        text = compile_references(self._instructions)
+        return SectionText(str(text.resolve({}))) if text.is_constant else None
+
     def of(self, item: r.Item) -> Say:
         """Return the function root → text for one section."""
         match item.options:
             case r.Instructions():
-                return self._instructed()
+                text = compile_references(self._instructions)
+                return lambda root: SectionText(rendering.text_form(text.resolve(root)))
             case r.History():
                 return lambda _root: HISTORY
             case r.CurrentMessage():
-                return lambda root: SectionText(_current(root))
+                return _current
             case r.Input() as options:
                 return lambda root: _previewed(
                     root["input"], options, item.name, rendering.text_form
@@ -82,13 +90,6 @@ class SectionTexts:
             case r.Custom() as custom:
                 return self._custom(custom)
         raise TypeError(f"no section is a {type(item.options).__name__}")
-
-    def _instructed(self) -> Say:
-        text = compile_references(self._instructions)
-        if text.is_constant:
-            constant = SectionText(str(text.resolve({})))
-            return lambda _root: constant
-        return lambda root: SectionText(rendering.text_form(text.resolve(root)))
 
     def _recalled(
         self,
@@ -147,11 +148,11 @@ class SectionTexts:
         return custom
 
 
-def _current(root: Root) -> str:
-    handoff = root.get("handoff")
+def _current(root: Root) -> SectionText:
+    handoff, user = root["handoff"], root["user"]
     if handoff is not None and handoff["query"] is not None:
-        return str(handoff["query"])
-    return rendering.text_form(root["user"])
+        return SectionText(str(handoff["query"]))
+    return SectionText(user if type(user) is str else rendering.text_form(user))
 
 
 def _previewed(

@@ -40,16 +40,19 @@ class FaultPlan:
         self._chance = Chance(seed).child("faults")
         self._place = 0
         self._calls: dict[str, int] = {}
+        self.faults: tuple[Fault, ...] = ()
+        """The faults of the current turn."""
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
         self._place, self._calls = place, {}
+        own = self._turns[place] if place < len(self._turns) else ()
+        self.faults = (*own, *self._always)
 
     def due(self, agent: str) -> Planned | None:
         """Count a model call of an agent; return its failure, or None. The first fault wins."""
         number = self._calls[agent] = self._calls.get(agent, 0) + 1
-        own = self._turns[self._place] if self._place < len(self._turns) else ()
-        for which, fault in enumerate((*own, *self._always)):
+        for which, fault in enumerate(self.faults):
             if fault.agent in (None, agent) and self._strikes(fault, which, agent, number):
                 return Planned(fault.failure(), number)
         return None
@@ -78,7 +81,7 @@ class FaultyModel:
 
     def answer(self, request: ModelRequest) -> Answer:
         """Return the planned failure, or the other model's answer."""
-        planned = self._plan.due(request.agent)
+        planned = self._plan.due(request.agent) if self._plan.faults else None
         if planned is None:
             return self._model.answer(request)
         return Answer(planned.fails, fault=planned.words)

@@ -18,6 +18,7 @@ from simkit.core.errors import (
 )
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.messages import (
+    NO_EXTRAS,
     Answer,
     Calls,
     Computes,
@@ -29,7 +30,7 @@ from simkit.core.messages import (
 )
 from simkit.core.text import counted, short
 from simkit.language.json_schema import place_text, schema_errors
-from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.matching import compile_matcher
 from simkit.language.paths import as_text, follow
 from simkit.language.yaml import SourcePath, near, path_text
 from simkit.runtime.ports import ModelRequest, ToolReply
@@ -43,16 +44,6 @@ WHY_MAX: Final = 80
 """The length of expected and actual values of such a `when`."""
 ARGUMENTS_MAX: Final = 200
 """The length of a call's arguments in an error."""
-
-
-class _Line:
-    __slots__ = ("answer", "is_used", "place", "when")
-
-    def __init__(self, place: int, line: ReplyLine) -> None:
-        self.place, self.answer, self.is_used = place, line.answer(), False
-        self.when: Matcher | None = (
-            compile_matcher(line.when) if "when" in line.model_fields_set else None
-        )
 
 
 def agents_in(
@@ -79,15 +70,15 @@ class ScriptedModel:
         self._turns, self._tool_args, self._schemas = turns, tool_args, schemas
         self._function = function
         self._place = 0
-        self._lines: dict[str, list[_Line]] = {}
+        self._unused: dict[str, list[tuple[int, ReplyLine]]] = {}
+        """Agent to its unused lines, each with its index among the agent's lines."""
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its lines; unused lines of the last turn are dropped."""
         self._place = place
-        self._lines = {
-            agent: [_Line(number, line) for number, line in enumerate(lines_of(lines))]
-            for agent, lines in self._turns[place].items()
+        self._unused = {
+            agent: list(enumerate(lines_of(lines))) for agent, lines in self._turns[place].items()
         }
         self._calls = {}
 
@@ -95,7 +86,7 @@ class ScriptedModel:
         """Reject lines without ``when`` for an agent that runs twice in parallel."""
         for agent in dict.fromkeys(agents):
             times = list(agents).count(agent)
-            if times > 1 and any(line.when is None for line in self._lines.get(agent, ())):
+            if times > 1 and any(line.matcher is None for _, line in self._unused.get(agent, ())):
                 raise ScriptMisfit(
                     f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
                     f"so each of its lines under turns[{self._place}].replies.{agent} "
@@ -107,34 +98,34 @@ class ScriptedModel:
         """Use the first unused line whose ``when`` holds for the context."""
         agent = request.agent
         number = self._calls[agent] = self._calls.get(agent, 0) + 1
-        lines = self._lines.get(agent, [])
+        unused = self._unused.get(agent, ())
         root: dict[str, Any] | None = None
-        for line in lines:
-            if line.is_used:
-                continue
-            if line.when is not None:
+        for at, (place, line) in enumerate(unused):
+            matcher = line.matcher
+            if matcher is not None:
                 root = root if root is not None else _root_of(request)
-                if not line.when.holds(root):
+                if not matcher.holds(root):
                     continue
-            line.is_used = True
-            return self._checked(line, request)
-        raise ReplyMissing(self._missing(request, number, lines))
+            del self._unused[agent][at]
+            return self._checked(place, line, request)
+        raise ReplyMissing(self._missing(request, number, unused))
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
         left = []
-        for agent, lines in self._lines.items():
-            places = tuple(line.place for line in lines if not line.is_used)
-            if places:
+        for agent, lines in self._unused.items():
+            if lines:
+                places = tuple(place for place, _ in lines)
                 left.append(UnusedLines(agent, places, self._calls.get(agent, 0)))
         return tuple(left)
 
-    def _missing(self, request: ModelRequest, number: int, lines: Sequence[_Line]) -> str:
+    def _missing(
+        self, request: ModelRequest, number: int, waiting: Sequence[tuple[int, ReplyLine]]
+    ) -> str:
         agent, place = request.agent, self._place
         where = path_text(("turns", place, "replies", agent))
-        waiting = [line for line in lines if not line.is_used]
         if waiting:
-            which = ", ".join(f"[{line.place}]" for line in waiting)
+            which = ", ".join(f"[{place}]" for place, _ in waiting)
             root = _root_of(request)
             return (
                 f"agent {agent!r} made model call #{number} in turn {place + 1}, "
@@ -142,35 +133,40 @@ class ScriptedModel:
                 f"{_why_not(waiting[:WAITING_MAX], root)}"
                 f"Change a `when` under {where}, or add a line without one."
             )
-        if not lines:
-            others = ", ".join(name for name in self._lines if name != agent)
+        lines = self._turns[place].get(agent)
+        if lines is None:
+            others = ", ".join(name for name in self._unused if name != agent)
             hint = f" (the turn has replies for {others})" if others else ""
-            nearest = near(agent, [name for name in self._lines if name not in self._calls])
+            nearest = near(agent, [name for name in self._unused if name not in self._calls])
             hint += f": is `{nearest}` meant for it?" if nearest else ""
             return (
                 f"agent {agent!r} made a model call in turn {place + 1}, "
                 f"but the scenario has no reply for it{hint}{'' if nearest else '.'}\n"
                 f"Add one under {where}, or expect another agent to run."
             )
-        has = counted(len(lines), "reply", "replies")
+        has = counted(len(lines_of(lines)), "reply", "replies")
         return (
             f"agent {agent!r} made model call #{number} in turn {place + 1}, "
             f"but the scenario has {has} for it.\n"
             f"Add one under {where}, or expect the turn to stop earlier."
         )
 
-    def _checked(self, line: _Line, request: ModelRequest) -> Answer:
+    def _checked(self, place: int, line: ReplyLine, request: ModelRequest) -> Answer:
         answer = line.answer
-        where = ("turns", self._place, "replies", request.agent, line.place)
-        if isinstance(answer.reply, Computes):
-            answer = self._computed(answer, answer.reply, request, where)
         reply = answer.reply
+        is_plain = type(reply) is Text or type(reply) is Structured
+        if is_plain and request.output is None and answer.extras is NO_EXTRAS:
+            return answer
+        where = ("turns", self._place, "replies", request.agent, place)
+        if isinstance(reply, Computes):
+            answer = self._computed(answer, reply, request, where)
+            reply = answer.reply
         if isinstance(reply, Calls):
             self._check_calls(reply, request, where)
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
             self._check_output(reply, request, where)
         if isinstance(reply, Handoff) or not answer.extras.is_nothing:
-            answer = msgspec.structs.replace(answer, line=line.place)
+            answer = msgspec.structs.replace(answer, line=place)
         return answer
 
     def _computed(
@@ -190,7 +186,7 @@ class ScriptedModel:
                 "which is no reply line. Return a text, or a mapping such as {'json': …}.",
                 where,
             )
-        made_answer = line.answer()
+        made_answer = line.answer
         return Answer(
             made_answer.reply,
             made_answer.usage or answer.usage,
@@ -257,14 +253,15 @@ def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
     return "Correct the line, or the tool's `args`."
 
 
-def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
+def _why_not(lines: Sequence[tuple[int, ReplyLine]], root: Mapping[str, Any]) -> str:
     """Return the expected and actual values of each line's ``when``, a line of text each."""
     note = ""
-    for line in lines:
-        miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
+    for place, line in lines:
+        matcher = line.matcher
+        miss = next(iter(matcher.mismatches(root)), None) if matcher is not None else None
         if miss is not None:
             where = f"at {path_text(miss.path)}: " if miss.path else ""
-            note += f"  [{line.place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
+            note += f"  [{place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
             note += f"found {short(miss.actual, WHY_MAX)}\n"
     return note
 

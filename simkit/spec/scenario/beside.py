@@ -165,6 +165,8 @@ class BesideLine(YamlModel):
     def extras(self) -> m.ResponseExtras:
         """Return the extras as a value."""
         line = self.thinking
+        if not (line or self.logprobs or self.citations or self.raw):
+            return m.NO_EXTRAS
         return m.ResponseExtras(
             None if line is None else m.Thinking(line.text, line.signature),
             self.logprobs or (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
@@ -17,7 +18,7 @@ from pydantic import (
 )
 
 from simkit.core import messages as m
-from simkit.language.matching import kinds
+from simkit.language.matching import Matcher, compile_matcher, kinds
 from simkit.language.yaml import SourcePath, near
 from simkit.providers.failures import FAILURES, Failure
 from simkit.spec.fields import (
@@ -179,8 +180,14 @@ class ReplyLine(BesideLine):
             return m.Computes(self.function)
         return m.Text(self.text or "")
 
+    @cached_property
+    def matcher(self) -> Matcher | None:
+        """The compiled `when`; None for a line without one."""
+        return compile_matcher(self.when) if "when" in self.model_fields_set else None
+
+    @cached_property
     def answer(self) -> m.Answer:
-        """Return the answer with its extras."""
+        """The answer with its extras; all runs of the scenario share it."""
         usage = self.usage and self.usage.usage()
         return m.Answer(
             self.reply(), usage or None, self.latency_ms, self.chunks, extras=self.extras()
