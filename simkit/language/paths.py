@@ -93,23 +93,31 @@ def with_texts(value: Any, change: Callable[[str], Any]) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def getter(path: str) -> Getter:
-    """Return ``lookup`` for one path, parsed once."""
+def getter(path: str, missing: Any = ABSENT) -> Getter:
+    """Return ``lookup`` for one path, parsed once; it returns ``missing`` instead of ABSENT."""
     try:
         steps = _steps(path)
     except ReferenceInvalid:
         steps = ((path, path),)
     if len(steps) == 1 and steps[0][0] == steps[0][1]:
-        return lambda root: root.get(path, ABSENT) if root.__class__ is dict else _step(root, path)
+
+        def get_key(root: Any) -> Any:
+            if root.__class__ is dict:
+                return root.get(path, missing)
+            value = _step(root, path)
+            return missing if value is ABSENT else value
+
+        return get_key
 
     def get(root: Any) -> Any:
         value = root
         for rest, part in steps:
             if value.__class__ is dict:
-                inner = value.get(rest, ABSENT)
-                if inner is not ABSENT:
-                    return inner
-                value = value.get(part, ABSENT)
+                if rest in value:
+                    return value[rest]
+                if part not in value:
+                    return missing
+                value = value[part]
             elif value.__class__ is list and part.__class__ is int:
                 value = value[part] if -len(value) <= part < len(value) else ABSENT
             else:
@@ -118,7 +126,7 @@ def getter(path: str) -> Getter:
                     return inner
                 value = _step(value, part)
             if value is ABSENT:
-                return ABSENT
+                return missing
         return value
 
     return get
@@ -187,7 +195,7 @@ def as_text(value: Any) -> str:
     on one line, with ``", "`` and ``": "`` as separators, keys in order, and letters beyond ASCII
     as they are.
     """
-    if isinstance(value, str):
+    if type(value) is str or isinstance(value, str):
         return value
     if value is ABSENT:
         return "null"

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.core.messages import ABSENT
 from simkit.language.paths import Part, as_text, getter, parse, walk
 
 Resolve: TypeAlias = Callable[[Mapping[str, Any]], Any]
@@ -121,13 +120,7 @@ def _compile_text(text: str) -> Resolve | None:
     if not any(isinstance(piece, _Path) for piece in pieces):
         return None
     if len(pieces) == 1 and isinstance(pieces[0], _Path):
-        get = getter(pieces[0].text)
-
-        def alone(root: Mapping[str, Any]) -> Any:
-            own_value = get(root)
-            return None if own_value is ABSENT else own_value
-
-        return alone
+        return getter(pieces[0].text, None)
     parts = [getter(piece.text) if isinstance(piece, _Path) else piece for piece in pieces]
     return lambda root: "".join(
         part if isinstance(part, str) else as_text(part(root)) for part in parts
@@ -147,7 +140,7 @@ def _compile_mapping(value: Mapping[Any, Any]) -> Resolve | None:
     moving = [(_unescaped(key), resolve) for key, _, _, resolve in entries if resolve is not None]
 
     def mapping(root: Mapping[str, Any]) -> Any:
-        result = fixed.copy()
+        result = {**fixed}
         for key, resolve in moving:
             result[key] = resolve(root)
         return result
@@ -180,7 +173,7 @@ def _compile_list(value: list[Any] | tuple[Any, ...]) -> Resolve | None:
     moving = [(index, resolve) for index, resolve in enumerate(resolves) if resolve is not None]
 
     def listed(root: Mapping[str, Any]) -> Any:
-        result = fixed.copy()
+        result = [*fixed]
         for index, resolve in moving:
             result[index] = resolve(root)
         return result

@@ -19,6 +19,7 @@ from simkit.core.errors import (
 from simkit.core.messages import ABSENT, Message
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.compiled import CompiledRule
+from simkit.runtime.context.assembly import Assembled
 from simkit.runtime.context.on_demand import ContextMessages
 from simkit.runtime.handoff_execution import Passing, TurnStopped
 from simkit.runtime.handoffs import Request
@@ -28,7 +29,6 @@ from simkit.runtime.ports import ModelRequest
 from simkit.runtime.scheduler import Steps, Waiting
 from simkit.runtime.tool_use import ToolAnswer, ToolUse
 from simkit.runtime.turn import Start, Turn
-from simkit.trace import events as e
 from simkit.trace.recorder import Position
 from simkit.trace.store import canonical, copied
 
@@ -48,6 +48,7 @@ class Activation:
         self.output: Any = None
         self.final: Message | None = None
         self.messages: list[Message] = []
+        self._log: Sequence[Message] = ()
         self.tools: ToolUse | None = None
         """The tools that it has called; None if it has not called any."""
         self._usage: dict[str, int] = {}
@@ -56,7 +57,6 @@ class Activation:
         self._has_ended = False
         self._handoff_execution: Passing | None = None
         self._base = ""
-        self._left_out: tuple[e.Unshown, ...] = ()
 
     # Start
 
@@ -79,7 +79,8 @@ class Activation:
             turn.conversation.branch_logs.at_work.add(self.id)
         if not self.messages:
             # Its own messages are a section of their own, also if it continues in a later turn.
-            self._log = turn.conversation.log_of(self.branch)
+            reads_log = self.agent.assembly.reads_log
+            self._log = turn.conversation.log_of(self.branch) if reads_log else ()
         # It does not read a delegate's writes, whether or not the contract has `carries`.
         values = dict(turn.conversation.values if self.branch is None else self.branch.values())
         if carries is not None:
@@ -99,7 +100,7 @@ class Activation:
             "now": turn.clock.iso(self.started_at),
         }
         turn.recorder.record_agent_start(
-            self.position(),
+            Position(turn.session, turn.number, self.agent.name, self.id),
             input=recorded_input,
             handoff=handoff.id if handoff else "",
             handoff_from=handoff.source if handoff else "",
@@ -193,12 +194,12 @@ class Activation:
         self._has_ended = True
         if self.branch is not None:
             self.turn.conversation.branch_logs.end(self.id)
-        final, output = self.final, self.output
-        self.turn.recorder.record_agent_end(
-            self.position(),
+        turn, final, output = self.turn, self.final, self.output
+        turn.recorder.record_agent_end(
+            Position(turn.session, turn.number, self.agent.name, self.id),
             status=status,
             output=output if type(output) is str else canonical(output),
-            message=self.turn.numbers.sizes[final.id][0] if final is not None else 0,
+            message=turn.numbers.sizes[final.id][0] if final is not None else 0,
             changed_in_place=changed,
         )
 
@@ -263,9 +264,18 @@ class Activation:
 
     def _converse(self) -> Steps:
         """Call the model until it answers with text, or passes control."""
-        parts, tokens = yield from self._assembled()
+        built: Assembled | None = None
         while True:
-            call, answer = self._ask(parts, tokens)
+            if built is None:
+                # Once for all model calls of the run.
+                built = self._assembled()
+                if self._reading.latency_ms:
+                    yield self._reading.latency_ms
+                    if self.branch is not None:
+                        # A parallel run may have emitted meanwhile what this context was about to
+                        # emit.
+                        built = self.agent.assembly.build(self.root, self._reading)
+            call, answer = self._ask(built)
             self._thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
             if answer.latency_ms:
                 yield answer.latency_ms
@@ -289,7 +299,7 @@ class Activation:
                 return
             elif isinstance(reply, m.Interrupts):
                 yield from self._ask_user(call, reply, answer.usage)
-                parts, tokens = yield from self._assembled()
+                built = None
             else:
                 raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
 
@@ -299,9 +309,9 @@ class Activation:
         execution = self._handoff_execution = self._handoff_execution or Passing(self)
         return execution.hand_off(reply, call, usage)
 
-    def _assembled(self) -> Steps:
-        """Return the context's parts and tokens, built once for all model calls of the run."""
-        self._reading = reading = HistorySelection(
+    def _assembled(self) -> Assembled:
+        """Build the run's context."""
+        self._reading = HistorySelection(
             self.turn,
             self.agent.name,
             self.id,
@@ -310,41 +320,36 @@ class Activation:
             self.branch,
             self._log,
         )
-        built = self.agent.assembly.build(self.root, reading)
-        if reading.latency_ms:
-            yield reading.latency_ms
-            if self.branch is not None:
-                # A parallel run may have emitted meanwhile what this context was about to emit.
-                built = self.agent.assembly.build(self.root, reading)
-        self._left_out = built.left_out
-        return built.parts, built.tokens
+        return self.agent.assembly.build(self.root, self._reading)
 
-    def _ask(self, parts: Sequence[e.Part], tokens: int) -> tuple[str, m.Answer]:
+    def _ask(self, built: Assembled) -> tuple[str, m.Answer]:
         turn, agent, messages = self.turn, self.agent, self.messages
         self._model_calls += 1
         if self._model_calls > turn.limits.model_calls_per_run:
             turn.limit("model_calls_per_run", self._model_calls)
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
-        position, recorder = self.position(), turn.recorder
+        recorder = turn.recorder
+        position = Position(turn.session, turn.number, agent.name, self.id)
         base, self._base = self._base, self._base or call
         sizes = [turn.numbers.sizes[message.id] for message in messages] if messages else ()
         recorder.record_context(
             position,
             call=call,
-            parts=() if base else tuple(parts),
+            parts=() if base else tuple(built.parts),
             base=base,
             said=tuple([number for number, _ in sizes]) if sizes else (),
             tools=agent.tools,
             settings=agent.settings or None,
-            tokens=tokens + sum([size for _, size in sizes]) if sizes else tokens,
+            tokens=built.tokens + sum([size for _, size in sizes]) if sizes else built.tokens,
             budget=turn.limits.context_tokens or 0,
-            left_out=() if base else self._left_out,
+            left_out=() if base else built.left_out,
             handoffs=agent.passes_to,
         )
-        self._reading.to_log()
+        for name in self._reading.slices:
+            self._reading.slices[name].stream.to_log()
         recorder.record_model_call(position, call=call)
-        context = ContextMessages(parts, tuple(messages), self._reading.history_of)
+        context = ContextMessages(built.parts, tuple(messages), self._reading.history_of)
         request = ModelRequest(
             agent.name,
             turn.number,
@@ -390,10 +395,11 @@ class Activation:
         return message
 
     def replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
-        self.turn.recorder.record_reply(
-            self.position(),
+        turn = self.turn
+        turn.recorder.record_reply(
+            Position(turn.session, turn.number, self.agent.name, self.id),
             call=call,
-            message=self.turn.numbers.sizes[message.id][0],
+            message=turn.numbers.sizes[message.id][0],
             reply=kind,
             usage=usage,
             thinking=self._thinking,
@@ -412,16 +418,18 @@ class Activation:
                 self.turn.recorder.record_parsed_reply(
                     self.position(), call=call, how=how, value=self.output
                 )
-        self._check_output()
+        if self.agent.output is not None:
+            self._check_output()
 
     def _check_output(self) -> None:
-        if self.agent.output is not None:
-            self._check(self.agent.output, self.output, OutputInvalid, "output")
+        self._check(self.agent.output, self.output, OutputInvalid, "output")
 
     def _check(
         self, schema: m.JsonValue, value: Any, problem: type[PipelineError], noun: str
     ) -> None:
-        """Check an agent's input or output with its schema."""
+        """Check an agent's input or output with its schema, if it has one."""
+        if schema is None:
+            return
         for path, text in schema_errors(schema, canonical(value), self.turn.compiled.schemas):
             raise problem(f"the {noun} of agent {self.agent.name!r}{place_text(path)}: {text}")
 

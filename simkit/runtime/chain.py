@@ -26,7 +26,7 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
         if started is None:
             activation.start()
         started = None
-        timeout = _timeout_of(start.handoff)
+        timeout = _timeout_of(start.handoff) if start.handoff is not None else None
         if timeout is None:
             yield from activation.steps()
         else:
@@ -47,9 +47,9 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
         )
 
 
-def _timeout_of(handoff: Request | None) -> int | None:
+def _timeout_of(handoff: Request) -> int | None:
     """Return the time limit of a target, unless its source keeps it, as for a delegate."""
-    if handoff is None or handoff.contract is None or handoff.mode == "delegate":
+    if handoff.contract is None or handoff.mode == "delegate":
         return None
     return handoff.contract.timeout_ms
 

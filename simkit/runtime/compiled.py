@@ -134,6 +134,8 @@ class CompiledPipeline:
         self.pipeline, self.schemas = pipeline, pipeline.schemas
         self.functions = UserFunctions()
         self.channels = channels_of(pipeline, self.functions)
+        self.flow: Any = None
+        """The compiled flow, once a run has needed it (`simkit.runtime.flows.flow_of`)."""
         self.count = counter_named(pipeline.tokens.count)
         self.agents = {
             name: CompiledAgent(name, definition, pipeline, self.count, self.functions)
@@ -218,6 +220,11 @@ def compiled(pipeline: Pipeline) -> CompiledPipeline:
 
 def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
     """Return the pipeline's metadata for checks, with the limits of this scenario."""
+    key = ("facts", limits.irrelevant_share, limits.context_tokens)
+    return compiled.pipeline.remembered(key, lambda: _facts_of(compiled, limits))
+
+
+def _facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
     pipeline = compiled.pipeline
     flow = pipeline.flow
     return e.PipelineFacts(

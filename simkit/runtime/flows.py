@@ -31,7 +31,14 @@ class Flow(Protocol):
 
 
 def flow_of(compiled: CompiledPipeline) -> Flow:
-    """Return the pipeline's flow, ready to run."""
+    """Return the pipeline's flow, ready to run; all runs share it."""
+    if compiled.flow is None:
+        compiled.flow = _compiled_flow(compiled)
+    flow: Flow = compiled.flow
+    return flow
+
+
+def _compiled_flow(compiled: CompiledPipeline) -> Flow:
     flow = compiled.pipeline.flow
     if flow.router is not None:
         return RouterFlow(compiled, flow.router.decide, flow.router.to)
@@ -54,11 +61,10 @@ class RouterFlow:
         activation: Activation = yield from chain(turn, Start(self._decide))
         turn.reply = None
         chosen = self._to.resolve(activation.root_now())
-        parallel = isinstance(chosen, Mapping) and "parallel" in chosen
-        route_targets = chosen["parallel"] if isinstance(chosen, Mapping) and parallel else chosen
-        targets = (
-            list(route_targets) if isinstance(route_targets, (list, tuple)) else [route_targets]
-        )
+        parallel = type(chosen) is not list and isinstance(chosen, Mapping) and "parallel" in chosen
+        route_targets = chosen["parallel"] if parallel else chosen
+        is_list = isinstance(route_targets, (list, tuple))
+        targets = list(route_targets) if is_list else [route_targets]
         self._check(targets, activation.output)
         turn.recorder.record_route(activation.position(), targets=tuple(targets), parallel=parallel)
         starts = [Start(target) for target in targets]

@@ -58,20 +58,21 @@ class HistorySelection(msgspec.Struct):
             return None
         self.omit = omit
         conversation, channel = self.turn.conversation, reader.channel
-        settled = conversation.starts.get(channel, 0)
+        settled = conversation.starts[channel]
         source: Any
         anchor: Any
         if channel == "log":
             source, anchor = self.log, conversation.log
         else:
-            source = self.state.get(channel, conversation.values.get(channel))
+            source = (self.state if channel in self.state else conversation.values)[channel]
             source = anchor = () if source is None else source
             if self.branch is not None and channel not in self.branch.replaced:
                 # The branch's own messages belong to this turn; earlier ones are the session's,
                 # unless a parallel run has replaced them.
                 now = conversation.values.get(channel)
                 anchor = now if continues(self.branch.start_values.get(channel), now) else anchor
-            settled = min(settled, len(source))
+            size = len(source)
+            settled = settled if settled < size else size
             # A channel that keeps only its last items has moved to the left since the turn began.
             while settled and source[settled - 1].turn >= conversation.first_turn:
                 settled -= 1
@@ -84,11 +85,6 @@ class HistorySelection(msgspec.Struct):
         )
         self.slices[reader.section], self.last_read = history_slice, (source, settled)
         return history_slice
-
-    def to_log(self) -> None:
-        """Record that an event has reported the context, and with it the settled histories."""
-        for slice in self.slices.values():
-            slice.stream.to_log()
 
     def history_of(self, part: e.Shown) -> list[Message]:
         """Return the logged messages that a part shows."""

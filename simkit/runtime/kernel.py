@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from simkit.core.determinism import World
 from simkit.core.errors import LimitExceeded, ScriptMisfit
@@ -97,7 +97,8 @@ class NativeDriver:
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Run one turn to its end, or until it waits for the user."""
-        self._check_limit()
+        if len(self._turns_before) >= self._doors.limits.turns:
+            self._refuse_turn()
         self._turns_before.append(turn)
         functions = self._doors.compiled.functions
         # Scenarios share a compiled pipeline, and may alternate their turns.
@@ -126,11 +127,10 @@ class NativeDriver:
             waiting.scheduler.drop()
         self._waiting.clear()
 
-    def _check_limit(self) -> None:
+    def _refuse_turn(self) -> NoReturn:
         allowed = self._doors.limits.turns
-        if len(self._turns_before) >= allowed:
-            self._recorder.record_limit(WHOLE_RUN, limit="turns", allowed=allowed)
-            raise LimitExceeded("turns", allowed)
+        self._recorder.record_limit(WHOLE_RUN, limit="turns", allowed=allowed)
+        raise LimitExceeded("turns", allowed)
 
     def _uncontrolled(self, effect: str, where: str) -> None:
         """Record an effect of user code that simkit does not control."""

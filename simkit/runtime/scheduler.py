@@ -84,15 +84,13 @@ class Scheduler:
     def run(self, steps: Steps) -> Any:
         """Return the task's result, or None if it waits for the user; raise its errors."""
         self._root = _ScheduledTask(steps)
-        self._push(self._root, self._clock.now)
-        return self._run()
+        return self._run(self._root)
 
     def resume(self, answer: Any) -> Any:
         """Continue the task that asked first with the user's answer."""
         task, _ = self._waiting.pop(0)
         task.value = answer
-        self._push(task, self._clock.now)
-        return self._run()
+        return self._run(task)
 
     def drop(self) -> None:
         """End the tasks that wait for the user, unanswered."""
@@ -100,18 +98,22 @@ class Scheduler:
             task.steps.close()
         self._waiting.clear()
 
-    def _run(self) -> Any:
+    def _run(self, task: _ScheduledTask) -> Any:
+        """Run a task, the only one that is due, and then what becomes due."""
         root = self._root
         try:
-            while self._times:
-                finished = self._step(self._next())
-                if finished is root:
-                    if root.throw is not None:
-                        raise root.throw
-                    return root.value
+            while self._step(task) is not root:
+                if not self._times:
+                    break
+                task = self._next()
+            else:
+                if root.throw is not None:
+                    raise root.throw
+                return root.value
         finally:
-            self._times.clear()
-            self._due.clear()
+            if self._times:
+                self._times.clear()
+                self._due.clear()
         if not self._waiting:
             raise AssertionError("the root task ends before its work is done")
         return None

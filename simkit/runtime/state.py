@@ -27,7 +27,7 @@ from simkit.trace.reducers import (
     Appended,
     Reducer,
     channel_reducer,
-    empty_value,
+    initial,
     is_reset,
 )
 from simkit.trace.store import canonical, copied
@@ -37,8 +37,8 @@ class Channel:
     """One compiled channel."""
 
     __slots__ = (
-        "default", "function", "holds_messages", "is_shared", "last", "name", "reduce", "reducer",
-        "schema", "scope",
+        "default", "empty", "function", "holds_messages", "is_plain", "is_shared", "last", "name",
+        "reduce", "reducer", "schema", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -57,12 +57,12 @@ class Channel:
         self.holds_messages = holds_messages
         self.default, self.function, self.schema = default, function, schema
         self.is_shared = scope in ("project", "global")
+        self.is_plain = function is None and schema is None and scope != "agent_run"
+        """Whether a write only reduces it: nothing is checked or called, and it is kept."""
+        self.empty = initial(reducer, default)
+        """Returns the channel's initial value."""
         built_in = reducer if function is None else "replace"
         self.reduce: Reducer = channel_reducer(name, built_in, last)
-
-    def empty(self) -> Any:
-        """Return the channel's initial value."""
-        return empty_value(self.reducer, self.default)
 
 
 def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Channel]:
@@ -195,7 +195,10 @@ class State:
                     committed = (delta[DECLARED_RESET] if is_whole else delta) or ()
                 if is_whole or channel.last or channel.reducer != "append":
                     replaced |= {name}
-            recorded[name] = canonical(delta)
+            recorded[name] = delta if type(delta) is str else canonical(delta)
+            if channel.is_plain:
+                deltas[name], reduced[name] = delta, channel.reduce(values[name], delta)
+                continue
             if channel.scope == "agent_run":
                 if channel.schema is not None:
                     alone, _ = self._joined(channel, channel.empty(), delta)

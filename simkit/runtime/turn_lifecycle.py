@@ -48,7 +48,7 @@ def hear(turn: Turn, user_turn: UserTurn) -> None:
     turn.user = turn.conversation.add("user", user_turn.text, data=user_turn.value)
     turn.input = user_turn.text if user_turn.value is None else user_turn.value
     turn.write({turn.compiled.pipeline.conversation: [turn.user]}, "user")
-    turn.recorded_input = canonical(turn.input)
+    turn.recorded_input = turn.input if type(turn.input) is str else canonical(turn.input)
 
 
 def work(

@@ -66,16 +66,19 @@ def _method_for(
     """
     default = cast(Any, kind)(0)
     own = default.__struct_fields__[len(e.Event.__struct_fields__) :]
+    name = default.__struct_config__.tag
     parameters = ", ".join(f"{name}=default.{name}" for name in own)
     facts = ", ".join(f"{name}={name}" for name in own)
+    # Named as an attribute: Python 3.11 first makes a mapping of many keywords in a call of a plain
+    # name, which takes five times as long.
     source = f"""
 def record(self, at, /, *, {parameters}):
-    event = kind({time}, at.session, at.turn, at.agent, at.run, {facts})
+    event = events.{name}({time}, at.session, at.turn, at.agent, at.run, {facts})
     self._emit(event)
     return event
 """
-    names: dict[str, Any] = {"kind": kind, "default": default}
-    exec(source, names)
+    names: dict[str, Any] = {"events": e, "default": default}
+    exec(compile(source, f"<record {name}>", "exec"), names)
     method: Callable[Concatenate[EventRecorder, Position, FactsT], EventT] = names["record"]
     method.__doc__ = kind.__doc__
     return method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, overload
 
 from simkit.core.errors import WriteInvalid
@@ -247,6 +248,12 @@ _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
 }
 
 
+def initial(reducer: str, default: JsonValue) -> Callable[[], Any]:
+    """Return a function that makes the initial value of a channel."""
+    make = _EMPTY.get(reducer) if default is None else None
+    return make or partial(empty_value, reducer, default)
+
+
 def empty_value(reducer: str, default: JsonValue) -> Any:
     """Return the initial value of a channel: its default, else its reducer's empty value."""
     if default is not None:
@@ -291,17 +298,22 @@ _PARTICULAR: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 def reducer_of(name: str, last: int = 0) -> Reducer:
     """Return a built-in reducer that also applies the declared reset ``{$set: value}``."""
     plain: Reducer = BUILT_IN[name]
-    if name == "append" and last:
-
-        def plain(current: Any, update: Any) -> Any:
-            return append(current, update, last)
 
     def reduced(current: Any, update: Any) -> Any:
-        if type(update) is dict and is_reset(update):
+        if type(update) is dict and DECLARED_RESET in update and is_reset(update):
             return empty_value(name, update[DECLARED_RESET])
         return plain(current, update)
 
-    return reduced
+    def appended(current: Any, update: Any) -> Any:
+        # Nearly all updates are lists, for a list that has grown before.
+        if type(update) is list and type(current) is Appended:
+            return current.extended(update, last)
+        return reduced(current, update)
+
+    if name != "append":
+        return reduced
+    plain = partial(append, last=last)
+    return appended
 
 
 def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
@@ -309,10 +321,10 @@ def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
     reduce = reducer_of(reducer, last)
     if reducer not in _PARTICULAR:
         return reduce
-    _, fits = _PARTICULAR[reducer]
+    is_mapping = _PARTICULAR[reducer][1] is is_object
 
     def checked(current: Any, update: Any) -> Any:
-        if not (fits(update) and fits(current)):
+        if not (is_mapping and type(update) is dict and type(current) is dict):
             problem = problem_of(reducer, update, current)
             if problem:
                 raise WriteInvalid(f"channel `{channel}`: {problem}")

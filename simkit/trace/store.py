@@ -50,8 +50,10 @@ def canonical(value: Any) -> JsonValue:
     if kind is str or kind is int or kind is bool or value is None:
         return value
     if kind is dict:
-        if len(value) == 1 and next(iter(value)) in REFERENCES:
-            return {"$data": [[k, canonical(v)] for k, v in value.items()]}
+        if len(value) == 1:
+            (key,) = value
+            if key in REFERENCES:
+                return {"$data": [[key, canonical(value[key])]]}
         return {
             # Keys are texts nearly always, and so are most values.
             (k if type(k) is str else _key(k)): v if type(v) is str else canonical(v)

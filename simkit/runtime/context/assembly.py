@@ -14,7 +14,7 @@ from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import Root
-from simkit.runtime.context.section_text import NOTHING, SectionText, SectionTexts
+from simkit.runtime.context.section_text import NOTHING, Say, SectionText, SectionTexts
 from simkit.runtime.context.tokens import Counter
 from simkit.spec.pipeline import recipe as r
 from simkit.trace.events import Made, Part, Piece, Shown, Unshown
@@ -44,6 +44,8 @@ class Current(msgspec.Struct, frozen=True):
     text: str = ""
     omit: str = ""
     """The message's id, by which histories leave it out; empty if they show it."""
+    answered: tuple[Message, int, int] = (Message("user"), 0, 0)
+    """The message, its number and its tokens, as `Sources.current` returns them."""
 
 
 NOT_SHOWN = Current()
@@ -72,7 +74,8 @@ class Section:
     """One compiled section, with a function from the root to its text."""
 
     __slots__ = (
-        "_is_bare", "after", "constant", "format", "item", "name", "role", "text", "title", "when",
+        "_is_bare", "after", "constant", "format", "item", "name", "role", "says", "text", "title",
+        "when",
     )  # fmt: skip
 
     def __init__(self, item: r.Item, texts: SectionTexts, default_role: str) -> None:
@@ -89,12 +92,13 @@ class Section:
         self.when: Matcher | None = (
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
-        is_constant = self._is_bare and self.when is None
-        self.constant: SectionText | None = constant if is_constant else None
+        is_plain = self._is_bare and self.when is None
+        self.constant: SectionText | None = constant if is_plain else None
         """The text that it has for every root; None if the root decides."""
+        self.says: Say = text if is_plain else self._whole
+        """Returns the section's whole text; empty if it makes nothing here."""
 
-    def says(self, root: Root) -> SectionText:
-        """Return the section's whole text; empty if it makes nothing here."""
+    def _whole(self, root: Root) -> SectionText:
         if self.when is not None and not self.when.holds(root):
             return NOTHING
         section_text = self.text(root)
@@ -121,7 +125,7 @@ def _template(text: str | None) -> Template | None:
 class Assembly:
     """One agent's compiled recipe."""
 
-    __slots__ = ("_agent", "_count", "_current", "_entries", "histories")
+    __slots__ = ("_agent", "_count", "_current", "_entries", "histories", "reads_log")
 
     def __init__(
         self,
@@ -145,6 +149,7 @@ class Assembly:
                 )
             else:
                 self._entries.append(self._single(entry, texts))
+        self.reads_log = any(history.from_ == "log" for _, history in self.histories)
 
     def _single(self, item: r.Item, texts: SectionTexts, shares: bool = False) -> _Single:
         if item.kind == "history":
@@ -173,8 +178,8 @@ class Assembly:
         for section in self._current:
             text = section.says(root).text
             if text:
-                message, number, _ = sources.current()
-                current = Current(section, text, message.id if number else "")
+                answered = message, number, _ = sources.current()
+                current = Current(section, text, message.id if number else "", answered)
                 break
         for entry in self._entries:
             put = entry.constant
@@ -237,7 +242,7 @@ class _CurrentEntry:
         text = current.text if is_first else self.section.says(root).text
         if not text:
             return NO_PART
-        message, number, tokens = sources.current()
+        message, number, tokens = current.answered if is_first else sources.current()
         if text is not message.content or not number:
             tokens = self._count(text)
         text_message = Message(

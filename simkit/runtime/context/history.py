@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -34,23 +33,26 @@ class Stream:
     __slots__ = (
         "anchor",
         "cuts",
+        "entries",
         "id",
-        "messages",
         "numbers_kept",
         "read_to",
         "restarts",
         "rounds",
         "sums",
+        "tokens",
     )
 
     def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
         self.id = identity
         self.anchor = anchor
         """The list that it was read from, kept so that no other list gets its id."""
-        self.messages: list[Message] = []
+        self.entries: Entries = []
+        self.tokens = 0
         self.sums: list[int] = [0]
+        """For windows: the tokens before each index."""
         self.rounds: list[int] = []
-        """Indices of user messages."""
+        """For windows: indices of user messages."""
         self.read_to = 0
         """The index up to which the source was read."""
         self.numbers_kept: list[int] = []
@@ -67,13 +69,17 @@ class Stream:
 
     def extend(self, entries: Entries) -> None:
         """Append the next settled messages."""
-        size = len(self.messages)
-        self.rounds += [
-            size + place for place, (message, _) in enumerate(entries) if message.role == "user"
-        ]
-        self.messages += [message for message, _ in entries]
-        total = self.sums.pop()
-        self.sums += accumulate([tokens for _, tokens in entries], initial=total)
+        self.entries += entries
+        for _, tokens in entries:
+            self.tokens += tokens
+
+    def measure(self) -> None:
+        """Bring ``sums`` and ``rounds`` up to date."""
+        for place in range(len(self.sums) - 1, len(self.entries)):
+            message, tokens = self.entries[place]
+            if message.role == "user":
+                self.rounds.append(place)
+            self.sums.append(self.sums[-1] + tokens)
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
@@ -86,15 +92,16 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 
     def message(self, place: int) -> Message:
         """Return the message at an index of settled + tail."""
-        settled = self.stream.messages
-        return settled[place] if place < len(settled) else self.tail[place - len(settled)][0]
+        settled = self.stream.entries
+        size = len(settled)
+        return (settled[place] if place < size else self.tail[place - size])[0]
 
     def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
         """Return the messages from index ``lo`` (default: the start of the window) to ``hi``."""
         start = self.shown_part.lo if lo is None else lo
-        settled = self.stream.messages
-        tail = [message for message, _ in self.tail[max(0, start - len(settled)) :]]
-        everything = [*settled[start:], *tail]
+        settled = self.stream.entries
+        entries = [*settled[start:], *self.tail[max(0, start - len(settled)) :]]
+        everything = [message for message, _ in entries]
         return everything if hi is None else everything[: hi - start]
 
 
@@ -151,13 +158,12 @@ class HistoryReader:
         of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
         read_to = stream.read_to
+        fresh = source[read_to:]
         if not self._later and read_to < settled:
             number_list, cuts = stream.numbers_kept, stream.cuts
-            stream.extend(
-                self._keep_new(source[read_to:settled], committed, sizes, number_list, cuts)
-            )
-            stream.read_to = read_to = settled
-        fresh: Sequence[Message] = source[read_to:] if read_to < len(source) else ()
+            messages, fresh = fresh[: settled - read_to], fresh[settled - read_to :]
+            stream.extend(self._keep_new(messages, committed, sizes, number_list, cuts))
+            stream.read_to = settled
         if omit:
             fresh = [message for message in fresh if message.id != omit]
         numbers: list[int] = []
@@ -174,14 +180,14 @@ class HistoryReader:
                 tail = [*older, *tail[place:]]
             numbers = []
             tail = self._filtered(filters, tail, committed, sizes, numbers, tail_cuts)
-        lo = 0
+        lo, tokens, after = 0, stream.tokens, tail
         if self._window is not None or self._summarises:
-            lo = self._start(stream, tail)
-        size = len(stream.messages)
-        after = tail if lo <= size else tail[lo - size :]
-        tokens = stream.sums[-1] - stream.sums[lo] if lo <= size else 0
-        for _, tokens_of_message in after:
-            tokens += tokens_of_message
+            stream.measure()
+            lo, size = self._start(stream, tail), len(stream.entries)
+            tokens = tokens - stream.sums[lo] if lo <= size else 0
+            after = tail if lo <= size else tail[lo - size :]
+        for _, message_tokens in after:
+            tokens += message_tokens
         history_part = Shown(
             self.section,
             stream.id,
@@ -227,10 +233,14 @@ class HistoryReader:
         are_named = filters is self._filters and self._are_named
         for message, tokens in candidates:
             number, edited_by = sizes[message.id][0], ""
-            is_spoken = message.role != "tool" and (
-                message.role != "assistant" or message.id in committed
+            is_said = message.role == "user" or (
+                message.role == "assistant" and message.id in committed
             )
-            for name, function in () if are_named and is_spoken and not message.calls else filters:
+            if are_named and is_said and not message.calls:
+                numbers.append(number)
+                entries.append((message, tokens))
+                continue
+            for name, function in filters:
                 after = function(message, committed)
                 if after is message:
                     continue
@@ -253,7 +263,7 @@ class HistoryReader:
     def _start(self, stream: Stream, tail: Entries) -> int:
         """Return the index in settled + tail at which the window begins."""
         if self._window is None:
-            return len(stream.messages) + len(tail) if self._summarises else 0
+            return len(stream.entries) + len(tail) if self._summarises else 0
         return _newest(self._window, stream, tail)
 
 
@@ -276,7 +286,7 @@ _OfAll: TypeAlias = _UsersFilter | _AgeFilter
 
 def _newest(span: Span | Window, stream: Stream, tail: Entries) -> int:
     """Return the index in settled + tail at which the newest part begins."""
-    size = len(stream.messages) + len(tail)
+    size = len(stream.entries) + len(tail)
     lo = 0
     if span.messages:
         lo = max(lo, size - span.messages)
@@ -288,7 +298,7 @@ def _newest(span: Span | Window, stream: Stream, tail: Entries) -> int:
 
 
 def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
-    size = len(stream.messages)
+    size = len(stream.entries)
     in_tail = [size + place for place, (message, _) in enumerate(tail) if message.role == "user"]
     if rounds <= len(in_tail):
         return in_tail[-rounds]
@@ -297,7 +307,7 @@ def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
 
 
 def _token_start(stream: Stream, tail: Entries, budget: int) -> int:
-    size = len(stream.messages)
+    size = len(stream.entries)
     used = 0
     for place in range(len(tail) - 1, -1, -1):
         used += tail[place][1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from simkit.language.matching import compile_matcher
 from simkit.language.paths import as_text, follow
 from simkit.language.yaml import SourcePath, near, path_text
 from simkit.runtime.ports import ModelRequest, ToolReply
-from simkit.spec.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
+from simkit.spec.scenario.replies import ScriptLine, ToolAnswers, TurnScript, line_of
 from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
 
@@ -46,14 +47,14 @@ ARGUMENTS_MAX: Final = 200
 """The length of a call's arguments in an error."""
 
 
-def agents_in(
-    turns: Iterable[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
-) -> Iterator[str]:
+def agents_in(turns: Iterable[TurnScript]) -> Iterator[str]:
     """Yield the agents in reply lines: those that answer, and targets of handoffs."""
     for turn in turns:
         for agent, lines in turn.items():
             yield agent
-            yield from (line.handoff.to for line in lines_of(lines) if line.handoff is not None)
+            for line in lines:
+                if isinstance(line.answer.reply, Handoff):
+                    yield line.answer.reply.to
 
 
 class ScriptedModel:
@@ -61,7 +62,7 @@ class ScriptedModel:
 
     def __init__(
         self,
-        turns: Sequence[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
+        turns: Sequence[TurnScript],
         tool_args: Mapping[str, JsonValue],
         schemas: Mapping[str, JsonValue],
         function: Callable[[str], Callable[..., Any]],
@@ -70,23 +71,21 @@ class ScriptedModel:
         self._turns, self._tool_args, self._schemas = turns, tool_args, schemas
         self._function = function
         self._place = 0
-        self._unused: dict[str, list[tuple[int, ReplyLine]]] = {}
-        """Agent to its unused lines, each with its index among the agent's lines."""
-        self._calls: dict[str, int] = {}
+        self._unused: dict[str, list[ScriptLine]] = {}
+        """Agent to its unused lines."""
+        self._calls = defaultdict[str, int](int)
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its lines; unused lines of the last turn are dropped."""
         self._place = place
-        self._unused = {
-            agent: list(enumerate(lines_of(lines))) for agent, lines in self._turns[place].items()
-        }
-        self._calls = {}
+        self._unused = {agent: [*lines] for agent, lines in self._turns[place].items()}
+        self._calls.clear()
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Reject lines without ``when`` for an agent that runs twice in parallel."""
         for agent in dict.fromkeys(agents):
             times = list(agents).count(agent)
-            if times > 1 and any(line.matcher is None for _, line in self._unused.get(agent, ())):
+            if times > 1 and any(line.when is None for line in self._unused.get(agent, ())):
                 raise ScriptMisfit(
                     f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
                     f"so each of its lines under turns[{self._place}].replies.{agent} "
@@ -97,35 +96,32 @@ class ScriptedModel:
     def answer(self, request: ModelRequest) -> Answer:
         """Use the first unused line whose ``when`` holds for the context."""
         agent = request.agent
-        number = self._calls[agent] = self._calls.get(agent, 0) + 1
-        unused = self._unused.get(agent, ())
+        self._calls[agent] += 1
+        unused = self._unused.get(agent, [])
         root: dict[str, Any] | None = None
-        for at, (place, line) in enumerate(unused):
-            matcher = line.matcher
-            if matcher is not None:
+        for at, line in enumerate(unused):
+            if line.when is not None:
                 root = root if root is not None else _root_of(request)
-                if not matcher.holds(root):
+                if not line.when.holds(root):
                     continue
-            del self._unused[agent][at]
-            return self._checked(place, line, request)
-        raise ReplyMissing(self._missing(request, number, unused))
+            del unused[at]
+            return self._checked(line, request)
+        raise ReplyMissing(self._missing(request, self._calls[agent], unused))
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
         left = []
         for agent, lines in self._unused.items():
             if lines:
-                places = tuple(place for place, _ in lines)
-                left.append(UnusedLines(agent, places, self._calls.get(agent, 0)))
+                places = tuple(line.place for line in lines)
+                left.append(UnusedLines(agent, places, self._calls[agent]))
         return tuple(left)
 
-    def _missing(
-        self, request: ModelRequest, number: int, waiting: Sequence[tuple[int, ReplyLine]]
-    ) -> str:
+    def _missing(self, request: ModelRequest, number: int, waiting: Sequence[ScriptLine]) -> str:
         agent, place = request.agent, self._place
         where = path_text(("turns", place, "replies", agent))
         if waiting:
-            which = ", ".join(f"[{place}]" for place, _ in waiting)
+            which = ", ".join(f"[{line.place}]" for line in waiting)
             root = _root_of(request)
             return (
                 f"agent {agent!r} made model call #{number} in turn {place + 1}, "
@@ -144,20 +140,20 @@ class ScriptedModel:
                 f"but the scenario has no reply for it{hint}{'' if nearest else '.'}\n"
                 f"Add one under {where}, or expect another agent to run."
             )
-        has = counted(len(lines_of(lines)), "reply", "replies")
+        has = counted(len(lines), "reply", "replies")
         return (
             f"agent {agent!r} made model call #{number} in turn {place + 1}, "
             f"but the scenario has {has} for it.\n"
             f"Add one under {where}, or expect the turn to stop earlier."
         )
 
-    def _checked(self, place: int, line: ReplyLine, request: ModelRequest) -> Answer:
+    def _checked(self, line: ScriptLine, request: ModelRequest) -> Answer:
         answer = line.answer
         reply = answer.reply
         is_plain = type(reply) is Text or type(reply) is Structured
         if is_plain and request.output is None and answer.extras is NO_EXTRAS:
             return answer
-        where = ("turns", self._place, "replies", request.agent, place)
+        where = ("turns", self._place, "replies", request.agent, line.place)
         if isinstance(reply, Computes):
             answer = self._computed(answer, reply, request, where)
             reply = answer.reply
@@ -166,7 +162,7 @@ class ScriptedModel:
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
             self._check_output(reply, request, where)
         if isinstance(reply, Handoff) or not answer.extras.is_nothing:
-            answer = msgspec.structs.replace(answer, line=place)
+            answer = msgspec.structs.replace(answer, line=line.place)
         return answer
 
     def _computed(
@@ -186,7 +182,7 @@ class ScriptedModel:
                 "which is no reply line. Return a text, or a mapping such as {'json': …}.",
                 where,
             )
-        made_answer = line.answer
+        made_answer = line.answer()
         return Answer(
             made_answer.reply,
             made_answer.usage or answer.usage,
@@ -253,15 +249,14 @@ def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
     return "Correct the line, or the tool's `args`."
 
 
-def _why_not(lines: Sequence[tuple[int, ReplyLine]], root: Mapping[str, Any]) -> str:
+def _why_not(lines: Sequence[ScriptLine], root: Mapping[str, Any]) -> str:
     """Return the expected and actual values of each line's ``when``, a line of text each."""
     note = ""
-    for place, line in lines:
-        matcher = line.matcher
-        miss = next(iter(matcher.mismatches(root)), None) if matcher is not None else None
+    for line in lines:
+        miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
         if miss is not None:
             where = f"at {path_text(miss.path)}: " if miss.path else ""
-            note += f"  [{place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
+            note += f"  [{line.place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
             note += f"found {short(miss.actual, WHY_MAX)}\n"
     return note
 

@@ -26,7 +26,7 @@ from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario, Turn
-from simkit.spec.scenario.replies import Fault, Lines, ToolAnswers
+from simkit.spec.scenario.replies import Fault, ToolAnswers, TurnScript
 from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import Sink
 from simkit.trace.store import canonical, copied
@@ -76,7 +76,7 @@ class InProcessWorker:
     """The worker in this process: a driver, and the script."""
 
     def __init__(self, task: ProcessSetup, sink: Sink) -> None:
-        self._replies: list[Mapping[str, Lines]] = []
+        self._replies: list[TurnScript] = []
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
         for turn in task.before:
@@ -113,7 +113,7 @@ class InProcessWorker:
             self._store.close()
 
     def _add(self, turn: Turn) -> None:
-        self._replies.append(turn.replies)
+        self._replies.append(turn.script)
         self._results.append(turn.tool_results)
         self._faults.append(turn.faults)
 

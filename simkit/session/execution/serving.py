@@ -37,7 +37,7 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         )
     limits = limits_of(Limits() if isinstance(subject, App) else subject.limits, scenario)
     app = subject if isinstance(subject, App) else _as_app(subject, prepared)
-    replies = [turn.replies for turn in scenario.turns]
+    replies = [turn.script for turn in scenario.turns]
     shared, state = shared_of(prepared)
     script = Script(
         prepared.item.name,

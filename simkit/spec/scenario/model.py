@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
@@ -25,7 +26,13 @@ from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, 
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.given_fakes import FakeValue
 from simkit.spec.scenario.needs import Need
-from simkit.spec.scenario.replies import Faults, Lines, ToolResult
+from simkit.spec.scenario.replies import (
+    Faults,
+    Lines,
+    ToolResult,
+    TurnScript,
+    compiled_script,
+)
 from simkit.spec.scenario.turns import MOST
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
@@ -86,6 +93,17 @@ class Turn(YamlModel):
     """Planned faults in this turn."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
+
+    @cached_property
+    def script(self) -> TurnScript:
+        """The compiled replies, which all runs of the scenario share."""
+        return compiled_script(self.replies)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Return what another process needs; it compiles the replies again."""
+        state = super().__getstate__()
+        values = {key: value for key, value in state["__dict__"].items() if key != "script"}
+        return {**state, "__dict__": values}
 
 
 class Given(YamlModel):

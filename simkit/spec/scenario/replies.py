@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 from pydantic import (
@@ -180,14 +180,8 @@ class ReplyLine(BesideLine):
             return m.Computes(self.function)
         return m.Text(self.text or "")
 
-    @cached_property
-    def matcher(self) -> Matcher | None:
-        """The compiled `when`; None for a line without one."""
-        return compile_matcher(self.when) if "when" in self.model_fields_set else None
-
-    @cached_property
     def answer(self) -> m.Answer:
-        """The answer with its extras; all runs of the scenario share it."""
+        """Return the answer with its extras."""
         usage = self.usage and self.usage.usage()
         return m.Answer(
             self.reply(), usage or None, self.latency_ms, self.chunks, extras=self.extras()
@@ -276,6 +270,37 @@ def line_of(value: Any) -> ReplyLine | None:
 def lines_of(value: tuple[ReplyLine, ...] | ReplyLine) -> tuple[ReplyLine, ...]:
     """Return an agent's lines as a tuple, also for a single one."""
     return value if isinstance(value, tuple) else (value,)
+
+
+class ScriptLine(msgspec.Struct, frozen=True):
+    """A compiled reply line."""
+
+    place: int
+    """Its index among the agent's lines in the turn."""
+    answer: m.Answer
+    when: Matcher | None
+    """Matcher of the context; None fits all."""
+
+
+TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
+"""Agent to its compiled lines in one turn."""
+
+
+def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) -> TurnScript:
+    """Compile the reply lines of a turn."""
+    return {
+        agent: tuple(
+            [
+                ScriptLine(
+                    place,
+                    line.answer(),
+                    compile_matcher(line.when) if "when" in line.model_fields_set else None,
+                )
+                for place, line in enumerate(lines_of(lines))
+            ]
+        )
+        for agent, lines in replies.items()
+    }
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):
