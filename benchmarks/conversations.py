@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from simkit.language.yaml import load_text
+from simkit.language.yaml import Document, load_text
 from simkit.spec.fields import validated
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.files import Prepared, ScenarioCase
@@ -50,21 +50,36 @@ CLAIMS = """    expect:
 """
 
 
-@lru_cache(maxsize=8)
-def conversation(turns: int, claims: bool = True) -> Prepared:
-    """Returns a scenario of so many turns, ready to run."""
+def scenario_text(turns: int, claims: bool, word: str = "") -> str:
+    """Returns the YAML of a scenario of so many turns; ``word`` makes it differ from others."""
+    text = f"{word} {TEXT}" if word else TEXT
     parts = ["version: 1\nscenario: generated\npipeline: support\nturns:\n"]
     for place in range(turns):
-        parts.append(TURN.format(place=place, text=TEXT))
+        parts.append(TURN.format(place=place, text=text))
         if claims:
             parts.append(CLAIMS.format(place=place, messages=3 * (place + 1)))
-    (pipeline_document,) = load_text(PIPELINE, "generated.pipeline.yaml")
-    (document,) = load_text("".join(parts), "generated.scenario.yaml")
+    return "".join(parts)
+
+
+def prepared_from(text: str) -> Prepared:
+    """Returns a scenario's text, ready to run; all share the pipeline."""
+    (document,) = load_text(text, "generated.scenario.yaml")
     return Prepared(
         ScenarioCase("generated.scenario.yaml", "generated", 0, 1),
         validated(Scenario, document),
         document,
-        validated(Pipeline, pipeline_document),
-        pipeline_document,
+        *_pipeline(),
         (),
     )
+
+
+@cache
+def _pipeline() -> tuple[Pipeline, Document]:
+    (document,) = load_text(PIPELINE, "generated.pipeline.yaml")
+    return validated(Pipeline, document), document
+
+
+@lru_cache(maxsize=8)
+def conversation(turns: int, claims: bool = True) -> Prepared:
+    """Returns a scenario of so many turns, ready to run."""
+    return prepared_from(scenario_text(turns, claims))

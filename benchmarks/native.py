@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypedDict
 
-from benchmarks.conversations import TEXT, conversation
+from benchmarks.conversations import TEXT, conversation, prepared_from, scenario_text
 from benchmarks.measuring import calls, medians
 from simkit.checks.judge import Outcome, judge
 from simkit.runtime.functions import function_named
@@ -34,6 +34,14 @@ def rows(rounds: int) -> list[list[object]]:
         for subject, seconds in times.items():
             ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
             table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
+    turns, warm = 300, conversation(5, claims=False)
+    ours = conversation(turns, claims=False)
+    run(warm)  # what a process makes once
+    counted = calls(lambda: run(ours)) / turns
+    table.append(["calls a turn: run", "simkit", f"{counted:.0f}", ""])
+    again = calls(lambda: run(ours)) / turns
+    table.append(["calls a turn: run with another seed", "simkit", f"{again:.0f}", ""])
+    table.append(["300 seeds / 300 scenarios", "simkit", *_seeds(rounds)])
     return table
 
 
@@ -47,6 +55,21 @@ def _calls_of_judging(claims: bool) -> float:
 
 def _judged(ours: Prepared, trace: Trace) -> Outcome:
     return judge(ours.scenario, ours.document, trace, function_named)
+
+
+def _seeds(rounds: int) -> tuple[str, str]:
+    """Returns how long one scenario with 300 seeds takes, and its share of 300 scenarios' time."""
+    texts = [scenario_text(5, claims=True, word=f"case {number}") for number in range(300)]
+    one = prepared_from(texts[0])
+    times = medians(
+        {
+            "seeds": lambda: [simulate(one, seed=seed) for seed in range(len(texts))],
+            "scenarios": lambda: [simulate(prepared_from(text)) for text in texts],
+        },
+        rounds,
+    )
+    share = times["seeds"] / times["scenarios"]
+    return f"{times['seeds'] / len(texts) * 1_000:.1f} ms each", f"{share:.2f}×"
 
 
 def _simulated(ours: Prepared) -> int:
@@ -70,7 +93,7 @@ def langgraph(turns: int, saver: bool) -> Callable[[], object]:
         model = GenericFakeChatModel(messages=iter(_endless(AIMessage, f"{name} {TEXT}")))
         return lambda state: {"messages": [model.invoke(state["messages"])]}
 
-    def run() -> None:
+    def converse() -> None:
         # Its types cannot say that a node is any function of the state.
         graph: Any = StateGraph(_State)
         for name in names:
@@ -86,7 +109,7 @@ def langgraph(turns: int, saver: bool) -> Callable[[], object]:
             else:
                 state = app.invoke({"messages": [*state["messages"], said]})
 
-    return run
+    return converse
 
 
 def _endless(message: Any, text: str) -> Any:

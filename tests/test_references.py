@@ -7,6 +7,7 @@ import pytest
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import Message
 from simkit.language.references import compile, references_in
+from simkit.language.yaml.parsing import NESTING_MAX
 
 MESSAGE = Message("assistant", "Logged.", "m2", "nutrition")
 ROOT: dict[str, Any] = {
@@ -151,3 +152,15 @@ def test_reference_that_is_no_path_is_refused_with_its_place() -> None:
         "keys are joined by single dots: `state.count`",
         ("a",),
     )
+
+
+def test_references_resolve_at_the_greatest_depth_of_a_file() -> None:
+    value: Any = "${agent}"
+    for _ in range(NESTING_MAX // 2):
+        value = [{"${agent}": value}]
+
+    found = resolved(value)
+    for _ in range(NESTING_MAX // 2):
+        found = found[0]["nutrition"]
+
+    assert found == "nutrition"

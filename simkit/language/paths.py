@@ -129,7 +129,19 @@ def getter(path: str, missing: Any = ABSENT) -> Getter:
                 return missing
         return value
 
-    return get
+    if len(steps) != 2 or steps[1][0] != steps[1][1]:
+        return get
+    head, last = steps[0][1], steps[1][1]
+
+    def get_inner(root: Any) -> Any:
+        # Most paths have two keys, and most values are plain mappings.
+        if root.__class__ is dict and path not in root and head in root:
+            value = root[head]
+            if value.__class__ is dict:
+                return value.get(last, missing)
+        return get(root)
+
+    return get_inner
 
 
 def _step(value: Any, part: Part) -> Any:

@@ -53,11 +53,14 @@ def _text_template(text: str) -> Template:
 
 def _template(value: Any) -> Template:
     roots = frozenset(str(parse(text)[0]) for _, text in references_in(value))
-    resolve = _compile(value)
-    if resolve is None:
+    if not roots:
         constant = _unescaped(value)
         return Template(lambda root: constant, roots, True)
-    return Template(resolve, roots, False)
+    return Template(_compile(value), roots, False)
+
+
+def _has_references(value: Any) -> bool:
+    return bool(references_in(value))
 
 
 def references_in(value: Any) -> list[tuple[tuple[Part, ...], str]]:
@@ -104,81 +107,56 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
     return [piece for piece in pieces if piece != ""]
 
 
-def _compile(value: Any) -> Resolve | None:
-    """Return a function that resolves a value, or None if the value does not depend on the root."""
-    if isinstance(value, str):
-        return _compile_text(value)
-    if isinstance(value, Mapping):
-        return _compile_mapping(value)
-    if isinstance(value, (list, tuple)):
-        return _compile_list(value)
-    return None
+def _compile(value: Any) -> Resolve:
+    """Return a function that resolves a value with references.
 
-
-def _compile_text(text: str) -> Resolve | None:
-    pieces = _pieces(text)
-    if not any(isinstance(piece, _Path) for piece in pieces):
-        return None
-    if len(pieces) == 1 and isinstance(pieces[0], _Path):
-        return getter(pieces[0].text, None)
-    parts = [getter(piece.text) if isinstance(piece, _Path) else piece for piece in pieces]
-    return lambda root: "".join(
-        part if isinstance(part, str) else as_text(part(root)) for part in parts
+    It is one expression, so that resolving costs one call beside those that follow the paths.
+    """
+    names: dict[str, Any] = {"as_text": as_text}
+    expression = _expression(value, names)
+    resolve: Resolve = (
+        names["v1"] if expression == "v1(root)" else eval(f"lambda root: {expression}", names)
     )
+    return resolve
 
 
-def _compile_mapping(value: Mapping[Any, Any]) -> Resolve | None:
-    entries = [(key, _compile(key), inner, _compile(inner)) for key, inner in value.items()]
-    if all(name is None and resolve is None for _, name, _, resolve in entries):
-        return None
-    if any(name is not None for _, name, _, _ in entries):
-        return _compile_named(entries)
-    fixed = {
-        _unescaped(key): _unescaped(inner) if resolve is None else None
-        for key, _, inner, resolve in entries
-    }
-    moving = [(_unescaped(key), resolve) for key, _, _, resolve in entries if resolve is not None]
-
-    def mapping(root: Mapping[str, Any]) -> Any:
-        result = {**fixed}
-        for key, resolve in moving:
-            result[key] = resolve(root)
-        return result
-
-    return mapping
+def _expression(value: Any, names: dict[str, Any]) -> str:
+    """Return a value's expression; ``names`` collects the objects that it names."""
+    if not _has_references(value):
+        return _named(_unescaped(value), names)
+    if isinstance(value, str):
+        return _text_expression(value, names)
+    if isinstance(value, Mapping):
+        entries = [
+            f"{_key_expression(key, names)}: {_expression(inner, names)}"
+            for key, inner in value.items()
+        ]
+        return f"{{{', '.join(entries)}}}"
+    return f"[{', '.join(_expression(inner, names) for inner in value)}]"
 
 
-def _compile_named(entries: list[tuple[Any, Resolve | None, Any, Resolve | None]]) -> Resolve:
-    """Return a function that resolves a mapping with references in its keys."""
-    pairs = [
-        (_fixed(key) if name is None else name, _fixed(inner) if resolve is None else resolve)
-        for key, name, inner, resolve in entries
+def _text_expression(text: str, names: dict[str, Any]) -> str:
+    pieces = _pieces(text)
+    if len(pieces) == 1 and isinstance(pieces[0], _Path):
+        return f"{_named(getter(pieces[0].text, None), names)}(root)"
+    parts = [
+        f"as_text({_named(getter(piece.text), names)}(root))"
+        if isinstance(piece, _Path)
+        else _named(piece, names)
+        for piece in pieces
     ]
-    return lambda root: {as_text(name(root)): resolve(root) for name, resolve in pairs}
+    return f"''.join(({', '.join(parts)},))"
 
 
-def _fixed(value: Any) -> Resolve:
-    constant = _unescaped(value)
-    return lambda root: constant
+def _key_expression(key: Any, names: dict[str, Any]) -> str:
+    expression = _expression(key, names)
+    return f"as_text({expression})" if _has_references(key) else expression
 
 
-def _compile_list(value: list[Any] | tuple[Any, ...]) -> Resolve | None:
-    resolves = [_compile(inner) for inner in value]
-    if all(resolve is None for resolve in resolves):
-        return None
-    fixed = [
-        _unescaped(inner) if resolve is None else None
-        for inner, resolve in zip(value, resolves, strict=True)
-    ]
-    moving = [(index, resolve) for index, resolve in enumerate(resolves) if resolve is not None]
-
-    def listed(root: Mapping[str, Any]) -> Any:
-        result = [*fixed]
-        for index, resolve in moving:
-            result[index] = resolve(root)
-        return result
-
-    return listed
+def _named(value: Any, names: dict[str, Any]) -> str:
+    name = f"v{len(names)}"
+    names[name] = value
+    return name
 
 
 def _unescaped(value: Any) -> Any:

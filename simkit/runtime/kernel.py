@@ -198,7 +198,8 @@ class NativeDriver:
             sessions.say_defaults(turn.conversation)
         open_turn(sessions, turn, resumes=user_turn.resumes)
         message = 0 if user_turn.resumes else sessions.numbers.messages + 1
-        self._recorder.record_turn_start(turn.position(), message=message)
+        position = Position(turn.session, turn.number)
+        self._recorder.record_turn_start(position, message=message)
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
         """Emit what a session begins with: its checkpoint, and the channels that it shares."""
@@ -217,8 +218,8 @@ class NativeDriver:
             turn.reply = None
             self._waiting[turn.session] = Suspended(turn, scheduler)
         self._recorder.record_turn_end(
-            turn.position(),
-            reply=canonical(turn.reply),
+            Position(turn.session, turn.number),
+            reply=turn.reply if type(turn.reply) is str else canonical(turn.reply),
             error=error,
             unused=self._doors.model.unused(),
             waits_for=question.run if question is not None else "",

@@ -195,7 +195,10 @@ class State:
                     committed = (delta[DECLARED_RESET] if is_whole else delta) or ()
                 if is_whole or channel.last or channel.reducer != "append":
                     replaced |= {name}
-            recorded[name] = delta if type(delta) is str else canonical(delta)
+            if channel.holds_messages and type(delta) is list:
+                recorded[name] = [{"$message": int(message.id[1:])} for message in delta]
+            else:
+                recorded[name] = delta if type(delta) is str else canonical(delta)
             if channel.is_plain:
                 deltas[name], reduced[name] = delta, channel.reduce(values[name], delta)
                 continue

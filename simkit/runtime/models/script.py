@@ -19,7 +19,6 @@ from simkit.core.errors import (
 )
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.messages import (
-    NO_EXTRAS,
     Answer,
     Calls,
     Computes,
@@ -105,6 +104,8 @@ class ScriptedModel:
                 if not line.when.holds(root):
                     continue
             del unused[at]
+            if line.is_plain and request.output is None:
+                return line.answer
             return self._checked(line, request)
         raise ReplyMissing(self._missing(request, self._calls[agent], unused))
 
@@ -150,9 +151,6 @@ class ScriptedModel:
     def _checked(self, line: ScriptLine, request: ModelRequest) -> Answer:
         answer = line.answer
         reply = answer.reply
-        is_plain = type(reply) is Text or type(reply) is Structured
-        if is_plain and request.output is None and answer.extras is NO_EXTRAS:
-            return answer
         where = ("turns", self._place, "replies", request.agent, line.place)
         if isinstance(reply, Computes):
             answer = self._computed(answer, reply, request, where)

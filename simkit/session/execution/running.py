@@ -154,7 +154,8 @@ class Execution:
         A pipeline that is code is built again in this process: its module state is gone too.
         """
         try:
-            self._begin_anew(turn)
+            if turn.restart:
+                self._begin_anew()
             before = self._numbers[len(self.turns)] - 1 if self._numbers else None
             self.error = self._process.take(turn, not_before, before)
             self.turns.append(turn)
@@ -166,14 +167,10 @@ class Execution:
             self.error, self.is_over = ErrorFacts(type(problem).__name__, problem.what), True
             self._end_turn(self.error)
 
-    def _begin_anew(self, turn: Turn) -> None:
-        if (
-            turn.restart
-            and isinstance(self._process, InProcessWorker)
-            and is_code(self._task.prepared)
-        ):
+    def _begin_anew(self) -> None:
+        if isinstance(self._process, InProcessWorker) and is_code(self._task.prepared):
             self._process.restart()
-        elif turn.restart:
+        else:
             self._last.close()
             task = msgspec.structs.replace(self._task, before=tuple(self.turns))
             self._process = NewProcess(task, self.trace)

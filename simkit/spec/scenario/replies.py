@@ -280,6 +280,8 @@ class ScriptLine(msgspec.Struct, frozen=True):
     answer: m.Answer
     when: Matcher | None
     """Matcher of the context; None fits all."""
+    is_plain: bool
+    """Whether it is a text or a JSON value without extras."""
 
 
 TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
@@ -289,18 +291,16 @@ TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
 def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) -> TurnScript:
     """Compile the reply lines of a turn."""
     return {
-        agent: tuple(
-            [
-                ScriptLine(
-                    place,
-                    line.answer(),
-                    compile_matcher(line.when) if "when" in line.model_fields_set else None,
-                )
-                for place, line in enumerate(lines_of(lines))
-            ]
-        )
+        agent: tuple([_compiled_line(place, line) for place, line in enumerate(lines_of(lines))])
         for agent, lines in replies.items()
     }
+
+
+def _compiled_line(place: int, line: ReplyLine) -> ScriptLine:
+    answer = line.answer()
+    when = compile_matcher(line.when) if "when" in line.model_fields_set else None
+    is_plain = isinstance(answer.reply, (m.Text, m.Structured)) and answer.extras is m.NO_EXTRAS
+    return ScriptLine(place, answer, when, is_plain)
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):
