@@ -82,7 +82,8 @@ class Activation:
             reads_log = self.agent.assembly.reads_log
             self._log = turn.conversation.log_of(self.branch) if reads_log else ()
         # It does not read a delegate's writes, whether or not the contract has `carries`.
-        values = dict(turn.conversation.values if self.branch is None else self.branch.values())
+        branch = self.branch
+        values = dict(turn.conversation.values if branch is None else turn.values(branch))
         if carries is not None:
             values = {name: values[name] for name in carries if name in values}
         self.input, recorded_input = turn.input, turn.recorded_input

@@ -12,6 +12,7 @@ from simkit.runtime.activation import Activation
 from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context import filters, history, items, recall
+from simkit.runtime.conversation import Conversation
 from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import State
 from simkit.runtime.tool_use import ToolUse
@@ -66,7 +67,7 @@ def window_is_one_wider(patch: Patch) -> None:
 def round_starts_anywhere(patch: Patch) -> None:
     patch.setattr(
         history, "_round_start",
-        lambda stream, tail, rounds: max(0, len(stream.messages) + len(tail) - rounds),
+        lambda stream, tail, rounds: max(0, len(stream.entries) + len(tail) - rounds),
     )  # fmt: skip
 
 
@@ -75,8 +76,8 @@ def tokens_are_not_counted(patch: Patch) -> None:
 
 
 def last_is_not_kept(patch: Patch) -> None:
-    append = reducers.append
-    patch.setattr(reducers, "append", lambda current, update, last=0: append(current, update))
+    extended = reducers.Appended.extended
+    patch.setattr(reducers.Appended, "extended", lambda self, more, last=0: extended(self, more))
 
 
 def a_turn_keeps_its_channels(patch: Patch) -> None:
@@ -114,7 +115,7 @@ def a_log_goes_on_after_a_question(patch: Patch) -> None:
 
     def and_reads(self: Activation) -> None:
         start(self)
-        self._log = self.turn.log(self.branch)
+        self._log = self.turn.conversation.log_of(self.branch)
 
     patch.setattr(Activation, "start", and_reads)
 
@@ -151,7 +152,8 @@ def a_branch_sees_what_others_write(patch: Patch) -> None:
 
 
 def a_branch_hears_what_others_say(patch: Patch) -> None:
-    patch.setattr(Turn, "log", lambda self, _: self.conversation.log_of(None))
+    log_of = Conversation.log_of
+    patch.setattr(Conversation, "log_of", lambda self, _: log_of(self, None))
 
 
 def one_channel_is_recalled(patch: Patch) -> None:
