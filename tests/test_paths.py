@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections import UserDict
 from typing import Any
 
 import pytest
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
-from simkit.language.paths import as_text, follow, head_of, lookup, parse
+from simkit.language.paths import as_text, follow, getter, head_of, lookup, parse
 
 CALL = ToolCall("call1", "log_meal", {"food": "pizza"})
 MESSAGE = Message("assistant", "Logged.", agent="nutrition", calls=(CALL,), data={"a.b": [1, 2]})
@@ -79,6 +80,21 @@ def test_key_whose_value_is_null_is_there() -> None:
 
     assert lookup(root, "a.b") is None
     assert lookup(root, "a.b.c") is ABSENT
+
+
+@pytest.mark.parametrize("path", ["x", "a.b", "a.b.c", "a[0]", "["])
+@pytest.mark.parametrize("root", [{}, {"a": {}}, {"a": []}, MESSAGE, 1])
+def test_what_is_missing_is_what_the_getter_is_given(path: str, root: Any) -> None:
+    assert (getter(path)(root), getter(path, None)(root)) == (ABSENT, None)
+
+
+@pytest.mark.parametrize("inner", [{"b": 1}, {"b": None}, UserDict(b=1), MESSAGE, [1], None])
+@pytest.mark.parametrize("outer", [dict, UserDict])
+@pytest.mark.parametrize("dotted", [{}, {"a.b": 2}, {"a.b": None}])
+def test_a_path_of_two_keys_is_two_steps(inner: Any, outer: Any, dotted: dict[str, Any]) -> None:
+    root = outer({"a": inner, **dotted})
+
+    assert lookup(root, "a.b") == dotted.get("a.b", lookup(lookup(root, "a"), "b"))
 
 
 def test_text_that_is_no_path_is_one_key() -> None:

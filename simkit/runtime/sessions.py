@@ -155,8 +155,6 @@ class Sessions:
 
     def say_defaults(self, conversation: Conversation) -> None:
         """Log the default values of channels that histories read, so that they are messages too."""
-        if not self.state.are_spoken_from_start:
-            return
         unsaid = {
             name: {"$set": value}
             for name, value in sorted(conversation.values.items())

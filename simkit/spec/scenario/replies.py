@@ -291,7 +291,9 @@ TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
 def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) -> TurnScript:
     """Compile the reply lines of a turn."""
     return {
-        agent: tuple([_compiled_line(place, line) for place, line in enumerate(lines_of(lines))])
+        agent: tuple(map(_compiled_line, range(len(lines)), lines))
+        if isinstance(lines, tuple)
+        else (_compiled_line(0, lines),)
         for agent, lines in replies.items()
     }
 
@@ -299,7 +301,7 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
 def _compiled_line(place: int, line: ReplyLine) -> ScriptLine:
     answer = line.answer()
     when = compile_matcher(line.when) if "when" in line.model_fields_set else None
-    is_plain = isinstance(answer.reply, (m.Text, m.Structured)) and answer.extras is m.NO_EXTRAS
+    is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
     return ScriptLine(place, answer, when, is_plain)
 
 
