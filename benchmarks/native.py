@@ -37,8 +37,8 @@ def rows(rounds: int) -> list[list[object]]:
     turns, warm = 300, conversation(5, claims=False)
     ours = conversation(turns, claims=False)
     run(warm)  # what a process makes once
-    counted = calls(lambda: run(ours)) / turns
-    table.append(["calls a turn: run", "simkit", f"{counted:.0f}", ""])
+    first = calls(lambda: run(ours)) / turns
+    table.append(["calls a turn: run", "simkit", f"{first:.0f}", ""])
     again = calls(lambda: run(ours)) / turns
     table.append(["calls a turn: run with another seed", "simkit", f"{again:.0f}", ""])
     table.append(["300 seeds / 300 scenarios", "simkit", *_seeds(rounds)])
@@ -60,10 +60,10 @@ def _judged(ours: Prepared, trace: Trace) -> Outcome:
 def _seeds(rounds: int) -> tuple[str, str]:
     """Returns how long one scenario with 300 seeds takes, and its share of 300 scenarios' time."""
     texts = [scenario_text(5, claims=True, word=f"case {number}") for number in range(300)]
-    one = prepared_from(texts[0])
+    scenario = prepared_from(texts[0])
     times = medians(
         {
-            "seeds": lambda: [simulate(one, seed=seed) for seed in range(len(texts))],
+            "seeds": lambda: [simulate(scenario, seed=seed) for seed in range(len(texts))],
             "scenarios": lambda: [simulate(prepared_from(text)) for text in texts],
         },
         rounds,

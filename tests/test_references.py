@@ -159,8 +159,8 @@ def test_references_resolve_at_the_greatest_depth_of_a_file() -> None:
     for _ in range(NESTING_MAX // 2):
         value = [{"${agent}": value}]
 
-    found = resolved(value)
+    inner = resolved(value)
     for _ in range(NESTING_MAX // 2):
-        found = found[0]["nutrition"]
+        inner = inner[0]["nutrition"]
 
-    assert found == "nutrition"
+    assert inner == "nutrition"

@@ -118,13 +118,13 @@ class Activation:
 
     def _given_input(self) -> tuple[Any, m.JsonValue]:
         """Return the input that a step or a handoff gives, and the same as plain data."""
-        given, handoff, turn = self.spec.input, self.handoff, self.turn
+        value, handoff, turn = self.spec.input, self.handoff, self.turn
         if handoff is not None:
-            if given is ABSENT:
-                given = handoff.payload if handoff.payload is not None else handoff.query
-            if given is handoff.payload:
-                return given, handoff.recorded_payload
-        return given, turn.recorded_input if given is turn.input else canonical(given)
+            if value is ABSENT:
+                value = handoff.payload if handoff.payload is not None else handoff.query
+            if value is handoff.payload:
+                return value, handoff.recorded_payload
+        return value, turn.recorded_input if value is turn.input else canonical(value)
 
     @property
     def name(self) -> str:

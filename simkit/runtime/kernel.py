@@ -194,7 +194,7 @@ class NativeDriver:
     def _begin(self, turn: Turn, user_turn: UserTurn) -> None:
         sessions = self._sessions
         self._session, self._number = turn.session, turn.number
-        if sessions.state.are_spoken_from_start and not user_turn.resumes:
+        if sessions.state.has_default_messages and not user_turn.resumes:
             sessions.say_defaults(turn.conversation)
         open_turn(sessions, turn, resumes=user_turn.resumes)
         message = 0 if user_turn.resumes else sessions.numbers.messages + 1

@@ -158,7 +158,7 @@ class Sessions:
         unsaid = {
             name: {"$set": value}
             for name, value in sorted(conversation.values.items())
-            if name in self.state.spoken and value and not isinstance(value[0], Message)
+            if name in self.state.message_channels and value and not isinstance(value[0], Message)
         }
         if unsaid:
             self.turn(0, conversation).write(unsaid, "given")

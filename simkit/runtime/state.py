@@ -67,7 +67,7 @@ class Channel:
 
 def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Channel]:
     """Return the pipeline's channels; the conversation is one of them, declared or not."""
-    spoken = spoken_channels(pipeline)
+    message_channels = spoken_channels(pipeline)
     channels = {
         name: Channel(
             name,
@@ -77,7 +77,7 @@ def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Chann
             spec.default,
             None if spec.reducer_name in BUILT_IN else functions.named(spec.reducer_name),
             canonical(schema_of(spec.schema_, pipeline.schemas)),
-            name in spoken,
+            name in message_channels,
         )
         for name, spec in pipeline.channels.items()
     }
@@ -115,9 +115,11 @@ class State:
         self._channels, self._conversation, self._schemas = channels, conversation, schemas
         self.has_shared = any(channel.is_shared for channel in channels.values())
         self._of_turn = [channel for channel in channels.values() if channel.scope == "turn"]
-        self.spoken = [name for name, channel in channels.items() if channel.holds_messages]
+        self.message_channels = [
+            name for name, channel in channels.items() if channel.holds_messages
+        ]
         """The channels that hold messages: the conversation, and those that histories read."""
-        self.are_spoken_from_start = any(channels[name].default for name in self.spoken)
+        self.has_default_messages = any(channels[name].default for name in self.message_channels)
         """Whether one of them has a default, which is no message until it is logged."""
         self._sessions: dict[str, dict[str, Any]] = {}
         self._projects: dict[str, str] = {}

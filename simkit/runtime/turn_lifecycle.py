@@ -38,7 +38,7 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
         # The messages since the user's last one stay unsettled.
         conversation.turn = turn.number
     else:
-        conversation.begin_turn(turn.number, sessions.state.spoken)
+        conversation.begin_turn(turn.number, sessions.state.message_channels)
     doors.model.begin_turn(turn.number - 1)
     doors.tools.begin_turn(turn.number - 1)
 

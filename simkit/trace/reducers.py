@@ -304,7 +304,7 @@ def reducer_of(name: str, last: int = 0) -> Reducer:
             return empty_value(name, update[DECLARED_RESET])
         return plain(current, update)
 
-    def appended(current: Any, update: Any) -> Any:
+    def append_list(current: Any, update: Any) -> Any:
         # Nearly all updates are lists, for a list that has grown before.
         if type(update) is list and type(current) is Appended:
             return current.extended(update, last)
@@ -313,7 +313,7 @@ def reducer_of(name: str, last: int = 0) -> Reducer:
     if name != "append":
         return reduced
     plain = partial(append, last=last)
-    return appended
+    return append_list
 
 
 def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:

@@ -115,7 +115,7 @@ def test_a_turn_that_has_run_goes_to_another_process() -> None:
     run(scenario)
     (turn,) = scenario.scenario.turns
 
-    sent = pickle.loads(pickle.dumps(turn))
+    copy = pickle.loads(pickle.dumps(turn))
 
-    assert sent == turn
-    assert sent.script["desk"][0].answer == turn.script["desk"][0].answer
+    assert copy == turn
+    assert copy.script["desk"][0].answer == turn.script["desk"][0].answer

@@ -44,7 +44,7 @@ class Current(msgspec.Struct, frozen=True):
     text: str = ""
     omit: str = ""
     """The message's id, by which histories leave it out; empty if they show it."""
-    answered: tuple[Message, int, int] = (Message("user"), 0, 0)
+    log_entry: tuple[Message, int, int] = (Message("user"), 0, 0)
     """The message, its number and its tokens, as `Sources.current` returns them."""
 
 
@@ -178,8 +178,8 @@ class Assembly:
         for section in self._current:
             text = section.says(root).text
             if text:
-                answered = message, number, _ = sources.current()
-                current = Current(section, text, message.id if number else "", answered)
+                log_entry = message, number, _ = sources.current()
+                current = Current(section, text, message.id if number else "", log_entry)
                 break
         for entry in self._entries:
             put = entry.constant
@@ -242,7 +242,7 @@ class _CurrentEntry:
         text = current.text if is_first else self.section.says(root).text
         if not text:
             return NO_PART
-        message, number, tokens = current.answered if is_first else sources.current()
+        message, number, tokens = current.log_entry if is_first else sources.current()
         if text is not message.content or not number:
             tokens = self._count(text)
         text_message = Message(
