@@ -33,9 +33,9 @@ from simkit.adapters.framework_driver import (
     known,
     loaded_adapters,
 )
+from simkit.adapters.reach import imports_by_text, is_among, reached_by
 from simkit.adapters.scoping import ContextListeners, turn_of_its_own
 from simkit.capture.http.places import is_library
-from simkit.capture.http.suspects import imports_by_text, is_among, reached_by
 from simkit.core.errors import PipelineError, Unsupported
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import AgentRule

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from simkit.adapters.scoping import ContextListeners
 from simkit.adapters.terminal import ProgramClosed
 from simkit.adapters.thread_turns import ThreadTurns
-from simkit.capture.http.guards import serves_many, watched_thread
+from simkit.capture.http.guards import serves_many
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_intercepted
 
@@ -60,7 +60,7 @@ def wait_for_rest() -> None:
 
 def _in_turn(turns: ThreadTurns, rank: int, work: Callable[..., Any]) -> Callable[..., Any]:
     def working(*args: Any, **kwargs: Any) -> Any:
-        with turns.working(rank), watched_thread():
+        with turns.working(rank):
             return work(*args, **kwargs)
 
     return working

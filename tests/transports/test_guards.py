@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextvars
 import dataclasses
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 import uuid
+from _thread import start_new_thread as start_by_name
 from asyncio import sleep as nap_by_name
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -307,7 +309,6 @@ def test_guards_of_tasks_that_overlap_hear_their_own() -> None:
     asyncio.run(both())
 
     assert texts_by_name == {"a": ["sleep"], "b": ["process"]}
-    assert sys.getprofile() is None
 
 
 def replaceable() -> list[Any]:
@@ -315,7 +316,7 @@ def replaceable() -> list[Any]:
     return [
         *(repr(time.sleep), asyncio.sleep.__code__, threading.Thread.start),
         *(socket.getaddrinfo, socket.gethostbyname, dict(vars(socket.socket))),
-        *(asyncio.BaseEventLoop.create_connection, sys.getprofile()),
+        asyncio.BaseEventLoop.create_connection,
     ]
 
 
@@ -335,20 +336,58 @@ def test_everything_is_put_back_even_after_an_error() -> None:
     assert all(new != old for new, old in zip(inside[0], before, strict=True))
 
 
-def test_another_profiler_is_left_alone_and_the_network_still_refused() -> None:
-    def profiler(*event: Any) -> None:
-        pass
+@pytest.mark.parametrize("trusts_libraries", [False, True])
+def test_no_call_of_user_code_costs_more(trusts_libraries: bool) -> None:
+    """Profilers and tracers slow every call down, and a thread has room for one only."""
+    before = sys.getprofile(), sys.gettrace()
 
-    sys.setprofile(profiler)
-    try:
-        text, result = refused(lambda: connect(("127.0.0.1", 9)))
-        is_kept = sys.getprofile() is profiler
-    finally:
-        sys.setprofile(None)
+    with guarded(lambda effect, where: None, trusts_libraries=trusts_libraries):
+        inside = sys.getprofile(), sys.gettrace()
 
-    assert is_kept
-    assert result == ["network"]
-    assert "127.0.0.1:9" in text
+    assert inside == before
+
+
+def test_thread_without_an_object_is_reported_where_it_is_started() -> None:
+    pairs: list[tuple[str, str]] = []
+    event = threading.Event()
+
+    def begin() -> None:
+        _thread.start_new_thread(event.set, ())
+
+    line = begin.__code__.co_firstlineno + 1
+    with guarded(lambda *effect: pairs.append(effect)):
+        begin()
+    event.wait()
+
+    name = "test_thread_without_an_object_is_reported_where_it_is_started"
+    where = f"tests/transports/test_guards.py:{line} in {name}.<locals>.begin"
+    assert pairs == [("thread", where)]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 does not tell of raw threads")
+def test_thread_without_an_object_is_reported_under_the_name_it_was_imported_by() -> None:
+    texts: list[str] = []
+    event = threading.Event()
+
+    with guarded(lambda effect, where: texts.append(effect), trusts_libraries=True):
+        start_by_name(event.set, ())
+        threading.Thread(target=int).start()  # A thread with an object takes turns.
+    event.wait()
+
+    assert texts == ["thread"]
+
+
+@pytest.mark.parametrize(("trusts_libraries", "effects"), [(False, ["process"]), (True, [])])
+def test_process_of_a_library_counts_where_libraries_are_not_trusted(
+    trusts_libraries: bool, effects: list[str]
+) -> None:
+    installed = library("import os\ndef probe(): return os.system('')")
+    texts: list[str] = []
+
+    with guarded(lambda effect, where: texts.append(effect), trusts_libraries=trusts_libraries):
+        installed.probe()
+
+    assert texts == effects
 
 
 def test_report_may_raise_through_the_users_code() -> None:
@@ -360,8 +399,6 @@ def test_report_may_raise_through_the_users_code() -> None:
 
     with pytest.raises(Stop), guarded(stop):
         os.system("")
-
-    assert sys.getprofile() is None
 
 
 def test_task_that_outlives_its_guard_reports_nothing() -> None:

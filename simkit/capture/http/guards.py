@@ -4,34 +4,37 @@ While a guard is active, the network is refused, sleeping takes no time, and eve
 takes place and is reported. Clocks and random numbers are not watched: `simkit.core.determinism`
 answers them.
 
-*Seen by a profile function* of the thread that entered, if user code makes the call itself: starts
-of processes. *Replaced*, also for code that imported them by name: sleeping, ``Thread.start`` and
-connecting. Those count for every caller, also in threads that the user's code starts.
+*Seen by an audit hook*: starts of processes and of raw threads, connections, native code that is
+loaded. Python calls it for any caller, in any thread, under any name: also for ``_socket`` itself,
+``sendmsg``, and names that were imported before. It costs nothing where none of these happens. A
+hook cannot be removed; without a guard it only refuses connections of scenarios that are over.
+*Replaced*, also for code that imported them by name: sleeping, ``Thread.start`` and connecting.
 
-*Not seen*: calls inside C extensions (grpc, uvloop), ``hash()`` of texts, the environment, effects
-in other threads except network and sleep, everything but network and sleep while another profiler
-is on.
+*Not seen*: calls inside C extensions (grpc, uvloop), ``hash()`` of texts, the environment; in
+Python 3.11, which has no audit event for it, a ``start_new_thread`` that was imported by its name
+before any run.
 """
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextvars
+import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any, Final
 
 from simkit.capture.http import compat, connections
-from simkit.capture.http.connections import watcher
+from simkit.capture.http.connections import ask_address, watcher
 from simkit.capture.http.installing import Installation, Replacement, Row
-from simkit.capture.http.places import place, user_frame
-from simkit.capture.http.request_router import AllowedHosts, leave
-from simkit.capture.http.suspects import BUILTINS, FUNCTIONS, WHOEVER_CALLS, may_cause_effects
+from simkit.capture.http.places import is_standard, place, user_frame
+from simkit.capture.http.request_router import AllowedHosts, is_left_behind, leave
 from simkit.core.determinism.redirecting import Recoded, Redirected
+from simkit.core.errors import NetworkRefused
 
 Slept = Callable[[float], None]
 SleptInLoop = Callable[[float], Awaitable[None]]
@@ -47,7 +50,7 @@ class Guard:
 
     __slots__ = (
         "_before", "allowed", "home", "network", "report", "reported", "slept", "slept_in_loop",
-        "trusts", "uses", "watches",
+        "trusts", "uses",
     )  # fmt: skip
 
     def __init__(
@@ -66,18 +69,12 @@ class Guard:
         self.reported: set[tuple[str, str]] = set()
         self.uses = 0
         """The number of current entries; code that outlives them is not reported."""
-        self.watches = False
-        """Whether calls of the user's code are watched."""
 
     def __enter__(self) -> None:
         self._before = watcher.set(self)
         self.uses += 1
         _installation.__enter__()
         connections.installation.__enter__()
-        # Effects of a library on behalf of the user are not in the user's code.
-        self.watches = not self.trusts or may_cause_effects(self.home)
-        if self.watches:
-            _watch_this_thread()
 
     def __exit__(
         self,
@@ -85,8 +82,6 @@ class Guard:
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.watches:
-            _unwatch_this_thread()
         connections.installation.__exit__()
         _installation.__exit__()
         self.uses -= 1
@@ -98,14 +93,10 @@ class Guard:
             self.reported.add((effect, where))
             self.report(effect, where)
 
-    def counts(self, effect: str) -> bool:
-        """Return whether an effect counts if a library causes it on behalf of user code."""
-        return effect in WHOEVER_CALLS and not self.trusts
-
     def caused(self, effect: str) -> None:
         """Report an effect of the caller of a replaced function."""
         if self.trusts and effect != "network":
-            return  # The profile function sees calls of the user's own code.
+            return  # The audit hook sees calls of the user's own code.
         frame = user_frame(sys._getframe(1), self.home, nearest=True)
         self.note(effect, place(frame) if frame else "")
 
@@ -126,37 +117,75 @@ def guarded(
     user code even if it is installed among the libraries. ``slept`` is called with every sleep, in
     seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With ``trusts_libraries`` only the
     user's own calls are reported, because client libraries start threads and processes, and wait
-    before a retry; and user code that names no reportable function is not watched
-    (`simkit.capture.http.suspects`).
+    before a retry.
     """
     allowed = AllowedHosts(allow_hosts)
     return Guard(report, network, home, allowed, slept, trusts_libraries, slept_in_loop)
 
 
-# Effects seen by the profile function.
+# Effects seen by the audit hook.
+
+_PROCESSES: Final = frozenset(
+    ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec")
+)
+_THREADS: Final = frozenset(("_thread.start_new_thread", "_thread.start_joinable_thread"))
+_CONNECTIONS: Final = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
+_FAMILIES: Final = tuple(
+    getattr(socket, name) for name in ("AF_INET", "AF_INET6", "AF_UNIX") if hasattr(socket, name)
+)
 
 
-def _watch(frame: FrameType, event: str, argument: Any) -> None:
-    """Profile one call. This runs at every call, so it looks up and returns."""
-    if event == "c_call":
-        effect = BUILTINS.get(argument)
-        if effect is not None:
-            _noticed(effect, frame)
-    elif event == "call":
-        known_effect = FUNCTIONS.get(id(frame.f_code))
-        if known_effect is not None and (
-            known_effect[1] is None or known_effect[1](frame.f_locals)
-        ):
-            _noticed(known_effect[0], frame.f_back)
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    """Handle an audit event. Python calls this at each, so it looks up and returns."""
+    if event in _PROCESSES:
+        note_effect("process", sys._getframe(1))
+    elif event in _THREADS:
+        _note_thread(sys._getframe(1))
+    elif event in _CONNECTIONS:
+        _check(*arguments)
+    elif event == "ctypes.dlopen":
+        note_effect("native code", sys._getframe(1))
 
 
-def _noticed(effect: str, caller: FrameType | None) -> None:
+def note_effect(effect: str, frame: FrameType | None) -> None:
+    """Report an effect of user code through the standard library, not through other libraries.
+
+    Where libraries are not trusted, processes that they start for user code are reported too.
+    """
     guard = active_guard()
-    if guard is None:
+    if guard is None or not guard.uses:
         return
-    frame = user_frame(caller, guard.home, nearest=guard.counts(effect))
-    if frame is not None:
-        guard.note(effect, place(frame))
+    walked_frame = frame
+    while walked_frame is not None and is_standard(walked_frame.f_code.co_filename):
+        walked_frame = walked_frame.f_back
+    is_anybodys = effect == "process" and not guard.trusts
+    caller = user_frame(walked_frame, guard.home, nearest=is_anybodys)
+    if walked_frame is None:  # A thread that runs a function of the standard library.
+        caller = frame
+    if caller is not None:
+        guard.note(effect, place(caller))
+
+
+def _note_thread(frame: FrameType) -> None:
+    """Report a thread without an object of `threading`: it takes no turns."""
+    guard = active_guard()
+    caller = user_frame(frame, guard.home, nearest=not guard.trusts) if guard is not None else None
+    if guard is not None and caller is not None and guard.uses:
+        guard.note("thread", place(caller))
+
+
+def _check(sock: socket.socket, address: Any) -> None:
+    """Refuse a connection that is not allowed."""
+    if address is None or sock.family not in _FAMILIES:
+        return
+    if is_left_behind():
+        raise NetworkRefused(
+            f"code of a scenario that is over reached for the network, {address}, which is "
+            "refused. Wait for it inside the run.",
+            str(address),
+            None,
+        )
+    ask_address(address, sys._getframe(2))
 
 
 def active_guard() -> Guard | None:
@@ -165,23 +194,15 @@ def active_guard() -> Guard | None:
     return watching if isinstance(watching, Guard) else None
 
 
-class _Depth(threading.local):
-    guards = 0
+class _State:
+    is_hooked = False
 
 
-_depth: Final = _Depth()
-
-
-def _watch_this_thread() -> None:
-    _depth.guards += 1
-    if _depth.guards == 1 and sys.getprofile() is None:
-        sys.setprofile(_watch)
-
-
-def _unwatch_this_thread() -> None:
-    _depth.guards -= 1
-    if _depth.guards == 0 and sys.getprofile() is _watch:
-        sys.setprofile(None)
+def add_hook() -> None:
+    """Let Python call the hook from now on."""
+    if not _State.is_hooked:
+        _State.is_hooked = True
+        sys.addaudithook(_hook)
 
 
 # Replaced functions.
@@ -261,6 +282,15 @@ def _start(before: Replacement) -> Replacement:
     return start
 
 
+def _start_raw(before: Replacement) -> Replacement:
+    def start_new_thread(*args: Any) -> int:
+        _caused("thread")
+        ident: int = before(*args)
+        return ident
+
+    return start_new_thread
+
+
 def _unreported(effect: str, where: str) -> None:
     """Report nothing: effects of threads come in no fixed order, and the thread is reported."""
 
@@ -271,26 +301,16 @@ def serves_many(thread: threading.Thread) -> bool:
     return target is compat.pool_worker or bool(getattr(target, "serves_many", False))
 
 
-@contextmanager
-def watched_thread() -> Iterator[None]:
-    """Watch user code in this thread, as in the one that entered the guard."""
-    guard = active_guard()
-    if guard is None or not guard.watches:
-        yield
-        return
-    _watch_this_thread()
-    try:
-        yield
-    finally:
-        _unwatch_this_thread()
-
-
-_REPLACED: Final[tuple[Row, ...]] = ((threading.Thread, "start", _start),)
+_REPLACED: Final[tuple[Row, ...]] = (
+    (threading.Thread, "start", _start),
+    *([(_thread, "start_new_thread", _start_raw)] if sys.version_info < (3, 12) else []),
+)
 _sleeping: Final = Redirected(time, "sleep", 1, _sleep)
 _sleeping_in_loop: Final = Recoded(asyncio.tasks.sleep, _async_sleep)
 
 
 def _begin() -> None:
+    add_hook()
     _sleeping.begin()
     _sleeping_in_loop.begin()
 

@@ -1,9 +1,7 @@
-"""Processes that user code starts, and connections that bypass the replaced functions.
+"""Processes that user code starts: their environment, and what they ask.
 
-An audit hook sees them: Python calls it for every process and every connection, of any caller:
-`_socket` itself, ``sendmsg``, a name that was imported before. A hook cannot be removed; outside
-runs it does nothing. Children of `subprocess` and `asyncio` get an environment whose proxies and
-provider addresses lead to a server that refuses, and reports the request.
+Children of `subprocess` and `asyncio` get an environment whose proxies and provider addresses lead
+to a server that refuses, and reports the request. `simkit.capture.http.guards` reports the start.
 
 *Not covered*: see SECURITY.md.
 """
@@ -14,7 +12,6 @@ import _thread
 import atexit
 import contextvars
 import os
-import socket
 import socketserver
 import subprocess
 import sys
@@ -22,25 +19,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from multiprocessing.process import BaseProcess
-from types import FrameType
 from typing import Any, Final
 from weakref import WeakSet
 
-from simkit.capture.http.connections import ask_address
-from simkit.capture.http.guards import active_guard
+from simkit.capture.http.guards import active_guard, add_hook, note_effect
 from simkit.capture.http.installing import Installation, Replacement, Row
-from simkit.capture.http.places import is_standard, place, user_frame
-from simkit.capture.http.request_router import is_left_behind
-from simkit.core.errors import NetworkRefused
 from simkit.providers.protocols import PROTOCOLS
 
-_PROCESSES: Final = frozenset(
-    ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec")
-)
-_CONNECTIONS: Final = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
-_FAMILIES: Final = tuple(
-    getattr(socket, name) for name in ("AF_INET", "AF_INET6", "AF_UNIX") if hasattr(socket, name)
-)
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 HOST: Final = "127.0.0.1"
 _start_thread: Final = _thread.start_new_thread
@@ -48,57 +33,6 @@ _start_thread: Final = _thread.start_new_thread
 
 ReportEffect = Callable[[str, str], None]
 """Gets the method and the address of a child's request."""
-
-
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in _PROCESSES:
-        _note("process", sys._getframe(1))
-    elif event == "ctypes.dlopen":
-        _note("native code", sys._getframe(1))
-    elif event in _CONNECTIONS:
-        _check(*arguments)
-
-
-def _note(effect: str, frame: FrameType | None) -> None:
-    """Report an effect of user code through the standard library, not through other libraries."""
-    guard = active_guard()
-    if guard is None or not guard.uses:
-        return
-    walked_frame = frame
-    while walked_frame is not None and is_standard(walked_frame.f_code.co_filename):
-        walked_frame = walked_frame.f_back
-    caller = user_frame(walked_frame, guard.home, nearest=not guard.trusts)
-    if walked_frame is None:  # A thread that runs a function of the standard library.
-        caller = frame
-    if caller is not None:
-        guard.note(effect, place(caller))
-
-
-def _check(sock: socket.socket, address: Any) -> None:
-    """Refuse a connection that is not allowed."""
-    if address is None or sock.family not in _FAMILIES:
-        return
-    if is_left_behind():
-        raise NetworkRefused(
-            f"code of a scenario that is over reached for the network, {address}, which is "
-            "refused. Wait for it inside the run.",
-            str(address),
-            None,
-        )
-    ask_address(address, sys._getframe(2))
-
-
-class _State:
-    is_hooked = False
-
-
-def _add_hook() -> None:
-    if not _State.is_hooked:
-        _State.is_hooked = True
-        sys.addaudithook(_hook)
-
-
-# The environment of children.
 
 
 class Children:
@@ -222,7 +156,7 @@ def _system(before: Replacement) -> Replacement:
 
 def _start(before: Replacement) -> Replacement:
     def start(self: BaseProcess) -> None:
-        _note("process", sys._getframe(1))
+        note_effect("process", sys._getframe(1))
         before(self)
 
     return start
@@ -260,5 +194,5 @@ _REPLACED: Final[tuple[Row, ...]] = (
     (BaseProcess, "start", _start),
     (atexit, "register", _register),
 )
-watching_processes: Final = Installation(lambda: _REPLACED, started=_add_hook)
+watching_processes: Final = Installation(lambda: _REPLACED, started=add_hook)
 """A context manager that watches processes; several scenarios may enter it at once."""

@@ -1,7 +1,4 @@
-"""Suspects: whether a pipeline's own code could start a process at all, read from its modules.
-
-A profile function sees every call of every library, and more than doubles the cost of a provider's
-client. Most pipelines start no process: their code names no such function, and is not watched.
+"""Reach: the modules that a pipeline's own code uses, read from its modules without running them.
 
 simkit reads the modules of the pipeline's package, and user code that they import or hold objects
 of, also imports inside functions. *Not seen*: names that are built at run time, and functions that
@@ -10,84 +7,38 @@ others put into a module at run time.
 
 from __future__ import annotations
 
-import _thread
 import dis
-import os
-import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import resolve_name
-from types import BuiltinFunctionType, CodeType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from simkit.capture.http.places import is_library
 
-_ANY: Final[frozenset[str]] = frozenset()
-_NAMES: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(("_posixsubprocess", "_thread", "eval", "exec", "posix", "subprocess"), _ANY),
-    "os": frozenset(("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")),
-}
-"""A name that may cause an effect, with the names that must also occur; empty if none must."""
-_BY_TEXT: Final = frozenset(("__import__", "getattr", "import_module"))
-"""Code with one of these names may name others by a text."""
 _IMPORTS: Final = frozenset(("__import__", "import_module", "exec", "eval"))
 """Code with one of these names may import modules that no code names."""
 
 
 class _Read:
-    """The names and texts in one module's code, and its imports."""
+    """The imports in one module's code."""
 
-    __slots__ = ("imports", "imports_by_text", "is_suspect")
+    __slots__ = ("imports", "imports_by_text")
 
     def __init__(self, code: CodeType | None) -> None:
         self.imports: tuple[str, ...] = ()
-        self.is_suspect = self.imports_by_text = code is None
+        self.imports_by_text = code is None
         if code is not None:
-            names, texts, imports = set[str](), set[str](), dict[str, None]()
-            _gather(code, names, texts, imports)
+            names, imports = set[str](), dict[str, None]()
+            _gather(code, names, imports)
             self.imports_by_text = bool(names & _IMPORTS)
-            if names & _BY_TEXT:
-                names |= texts
-            self.is_suspect = _names_an_effect(names)
             self.imports = tuple(imports)
 
 
 _read: Final[WeakKeyDictionary[ModuleType, _Read]] = WeakKeyDictionary()
-
-
-def may_cause_effects(home: str) -> bool:
-    """Return whether code of a top-level package, or user code it uses, names a reportable effect.
-
-    True if that cannot be known.
-    """
-    module = sys.modules.get(home)
-    known = _reported_suspects.get(home)
-    if known is not None and known[:2] == (len(sys.modules), id(module)):
-        return known[2]
-    is_suspect = _is_any_suspect(home)
-    _reported_suspects[home] = len(sys.modules), id(module), is_suspect
-    return is_suspect
-
-
-_reported_suspects: Final[dict[str, tuple[int, int, bool]]] = {}
-"""The last results, with the number of imported modules, and the identity of the package's
-module."""
-
-
-def _is_any_suspect(home: str) -> bool:
-    is_known = False
-    for name, module in _reached(home):
-        if module is None:
-            if _would_be_users(name):
-                return True
-        elif _is_of(home, name, module):
-            is_known = True
-            if _reading(module).is_suspect or any(map(_is_an_effect, list(vars(module).values()))):
-                return True
-    return not is_known
 
 
 def reached_by(home: str) -> frozenset[str]:
@@ -203,28 +154,12 @@ def _is_of(home: str, name: str, module: ModuleType) -> bool:
 def _reading(module: ModuleType) -> _Read:
     reading_known = _read.get(module)
     if reading_known is None:
-        reading_known = _read[module] = _Read(_code_of(module))
+        reading_known = _read[module] = _Read(_code(module.__spec__))
     return reading_known
 
 
-def _names_an_effect(names: set[str]) -> bool:
-    return any(
-        not companions or names & companions for root, companions in _NAMES.items() if root in names
-    )
-
-
-def _is_an_effect(value: Any) -> bool:
-    """Return whether a value is a reportable function."""
-    code = getattr(value, "__code__", None)
-    return id(code) in FUNCTIONS or (isinstance(value, BuiltinFunctionType) and value in BUILTINS)
-
-
-def _code_of(module: ModuleType) -> CodeType | None:
-    """Return the code that made a module, classes included; None if it is not known."""
-    return _code(module.__spec__)
-
-
 def _code(spec: ModuleSpec | None) -> CodeType | None:
+    """Return the code that makes a module, classes included; None if it is not known."""
     get_code: Any = getattr(getattr(spec, "loader", None), "get_code", None)
     try:
         code = get_code(spec.name) if spec is not None and get_code is not None else None
@@ -233,7 +168,7 @@ def _code(spec: ModuleSpec | None) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str, None]) -> None:
+def _gather(code: CodeType, names: set[str], imports: dict[str, None]) -> None:
     names.update(code.co_names)
     level: Any = 0
     parts: Any = None
@@ -252,9 +187,7 @@ def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str,
             names.add(step.argval.partition(".")[0])
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            _gather(constant, names, texts, imports)
-        elif isinstance(constant, str):
-            texts.add(constant)
+            _gather(constant, names, imports)
 
 
 def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
@@ -274,43 +207,3 @@ def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
 def _is_users(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     return file is not None and not is_library(file)
-
-
-def _would_be_users(name: str) -> bool:
-    """Return whether a module that is not imported yet would be user code."""
-    spec = _spec_of(name)
-    return spec is not None and spec.origin is not None and not is_library(spec.origin)
-
-
-# Effects: the functions by which code starts threads and processes
-
-
-Condition = Callable[[Mapping[str, Any]], bool]
-"""Returns whether a call with these arguments is an effect."""
-
-
-def _builtins() -> dict[Any, str]:
-    """Return the effects of functions written in C."""
-    names: dict[Any, str] = {os.system: "process"}
-    for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
-        if hasattr(os, name):
-            names[getattr(os, name)] = "process"
-    for name in ("start_new_thread", "start_joinable_thread"):
-        if hasattr(_thread, name):
-            names[getattr(_thread, name)] = "thread"
-    return names
-
-
-def _functions() -> dict[int, tuple[str, Condition | None]]:
-    """Return the effects of Python functions, by code object, with a condition on the arguments."""
-    effects: dict[CodeType, tuple[str, Condition | None]] = {
-        subprocess.Popen.__init__.__code__: ("process", None),
-    }
-    # By identity, because the hash of a code object covers all of its contents.
-    return {id(code): effect for code, effect in effects.items()}
-
-
-BUILTINS: Final = _builtins()
-FUNCTIONS: Final = _functions()
-WHOEVER_CALLS: Final = frozenset({"process", "sleep", "thread"})
-"""Effects that count even if a library causes them on behalf of user code."""

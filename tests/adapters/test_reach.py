@@ -1,0 +1,79 @@
+"""Which modules a pipeline's code uses is read from its modules, without running them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simkit.adapters.reach import imports_by_text, reached_by
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def write(folder: Path, text: str, **others: str) -> None:
+    """Write the module `reach_app` and others, and import it."""
+    for name, source in {"reach_app": text, **others}.items():
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    importlib.invalidate_caches()
+    importlib.import_module("reach_app")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def run(text): return text.upper()", False),
+        ("import importlib\nrun = lambda text: importlib.import_module(text)", True),
+        ("class A:\n    def run(self, text): return [lambda: eval(text)]", True),
+    ],
+)
+def test_code_that_may_import_by_a_text_is_told(folder: Path, text: str, expected: bool) -> None:
+    write(folder, text)
+
+    assert imports_by_text("reach_app") is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import reach_helper\n",
+        "from reach_helper import helper\n",
+        "def run(text):\n    import reach_helper\n    return reach_helper.helper()",
+        "import reach_between\n",
+    ],
+    ids=["module", "function", "later", "through another"],
+)
+@pytest.mark.parametrize("used", ["csv", "json"])
+def test_other_user_code_that_it_uses_is_read_too(folder: Path, text: str, used: str) -> None:
+    write(
+        folder,
+        text,
+        reach_helper=f"import {used}\ndef helper(): pass\n",
+        reach_between="from reach_helper import helper",
+    )
+
+    assert reached_by("reach_app") & {"csv", "json"} == {used}
+
+
+def test_package_is_read_whole_and_what_is_imported_meanwhile_too(folder: Path) -> None:
+    package = folder / "reach_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "later.py").write_text("import csv")
+    importlib.invalidate_caches()
+    importlib.import_module("reach_package")
+
+    before = "csv" in reached_by("reach_package")
+    importlib.import_module("reach_package.later")
+
+    assert (before, "csv" in reached_by("reach_package")) == (False, True)
