@@ -55,6 +55,7 @@ from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.guards import guarded
+from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.processes import Children, children_of_run, watching_processes
 from simkit.capture.http.request_router import AllowedHosts, Owner, owned_by, passing_through
@@ -133,7 +134,7 @@ class CodeDriver:
         # Resolved once, because setups and pipelines may change the working directory.
         app = msgspec.structs.replace(app, folder=str(Path(app.folder).resolve()))
         self._app, self._script, self._others = app, script, others
-        self._stack, self._zone = ExitStack(), ExitStack()
+        self._stack, self._zone, self._keeper = ExitStack(), ExitStack(), Keeper()
         self._caller = Caller()
         self._allowed = AllowedHosts(app.allow_hosts)
         self._place = 0
@@ -341,13 +342,15 @@ class CodeDriver:
                 heard_by(gate),
                 log_records(self._logged, home) if self._takes_logs else nullcontext(),
                 self._toolbox.at_work(),
-                guarded(
-                    self._caused,
-                    home=home,
-                    allow_hosts=app.allow_hosts,
-                    slept=self._slept,
-                    slept_in_loop=self._turns.sleep_in_loop,
-                    trusts_libraries=True,
+                self._keeper.entered(
+                    guarded(
+                        self._caused,
+                        home=home,
+                        allow_hosts=app.allow_hosts,
+                        slept=self._slept,
+                        slept_in_loop=self._turns.sleep_in_loop,
+                        trusts_libraries=True,
+                    )
                 ),
                 children_of_run(self._children),
                 taking_turns(self._turns),
@@ -448,6 +451,7 @@ class CodeDriver:
                 self._caller.close()
             finally:
                 self._owner.is_over = True
+                self._keeper.close()
                 self._stack.close()
 
 

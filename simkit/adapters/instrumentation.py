@@ -35,6 +35,7 @@ from simkit.adapters.framework_driver import (
 )
 from simkit.adapters.reach import imports_by_text, is_among, reached_by
 from simkit.adapters.scoping import ContextListeners, turn_of_its_own
+from simkit.capture.http.installing import Keeper
 from simkit.capture.http.places import is_library
 from simkit.core.errors import PipelineError, Unsupported
 from simkit.runtime.ports import UserTurn
@@ -204,6 +205,7 @@ class Instrumented:
         """The instrumentations that have observed this pipeline."""
         self._on = ExitStack()
         """The contexts that are open during a turn."""
+        self._keeper = Keeper()
         self.name = driver.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
@@ -229,7 +231,7 @@ class Instrumented:
         try:
             with turn_of_its_own(), ExitStack() as self._on:
                 for instrumentation in self._instrumentations.values():
-                    self._on.enter_context(instrumentation.at_work())
+                    self._on.enter_context(self._keeper.entered(instrumentation.at_work()))
                 self._on.enter_context(watching_imports(_packages(), self._imports))
                 reply = self._driver.run_turn(turn)
                 for instrumentation in [*self._instrumentations.values()]:
@@ -259,7 +261,7 @@ class Instrumented:
             raise self._adapter_context.halt(problem) from problem
         for name, instrumentation in self._instrumentations.items():
             if name not in before:
-                self._on.enter_context(instrumentation.at_work())
+                self._on.enter_context(self._keeper.entered(instrumentation.at_work()))
 
     def _find(self) -> None:
         """Add instrumentations for frameworks that were imported meanwhile."""
@@ -358,6 +360,7 @@ class Instrumented:
     def close(self) -> None:
         """Close the driver and the instrumentations, which are off by then."""
         with ExitStack() as stack:  # Each is closed, even if another one fails.
+            stack.callback(self._keeper.close)
             for instrumentation in self._instrumentations.values():
                 stack.callback(instrumentation.close)
             self._driver.close()

@@ -86,6 +86,10 @@ class ContextListeners(Generic[ListenerT]):
         only, _, owner = working[0]
         return only if may_belong_to(owner) else None
 
+    def are_active(self) -> bool:
+        """Return whether any listener is active, for whatever code."""
+        return bool(self._working)
+
     @contextmanager
     def activate(self, listener: ListenerT) -> Iterator[None]:
         """Make a listener active for code in this context, and for code that it starts."""

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from simkit.capture.http.installing import Installation, Replacement
+from simkit.capture.http.installing import Installation, Keeper, Replacement, Row
 
 
 class Owner:
@@ -151,3 +153,68 @@ def test_what_somebody_else_has_replaced_anew_is_replaced_again() -> None:
 
     assert again == "hello?"
     assert vars(Mine)["greet"] is original
+
+
+def test_keeper_keeps_what_is_replaced_until_it_is_closed() -> None:
+    made = []
+
+    def counted(before: Replacement) -> Replacement:
+        made.append(before)
+        return louder(before)
+
+    keeper, installation = Keeper(), Installation(lambda: [(Owner, "greet", counted)])
+    results = []
+    for _ in range(3):
+        with keeper.entered(installation):
+            results.append(Owner().greet())
+        results.append(Owner().greet())
+    keeper.close()
+
+    assert (results, Owner().greet(), len(made)) == (["HELLO"] * 6, "hello", 1)
+
+
+def test_keepers_keep_until_the_last_is_closed() -> None:
+    first, second = Keeper(), Keeper()
+    installation = Installation(lambda: [(Owner, "greet", louder)])
+    for keeper in (first, second, first):
+        with keeper.entered(installation):
+            pass
+
+    results = [Owner().greet()]
+    for keeper in (first, second):
+        keeper.close()
+        results.append(Owner().greet())
+
+    assert results == ["HELLO", "HELLO", "hello"]
+
+
+def test_what_is_installed_inside_is_no_keepers() -> None:
+    class Mine:
+        def greet(self) -> str:
+            return "hello"
+
+    outer = Installation(lambda: [(Owner, "greet", louder)])
+    keeper = Keeper()
+    with keeper.entered(outer), Installation(lambda: [(Mine, "greet", louder)]):
+        pass
+
+    assert (Owner().greet(), Mine().greet()) == ("HELLO", "hello")
+    keeper.close()
+
+
+def test_next_user_replaces_what_was_imported_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine:
+        def greet(self) -> str:
+            return "hello"
+
+    rows: list[Row] = [(Owner, "greet", louder)]
+    keeper, installation = Keeper(), Installation(lambda: rows)
+    with keeper.entered(installation):
+        pass
+    rows.append((Mine, "greet", louder))
+    monkeypatch.setitem(sys.modules, "just_imported", sys)
+    with keeper.entered(installation):
+        result = Mine().greet()
+    keeper.close()
+
+    assert (result, Mine().greet()) == ("HELLO", "hello")

@@ -168,7 +168,7 @@ def told_to(listener: SpanListener) -> Iterator[None]:
 def _refusing(result: Any) -> Any:
     def replaced(before: Replacement) -> Replacement:
         def export(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return result
+            return result if _ears.are_active() else before(self, *args, **kwargs)
 
         return export
 

@@ -48,7 +48,7 @@ class SpanInstrument:
     def at_work(self) -> Iterator[None]:
         """Observe spans, and let none be exported over the network."""
         self._forget()
-        with nothing_exported(), told_to(self):
+        with told_to(self), nothing_exported():
             yield
 
     def _forget(self) -> None:

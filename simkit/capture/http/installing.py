@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 Replacement: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
@@ -17,6 +20,45 @@ _ABSENT: Final = object()
 _covered: Final[dict[int, tuple[Any, Any]]] = {}
 """Replacements that could not be removed because others had replaced them, by identity: each,
 with its original."""
+
+
+ValueT = TypeVar("ValueT")
+
+
+class Keeper:
+    """Keeps installations in place between the turns of a run: replacing takes long.
+
+    Without a user, replacements do nothing.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Installation, None] = {}
+
+    @contextmanager
+    def entered(self, inner: AbstractContextManager[ValueT]) -> Iterator[ValueT]:
+        """Enter a context manager; what it installs is not undone with its end."""
+        with ExitStack() as stack:
+            before = _keeper.set(self)
+            try:
+                value = stack.enter_context(inner)
+            finally:
+                _keeper.reset(before)
+            yield value
+
+    def keep(self, installation: Installation) -> bool:
+        """Keep an installation in place; return whether it is new here."""
+        is_new = installation not in self._kept
+        self._kept[installation] = None
+        return is_new
+
+    def close(self) -> None:
+        """Undo all that is kept, unless somebody else uses it."""
+        while self._kept:
+            installation, _ = self._kept.popitem()
+            installation.leave_keeper()
+
+
+_keeper: Final = ContextVar[Keeper | None]("simkit_keeper", default=None)
 
 
 class Installation:
@@ -33,25 +75,34 @@ class Installation:
         started: Callable[[], object] = bool,
         stopped: Callable[[], object] = bool,
     ) -> None:
-        """``rows`` is called for the first user; ``started`` and ``stopped`` for each one."""
+        """``rows`` is called for the first user, as ``started``; ``stopped`` after the last."""
         self._rows, self._started, self._stopped = rows, started, stopped
         self._lock = threading.RLock()
         self._saved: dict[tuple[int, str], Saved] = {}
         """Saved originals by the owner's identity and the name."""
         self._left: dict[tuple[int, str], Saved] = {}
         """The same for attributes that were left to others."""
-        self._entered = 0
+        self._entered = self._keepers = 0
+        """The number of users, and of keepers, which are users too."""
+        self._modules = 0
+        """The number of imported modules when the rows were replaced last."""
 
     def __enter__(self) -> None:
+        keeper = _keeper.get()
         with self._lock:
             self._entered += 1
-            if self._entered == 1:
-                self._started()
-                try:
-                    self.replace(self._rows())
-                except BaseException:
-                    self.__exit__()
-                    raise
+            try:
+                if self._entered == 1:
+                    self._started()
+                    self._replace_rows()
+                elif self._entered == self._keepers + 1 and self._modules != len(sys.modules):
+                    self._replace_rows()  # There may be more to replace.
+            except BaseException:
+                self.__exit__()
+                raise
+            if keeper is not None and keeper.keep(self):
+                self._entered += 1
+                self._keepers += 1
 
     def __exit__(self, *problem: object) -> None:
         with self._lock:
@@ -59,6 +110,16 @@ class Installation:
             if self._entered == 0:
                 self._stopped()
                 self._restore()
+
+    def leave_keeper(self) -> None:
+        """End the use of one keeper."""
+        with self._lock:
+            self._keepers -= 1
+            self.__exit__()
+
+    def _replace_rows(self) -> None:
+        self._modules = len(sys.modules)
+        self.replace(self._rows())
 
     @property
     def replaced(self) -> list[tuple[Any, str]]:

@@ -1,4 +1,9 @@
-"""Installation: replacements that the first world makes and the last world undoes."""
+"""Installation: replacements that the first world makes and the last world undoes.
+
+A scenario with turns keeps all but the wall clock in place from its start to its end: without a
+world in its context, code gets real time and real random numbers all the same. The wall clock is
+replaced anew for each turn, because a clock that a test sets meanwhile comes first.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from simkit.core.determinism import clocks, draws, imports, kept
 from simkit.core.determinism.generators import SHARED
 
 Row: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
+_Replaced: TypeAlias = tuple[Any, str, Any, Any]
+"""An owner, a name, the original, and the replacement."""
 
 
 class _Installation:
@@ -21,48 +29,77 @@ class _Installation:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._entered = 0
+        self._entered = self._kept = 0
+        self._modules = 0
+        """The number of imported modules when functions of modules were replaced last."""
         self._wall = clocks.WallClock()
         self._redirected: tuple[Any, ...] = ()
         self._recoded: list[Any] = []
-        self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._replaced: list[_Replaced] = []
+        self._replaced_each_turn: list[_Replaced] = []
 
     def __enter__(self) -> None:
         with self._lock:
             self._entered += 1
-            if self._entered > 1:
-                return
-            self._redirected = self._redirected or _redirected()
-            self._wall.begin()
-            for redirect in self._redirected:
-                redirect.begin()
-            self._replace(_rows())
-            for module in draws.IDS:
-                self._replace(_rows_of(module))
-            for module in kept.USERS:
-                self._recode(module)
+            if self._entered == 1:
+                self._wall.begin()
+                self._replace(self._replaced_each_turn, _clock_rows())
+                if not self._kept:
+                    self._begin()
+                elif self._modules != len(sys.modules):
+                    self._replace_in_modules()
 
     def __exit__(self, *problem: object) -> None:
         with self._lock:
             self._entered -= 1
-            if self._entered:
-                return
-            while self._replaced:
-                owner, name, before, ours = self._replaced.pop()
-                if vars(owner).get(name) is ours:  # Otherwise somebody else has replaced it since.
-                    setattr(owner, name, before)
-            while self._recoded:
-                self._recoded.pop().end()
-            for redirect in self._redirected:
-                redirect.end()
-            self._wall.end()
+            if not self._entered:
+                if not self._kept:
+                    self._end()
+                _put_back(self._replaced_each_turn)
+                self._wall.end()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the replacements in place, except the wall clock's."""
+        with self._lock:
+            self._kept += 1
+            if self._kept == 1 and not self._entered:
+                self._begin()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._kept -= 1
+                if not self._kept and not self._entered:
+                    self._end()
+
+    def _begin(self) -> None:
+        self._redirected = self._redirected or _redirected()
+        for redirect in self._redirected:
+            redirect.begin()
+        self._replace(self._replaced, _rows())
+        self._replace_in_modules()
+
+    def _replace_in_modules(self) -> None:
+        self._modules = len(sys.modules)
+        for module in draws.IDS:
+            self._replace(self._replaced, _rows_of(module))
+        for module in kept.USERS:
+            self._recode(module)
+
+    def _end(self) -> None:
+        _put_back(self._replaced)
+        while self._recoded:
+            self._recoded.pop().end()
+        for redirect in self._redirected:
+            redirect.end()
 
     def arrived(self, module: str) -> None:
         """Replace the functions of a module that was just imported."""
         if module in draws.IDS or module in kept.USERS:
             with self._lock:
                 if self._entered and module in draws.IDS:
-                    self._replace(_rows_of(module))
+                    self._replace(self._replaced, _rows_of(module))
                 if self._entered:
                     self._recode(module)
 
@@ -72,23 +109,34 @@ class _Installation:
                 self._recoded.append(user)
                 user.begin()
 
-    def _replace(self, rows: Iterator[Row]) -> None:
+    def _replace(self, replaced: list[_Replaced], rows: Iterator[Row]) -> None:
         for owner, name, replacement in rows:
             before = vars(owner).get(name)
-            if before is not None and not any(before is row[3] for row in self._replaced):
+            if before is not None and not any(before is row[3] for row in replaced):
                 ours = replacement(before)
                 setattr(owner, name, ours)
-                self._replaced.append((owner, name, before, ours))
+                replaced.append((owner, name, before, ours))
+
+
+def _put_back(replaced: list[_Replaced]) -> None:
+    while replaced:
+        owner, name, before, ours = replaced.pop()
+        if vars(owner).get(name) is ours:  # Otherwise somebody else has replaced it since.
+            setattr(owner, name, before)
 
 
 def _redirected() -> tuple[Any, ...]:
     return (draws.random_bytes(), *clocks.monotonic_clocks(), *SHARED)
 
 
-def _rows() -> Iterator[Row]:
+def _clock_rows() -> Iterator[Row]:
+    """Yield the functions that time-machine replaces too, which must find its own there."""
     if hasattr(time, "clock_gettime"):
         yield time, "clock_gettime", lambda b: clocks.clock_gettime(b, lambda ns: ns / 10**9)
         yield time, "clock_gettime_ns", lambda b: clocks.clock_gettime(b, lambda ns: ns)
+
+
+def _rows() -> Iterator[Row]:
     yield time, "ctime", clocks.ctime
     yield time, "asctime", clocks.ctime
     yield os, "getrandom", draws.getrandom

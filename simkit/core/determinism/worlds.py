@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Final, Protocol, TypeAlias
@@ -153,11 +153,17 @@ class World:
             finally:
                 _current.reset(before)
 
-    def in_its_zone(self) -> AbstractContextManager[None]:
-        """Put the process in the world's time zone, from the first turn to the last."""
+    @contextmanager
+    def in_its_zone(self) -> Iterator[None]:
+        """Put the process in the world's time zone, from the first turn to the last.
+
+        What every turn replaces stays in place meanwhile.
+        """
+        from simkit.core.determinism.installing import installed
         from simkit.core.determinism.kept import zoned
 
-        return nullcontext() if "clock" in self.real else zoned(self.zone)
+        with installed.kept(), nullcontext() if "clock" in self.real else zoned(self.zone):
+            yield
 
     def elapsed_ns(self) -> int:
         """Return the virtual time since the start in nanoseconds."""
