@@ -66,7 +66,7 @@ class _Writing:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
     ) -> None:
         try:
-            if isinstance(problem, SimkitError):
+            if problem is not None and isinstance(problem, SimkitError):
                 raise self._halt(problem) from problem
         finally:
             self._lock.release()
@@ -92,7 +92,10 @@ class AdapterContext:
         self._writing = _Writing(recorder.lock, halt)
 
     def writing(self) -> AbstractContextManager[None]:
-        """Let one thread write; raise if the run cannot continue."""
+        """Return what lets one thread write; it raises if the run cannot continue.
+
+        It may be kept, and entered again.
+        """
         return self._writing
 
     async def carry_out(

@@ -206,6 +206,8 @@ class Instrumented:
         self._on = ExitStack()
         """The contexts that are open during a turn."""
         self._keeper = Keeper()
+        self._modules = 0
+        """The number of imported modules when instrumentations were added last."""
         self.name = driver.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
@@ -265,6 +267,9 @@ class Instrumented:
 
     def _find(self) -> None:
         """Add instrumentations for frameworks that were imported meanwhile."""
+        if len(sys.modules) == self._modules:
+            return
+        self._modules = len(sys.modules)
         for name, module in loaded_adapters():
             make: Callable[[AdapterContext], Instrumentation] | None = getattr(
                 module, "instrumentation", None
@@ -382,6 +387,7 @@ def _import_ahead(home: str) -> None:
             reached = reached_by(home)
 
 
+@lru_cache(maxsize=1)
 def _packages() -> dict[str, list[str]]:
     """Return the names of the installed adapters by the packages of their frameworks."""
     packages: dict[str, list[str]] = {}

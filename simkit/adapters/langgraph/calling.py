@@ -20,6 +20,7 @@ from simkit.adapters.api import (
     UserTurn,
     choose_method,
     compile_references,
+    copy_plain,
     nearest_name,
     plain,
     put_given_state,
@@ -43,6 +44,7 @@ class Calling:
         """
         self._graph, self._app, self._caller = graph, app, caller
         self._context = context
+        self._template = compile_references(app.options.config)
         self._threads: dict[str, str] = {}
         """Session to its own thread."""
         self._projects: dict[str, str] = {}
@@ -67,25 +69,22 @@ class Calling:
         """Prepare the graph's state for a new session."""
         if session not in self._threads:
             self._projects[session] = recorder.project
-            config = self._config(session)
+            config, _ = self._config(session)
             put_given_state(self._app, recorder, self._graph, session=session, config=config)
 
-    def _config_of(self, session: str) -> Mapping[str, Any]:
+    def _config(self, session: str) -> tuple[dict[str, Any], Any]:
+        """Return the configuration of a call, and the graph's context."""
         root = {"session": session, "project": self._projects[session]}
-        config: Mapping[str, Any] = compile_references(self._app.options.config).resolve(root)
-        return config
-
-    def _config(self, session: str) -> dict[str, Any]:
-        config = {k: v for k, v in self._config_of(session).items() if k != "context"}
+        config: dict[str, Any] = copy_plain(self._template.resolve(root))
+        context = config.pop("context", self._context)
         own = config.get("configurable") or {}
         config["configurable"] = {"thread_id": self._thread(session, own), **own}
-        return config
+        return config, context
 
     def call(self, input: Any, session: str) -> None:
         """Run the graph until it ends or interrupts; its stream is read elsewhere."""
-        context = self._config_of(session).get("context", self._context)
+        config, context = self._config(session)
         options = {} if context is None else {"context": context}
-        config = self._config(session)
         method = getattr(self._graph, self._method)
         if self._method in _ASYNC:
             self._caller.call(_in_a_loop, method, input, config, options)

@@ -33,7 +33,8 @@ var_child_runnable_config: Final = _CORE.find(
 )
 """The context variable with the configuration of the node in which code runs."""
 ensure_config: Final = _LANGGRAPH.find("langgraph._internal._config:ensure_config")
-"""Merges a graph's own configuration with that of a call: a stream may be in either."""
+"""Merges a graph's own configuration, that of a call, and that of the node around it: a stream may
+be in each."""
 StreamProtocol: Final = _LANGGRAPH.find("langgraph.pregel.protocol:StreamProtocol")
 DuplexStream: Final = _LANGGRAPH.find("langgraph.pregel._loop:DuplexStream")
 """The classes of streams: one that calls a function, and one that writes to two streams."""
@@ -45,6 +46,9 @@ LOOP_BEGINS: Final = _LANGGRAPH.slot(f"{_LOOP}._first")
 STEP_ENDS: Final = _LANGGRAPH.slot(f"{_LOOP}.after_tick")
 """Called at the end of a call or a step: from here on, all channels have their new values.
 Streams show some of them."""
+EMITS: Final = _LANGGRAPH.slot(f"{_LOOP}._emit")
+"""Called with every event for a stream, also with checkpoints. To describe a checkpoint, as its
+stream does, takes longer than all that simkit does at it."""
 read_channels: Final = _LANGGRAPH.find("langgraph.pregel._io:read_channels")
 """Reads the values of channels, without empty channels."""
 LOOP_STOPS: Final = _LANGGRAPH.slot(f"{_LOOP}._suppress_interrupt")

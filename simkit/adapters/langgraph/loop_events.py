@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
@@ -13,7 +14,9 @@ from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.channels import is_state
 
 WHOLE: Final = "simkit"
-"""simkit's own stream mode: it sends the values of channels (`ChannelValues`)."""
+"""simkit's own stream mode: it sends the values of channels (`ChannelValues`), and `SAVED`."""
+SAVED: Final = object()
+"""The event of a checkpoint."""
 _STOPS: Final = {"interrupt_before": "before", "interrupt_after": "after"}
 
 
@@ -51,6 +54,7 @@ def rows_for(hears: Callable[[], LoopListener | None]) -> list[Row]:
         (*compat.WRITES_ARE_KNOWN, _known(hears)),
         (*compat.LOOP_BEGINS, _record_first_channels),
         (*compat.STEP_ENDS, _record_channels_after_step),
+        (*compat.EMITS, _record_checkpoints),
     ]
 
 
@@ -120,8 +124,22 @@ def _record_channels_after_step(before: Replacement) -> Replacement:
     return after_tick
 
 
+def _record_checkpoints(before: Replacement) -> Replacement:
+    def emit(self: Any, mode: str, *args: Any, **options: Any) -> None:
+        if mode == "checkpoints" and self.stream is not None and WHOLE in self.stream.modes:
+            self.stream((self.checkpoint_ns, WHOLE, SAVED))
+        before(self, mode, *args, **options)
+
+    return emit
+
+
 def _tell_channels(loop: Any, is_first: bool) -> None:
     if loop.stream is not None and WHOLE in loop.stream.modes:
-        names = [name for name in loop.channels if is_state(name)]
+        names = _names_of_state(tuple(loop.channels))
         state = ChannelValues(loop.specs, compat.read_channels(loop.channels, names), is_first)
         loop.stream((loop.checkpoint_ns, WHOLE, state))
+
+
+@lru_cache(maxsize=256)
+def _names_of_state(channels: tuple[str, ...]) -> list[str]:
+    return [name for name in channels if is_state(name)]

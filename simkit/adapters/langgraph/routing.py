@@ -22,7 +22,7 @@ class Moves:
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._recorder = recorder = adapter_context.recorder
-        self._writing = adapter_context.writing
+        self._writing = adapter_context.writing()
         self.named: Mapping[str, str] = {}
         """Nodes to agents, by the scenario's rules."""
         self.routers: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ class Moves:
 
     def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
         """Handle the choice of a conditional edge."""
-        with self._writing():
+        with self._writing:
             path = path_of(namespace)
             if path:
                 root = self._root_at(path)
@@ -60,7 +60,7 @@ class Moves:
 
         A handoff that a model has asked for is recorded already.
         """
-        with self._writing():
+        with self._writing:
             run = self.run_at(namespace)
             matches = (_is_same(namespace, command, *other) for other in self._moved)
             if run is None or any(matches):

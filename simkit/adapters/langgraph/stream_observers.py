@@ -7,7 +7,7 @@ inner graph. The caller gets the same as always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -24,7 +24,7 @@ from simkit.adapters.langgraph.loop_events import rows_for as rows_for_loops
 from simkit.adapters.langgraph.routes import routed
 from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
 
-MODES: Final = frozenset(("tasks", "checkpoints", "values", WHOLE))
+MODES: Final = frozenset(("tasks", "values", WHOLE))
 _EARS: Final = "__pregel_simkit_ears"
 """The configuration key of simkit's observer; LangGraph hides keys with this beginning."""
 
@@ -81,6 +81,16 @@ def namespace_now() -> str:
     return str(namespace or config.get(compat.CONF, {}).get(compat.CONFIG_KEY_CHECKPOINT_NS) or "")
 
 
+def _configured(graph: Any, config: Any) -> Mapping[str, Any]:
+    """Return the part of a call's configuration in which a stream may be."""
+    if compat.var_child_runnable_config.get() is not None:
+        configured: Mapping[str, Any] = compat.ensure_config(graph.config, config)[compat.CONF]
+        return configured
+    # Outside nodes nothing is inherited, and merging takes long.
+    own, given = ((part or {}).get(compat.CONF) or {} for part in (graph.config, config))
+    return {**own, **given}
+
+
 def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple[Any, End | None]:
     """Return a call's configuration with simkit's observer, and the receiver of its end.
 
@@ -88,7 +98,7 @@ def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple
     """
     if listener is None:
         return config, None
-    configured = compat.ensure_config(graph.config, config)[compat.CONF]
+    configured = _configured(graph, config)
     stream = configured.get(compat.CONFIG_KEY_STREAM)
     if stream is not None:
         ears = configured.get(_EARS)

@@ -16,7 +16,7 @@ from langgraph.pregel import Pregel
 from simkit.adapters.api import AdapterContext, Run, status_after, wait_for_thread
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, wrapping
-from simkit.adapters.langgraph.loop_events import WHOLE, ChannelValues
+from simkit.adapters.langgraph.loop_events import SAVED, WHOLE, ChannelValues
 from simkit.adapters.langgraph.names import (
     graph_below,
     is_part,
@@ -80,7 +80,7 @@ class Watch(Moves):
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Return receivers for the stream of a called graph, and for its end."""
-        with self._writing():
+        with self._writing:
             path = path_of("|".join(within))
             outer = self._tasks.get(path[-1]) if path else None
             is_first = outer is None
@@ -98,7 +98,7 @@ class Watch(Moves):
         return hear, partial(self._ended, root, is_first)
 
     def _ended(self, root: Root, is_first: bool, problem: BaseException | None) -> None:
-        with self._writing():
+        with self._writing:
             self._start_all()
             if not is_first:
                 return
@@ -123,7 +123,7 @@ class Watch(Moves):
 
         The next node gets the answer.
         """
-        with self._writing():
+        with self._writing:
             self._start_all()
             path = path_of(namespace)
             runs, latest = self._recorder.runs, next(reversed(self._tasks.values()), None)
@@ -158,7 +158,7 @@ class Watch(Moves):
     ) -> None:
         namespace, mode, payload = chunk
         path = path_of("|".join((*within, *namespace)))
-        with self._writing():
+        with self._writing:
             if mode == "tasks" and "triggers" in payload:
                 state = root.states.get((hearer, namespace), root.state)
                 self._starts(root, graph, path, payload, state, not namespace)
@@ -166,15 +166,14 @@ class Watch(Moves):
             self._start_all()
             if mode == "tasks":
                 self._ends(root, path, payload)
+            elif payload is SAVED:
+                if not path:
+                    self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
+                    root.steps.clear()
             elif mode == WHOLE:
                 self._holds(root, path, (hearer, namespace), payload)
-            elif path:
-                return
-            elif mode == "values":
+            elif not path:
                 self.states.last = payload
-            else:
-                self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
-                root.steps.clear()
 
     def _holds(
         self,
@@ -248,7 +247,7 @@ class Watch(Moves):
 
     def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
         """Record that some of the next tasks were done before the graph stopped."""
-        with self._writing():
+        with self._writing:
             self._saved.update(saved)
             called = [task for task in self._starting if task.id in tasks]
             for task in called:  # A step looks before it begins tasks.
@@ -261,7 +260,7 @@ class Watch(Moves):
 
     def known(self, result: Mapping[str, Any]) -> None:
         """Handle a task's known result: its node does not run."""
-        with self._writing():
+        with self._writing:
             self._start_all()
             task = self._tasks.get(result["id"])
             if task is not None and not task.over.is_set():
@@ -297,6 +296,8 @@ class Watch(Moves):
 
     def _start_all(self) -> None:
         """Report the start of a step's tasks: several are a parallel group."""
+        if not self._starting:
+            return
         starting, self._starting = self._starting, []
         own = [task for task in starting if task.is_own]
         group = self._recorder.begin_group() if len(own) > 1 else ""
@@ -379,7 +380,7 @@ class Watch(Moves):
 
     def began_work(self, namespace: str, may_wait: bool) -> None:
         """Handle that a node's code is about to run; if it ``may_wait``, wait for its turn."""
-        with self._writing():
+        with self._writing:
             self._start_all()
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if path else None
@@ -390,13 +391,13 @@ class Watch(Moves):
 
     def raised(self, namespace: str, problem: BaseException) -> None:
         """Handle an exception of a node's code, which may pass control in the outer graph."""
-        with self._writing():
+        with self._writing:
             self._problems.append(problem)
         if not isinstance(problem, ParentCommand):
             return
         command = problem.args[0]
         self.moved(namespace, command)
-        with self._writing():
+        with self._writing:
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if len(path) > 1 else None
             if task is not None:
@@ -406,14 +407,14 @@ class Watch(Moves):
 
     def wrote(self, namespace: str, node: str, input: Any, result: Any) -> None:
         """Handle the end of a node's code, whose result may remove messages."""
-        with self._writing():
+        with self._writing:
             run = self.run_at(namespace)
             if run is not None:
                 self.filters.wrote(run, path_of(namespace)[:-1], node, input, result)
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
         """Handle a filter that dropped messages; without a name it is middleware."""
-        with self._writing():
+        with self._writing:
             path = path_of(namespace_now())
             task = self._tasks.get(path[-1]) if path else None
             if task is not None and task.run is not None:

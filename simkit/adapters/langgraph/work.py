@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import AdapterContext, AgentRule, Offer, Run, Usage
+from simkit.adapters.api import AdapterContext, AgentRule, Offer, Row, Run, Usage
 from simkit.adapters.langgraph.callbacks import Callbacks
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
@@ -23,7 +23,7 @@ class Work:
     """The listener for graphs and callbacks; `Watch` handles nodes."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
-        self._recorder, self._writing = adapter_context.recorder, adapter_context.writing
+        self._recorder, self._writing = adapter_context.recorder, adapter_context.writing()
         self._use = adapter_context.use_tool
         self.watch = watch = Watch(adapter_context)
         self.callbacks = Callbacks(self)
@@ -34,28 +34,31 @@ class Work:
         self._models: dict[Any, tuple[Run, int]] = {}
         """A model call to its run, with the number of HTTP calls before it."""
         self._looked_at: list[Pregel] = []
+        self._rows: dict[int, list[Row]] = {}
+        """The replacements for the tools and stores of each graph, by its identity."""
         self.graphs: Callable[[], Iterable[Pregel]] = tuple
         """Returns the graphs in the pipeline's module, if the pipeline is a function."""
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Handle the call of a graph; observe its tools and stores too."""
-        with self._writing():
+        with self._writing:
             self.look_at(graph)
-            installation.replace(rows_for_tools(tools_in(graph)))
-            for inner_graph in graphs_in(graph):
-                installation.replace(
-                    rows_for_store(inner_graph.store) if inner_graph.store is not None else ()
-                )
+            installation.replace(self._rows[id(graph)])
         return self.watch.run_began(graph, within)
 
     def look_at(self, graph: Pregel) -> None:
         """Learn the handoff tools of a graph."""
-        if not any(known is graph for known in self._looked_at):
+        if id(graph) not in self._rows:
             self._looked_at.append(graph)
             tools = self._recorder.handoff_tools
             tools.know(agents_in(graph).values())
             tools.see(tool.name for tool in tools_in(graph))
             tools.learn_new(handoff_tools_in(graph))
+            stores = [inner.store for inner in graphs_in(graph) if inner.store is not None]
+            self._rows[id(graph)] = [
+                *rows_for_tools(tools_in(graph)),
+                *(row for store in stores for row in rows_for_store(store)),
+            ]
 
     def heed(self, rules: Mapping[str, AgentRule]) -> None:
         """Learn rules: agents of nodes, agents whose commands are routes, paths of inputs."""
@@ -97,14 +100,14 @@ class Work:
         """Record a tool's result, if its function was never called."""
         if isinstance(result, ToolMessage) and result.status == "error":
             problem = problem or text_of(result)
-        with self._writing():
+        with self._writing:
             request = self._recorder.call_request(call_id)
             if problem and request is not None and not request.call.is_handoff:
                 self._recorder.tool_answered(request, None, problem)
 
     def stored(self, store: Any, operations: list[Any]) -> None:
         """Handle operations on a long-term store."""
-        with self._writing():
+        with self._writing:
             run = self.run_now()
             for operation in operations:
                 self.watch.stored.tell(operation, run)
@@ -113,7 +116,7 @@ class Work:
 
     def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
         """Handle a model call; HTTP, or its answer, shows the messages."""
-        with self._writing():
+        with self._writing:
             run = self.watch.run_at(namespace)
             if run is not None:
                 self.watch.filters.asks(run, messages)
@@ -121,7 +124,7 @@ class Work:
 
     def model_failed(self, identity: Any) -> None:
         """Drop a model call without an answer: HTTP has shown the reason, or nothing can."""
-        with self._writing():
+        with self._writing:
             self._models.pop(identity, None)
 
     def model_answered(
@@ -132,7 +135,7 @@ class Work:
         tools: Sequence[str],
     ) -> None:
         """Report a model call and its answer that did not use HTTP."""
-        with self._writing():
+        with self._writing:
             run, before = self._models.pop(identity, (None, 0))
             if run is None or run.model_calls != before:
                 return

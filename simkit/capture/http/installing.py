@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, Final, TypeAlias, TypeVar
+from types import TracebackType
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 Replacement: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
@@ -34,16 +35,9 @@ class Keeper:
     def __init__(self) -> None:
         self._kept: dict[Installation, None] = {}
 
-    @contextmanager
-    def entered(self, inner: AbstractContextManager[ValueT]) -> Iterator[ValueT]:
-        """Enter a context manager; what it installs is not undone with its end."""
-        with ExitStack() as stack:
-            before = _keeper.set(self)
-            try:
-                value = stack.enter_context(inner)
-            finally:
-                _keeper.reset(before)
-            yield value
+    def entered(self, inner: AbstractContextManager[ValueT]) -> _Entered[ValueT]:
+        """Return a context manager that enters another one, and keeps what that installs."""
+        return _Entered(self, inner)
 
     def keep(self, installation: Installation) -> bool:
         """Keep an installation in place; return whether it is new here."""
@@ -56,6 +50,30 @@ class Keeper:
         while self._kept:
             installation, _ = self._kept.popitem()
             installation.leave_keeper()
+
+
+class _Entered(Generic[ValueT]):
+    """A context manager in which what another one installs is kept."""
+
+    __slots__ = ("_inner", "_keeper")
+
+    def __init__(self, keeper: Keeper, inner: AbstractContextManager[ValueT]) -> None:
+        self._keeper, self._inner = keeper, inner
+
+    def __enter__(self) -> ValueT:
+        before = _keeper.set(self._keeper)
+        try:
+            return self._inner.__enter__()
+        finally:
+            _keeper.reset(before)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        return self._inner.__exit__(kind, problem, traceback)
 
 
 _keeper: Final = ContextVar[Keeper | None]("simkit_keeper", default=None)

@@ -10,6 +10,7 @@ import contextvars
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import FrameType
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -303,7 +304,7 @@ def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
     while frame.f_back is not None:
         if frame.f_globals.get("__name__") == _PUTTING_IN_PLACE:
             is_stand_in = True  # The next frame decides for the functions that it calls.
-        elif _top(frame) not in _PASSING:
+        elif not _is_of(frame.f_globals.get("__name__"), _PASSING):
             break
         elif is_stand_in:
             is_stand_in = False
@@ -316,16 +317,18 @@ def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
 
 
 def _is_machinery(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
     return (
-        _top(frame) in MACHINERY
+        _is_of(name, MACHINERY)
         and frame.f_code.co_qualname not in _CARRIERS
-        and frame.f_globals.get("__name__") not in _CARRYING
+        and name not in _CARRYING
     )
 
 
-def _top(frame: FrameType) -> str:
-    name = frame.f_globals.get("__name__")
-    return name.partition(".")[0] if isinstance(name, str) else ""
+@lru_cache(maxsize=4096)
+def _is_of(module: Any, packages: frozenset[str]) -> bool:
+    """Return whether a module, by its name, belongs to one of these top-level packages."""
+    return isinstance(module, str) and module.partition(".")[0] in packages
 
 
 def zone_of(moment: datetime) -> str:
