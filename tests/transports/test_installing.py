@@ -156,10 +156,10 @@ def test_what_somebody_else_has_replaced_anew_is_replaced_again() -> None:
 
 
 def test_keeper_keeps_what_is_replaced_until_it_is_closed() -> None:
-    made = []
+    originals = []
 
     def counted(before: Replacement) -> Replacement:
-        made.append(before)
+        originals.append(before)
         return louder(before)
 
     keeper, installation = Keeper(), Installation(lambda: [(Owner, "greet", counted)])
@@ -170,7 +170,7 @@ def test_keeper_keeps_what_is_replaced_until_it_is_closed() -> None:
         results.append(Owner().greet())
     keeper.close()
 
-    assert (results, Owner().greet(), len(made)) == (["HELLO"] * 6, "hello", 1)
+    assert (results, Owner().greet(), len(originals)) == (["HELLO"] * 6, "hello", 1)
 
 
 def test_keepers_keep_until_the_last_is_closed() -> None:

@@ -33,7 +33,7 @@ class Keeper:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Installation, None] = {}
+        self._installations: dict[Installation, None] = {}
 
     def entered(self, inner: AbstractContextManager[ValueT]) -> _Entered[ValueT]:
         """Return a context manager that enters another one, and keeps what that installs."""
@@ -41,14 +41,14 @@ class Keeper:
 
     def keep(self, installation: Installation) -> bool:
         """Keep an installation in place; return whether it is new here."""
-        is_new = installation not in self._kept
-        self._kept[installation] = None
+        is_new = installation not in self._installations
+        self._installations[installation] = None
         return is_new
 
     def close(self) -> None:
         """Undo all that is kept, unless somebody else uses it."""
-        while self._kept:
-            installation, _ = self._kept.popitem()
+        while self._installations:
+            installation, _ = self._installations.popitem()
             installation.leave_keeper()
 
 

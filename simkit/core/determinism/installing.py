@@ -2,7 +2,7 @@
 
 A scenario with turns keeps all but the wall clock in place from its start to its end: without a
 world in its context, code gets real time and real random numbers all the same. The wall clock is
-replaced anew for each turn, because a clock that a test sets meanwhile comes first.
+replaced again for each turn, because a clock that a test sets meanwhile comes first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Installation:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._entered = self._kept = 0
+        self._entered = self._keepers = 0
         self._modules = 0
         """The number of imported modules when functions of modules were replaced last."""
         self._wall = clocks.WallClock()
@@ -44,7 +44,7 @@ class _Installation:
             if self._entered == 1:
                 self._wall.begin()
                 self._replace(self._replaced_each_turn, _clock_rows())
-                if not self._kept:
+                if not self._keepers:
                     self._begin()
                 elif self._modules != len(sys.modules):
                     self._replace_in_modules()
@@ -53,24 +53,24 @@ class _Installation:
         with self._lock:
             self._entered -= 1
             if not self._entered:
-                if not self._kept:
+                if not self._keepers:
                     self._end()
                 _put_back(self._replaced_each_turn)
                 self._wall.end()
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def keep(self) -> Iterator[None]:
         """Keep the replacements in place, except the wall clock's."""
         with self._lock:
-            self._kept += 1
-            if self._kept == 1 and not self._entered:
+            self._keepers += 1
+            if self._keepers == 1 and not self._entered:
                 self._begin()
         try:
             yield
         finally:
             with self._lock:
-                self._kept -= 1
-                if not self._kept and not self._entered:
+                self._keepers -= 1
+                if not self._keepers and not self._entered:
                     self._end()
 
     def _begin(self) -> None:

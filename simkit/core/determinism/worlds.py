@@ -158,12 +158,12 @@ class World:
     def in_its_zone(self) -> Iterator[None]:
         """Put the process in the world's time zone, from the first turn to the last.
 
-        What every turn replaces stays in place meanwhile.
+        All that the turns replace stays in place until then.
         """
         from simkit.core.determinism.installing import installed
         from simkit.core.determinism.kept import zoned
 
-        with installed.kept(), nullcontext() if "clock" in self.real else zoned(self.zone):
+        with installed.keep(), nullcontext() if "clock" in self.real else zoned(self.zone):
             yield
 
     def elapsed_ns(self) -> int:
