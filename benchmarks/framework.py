@@ -44,7 +44,9 @@ from simkit.trace import events as e
 APPS: Final = Path(__file__).parent / "apps"
 SIZES: Final = {"few": 10, "many": 1_000}
 """How many messages there are before the first turn."""
-TURNS: Final = {"few": 10, "many": 2}
+KINDS: Final = {"few": "10 messages", "few_timed": "10 messages, a clock", "many": "1000 messages"}
+"""The conversations with agents, by the ends of their functions' names."""
+TURNS: Final = {"few": 10, "few_timed": 10, "many": 2}
 """Turns in a round, where a framework takes long with many messages."""
 GRAPH_TURNS: Final = 10
 START: Final = "2026-01-05T09:00:00Z"
@@ -176,6 +178,14 @@ def _graphs() -> Iterator[Case]:
             _texts(GRAPH_TURNS),
             partial(run, getattr(desk, made), getattr(desk, given)),
         )
+    options = {"path": [str(APPS)], "input": "graph_desk:with_few"}
+    yield Case(
+        KINDS["few_timed"],
+        {"pipeline": "graph_desk:forgetful_timed", "app": options},
+        {"expect": {"agents": list(desk.NODES)}},
+        _texts(GRAPH_TURNS),
+        partial(run, desk.forgetful_timed, desk.with_few),
+    )
 
 
 def _agents() -> Iterator[Case]:
@@ -214,9 +224,9 @@ def _clients(
             for text in texts:
                 assert runner.run(answer(text)) == TEXT
 
-    for how_many, size in SIZES.items():
+    for how_many, name in KINDS.items():
         yield Case(
-            f"{size} messages",
+            name,
             {"pipeline": f"{module}:after_{how_many}", "app": {"path": [str(APPS)]}},
             turn,
             _texts(TURNS[how_many]),

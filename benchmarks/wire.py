@@ -83,7 +83,7 @@ def _calls(folder: Path, rounds: int) -> Iterator[list[object]]:
         "bare client": partial(_bare, _bare_client()),
         "client, intercepted": partial(_intercepted, _client()),
         "scenario: trace, lints, claims": partial(simulate, _scenario(folder, "wire_desk")),
-        "the same, code that names a clock": partial(
+        "the same, code that reads a clock": partial(
             simulate, _scenario(folder, "wire_desk_timed")
         ),
     }

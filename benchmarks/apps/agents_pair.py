@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from typing import Any
 
 from agents import Agent, Runner
@@ -24,6 +26,11 @@ FEW, MANY = history(10), history(1_000)
 async def after_few(text: str) -> Any:
     """Answers a message."""
     return await _answered(FEW, text)
+
+
+async def after_few_timed(text: str) -> Any:
+    """Answers a message in code that reads a clock and draws an id."""
+    return (time.time(), uuid.uuid4()) and await _answered(FEW, text)
 
 
 async def after_many(text: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,11 +38,15 @@ def _node(name: str) -> Callable[[Any], Any]:
     return lambda state: {"messages": [model.invoke(state["messages"])]}
 
 
-def _built(saver: Any = None) -> Any:
+def _timed(node: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda state: (time.time(), uuid.uuid4()) and node(state)
+
+
+def _built(saver: Any = None, around: Callable[[Any], Any] = lambda node: node) -> Any:
     # Its types cannot say that a node is any function of the state.
     graph: Any = StateGraph(MessagesState)
     for name in NODES:
-        graph.add_node(name, _node(name))
+        graph.add_node(name, around(_node(name)))
     for one, other in zip((START, *NODES), (*NODES, END), strict=True):
         graph.add_edge(one, other)
     return graph.compile(checkpointer=saver)
@@ -49,6 +55,11 @@ def _built(saver: Any = None) -> Any:
 def forgetful() -> Any:
     """Returns a graph that is given all that was said each time."""
     return _built()
+
+
+def forgetful_timed() -> Any:
+    """Returns the same graph, whose nodes read a clock and draw an id."""
+    return _built(around=_timed)
 
 
 def with_few(text: str) -> Any:

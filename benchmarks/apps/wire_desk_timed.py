@@ -1,9 +1,20 @@
-"""The same pipeline in code that names a clock, and so is watched call by call."""
+"""The same pipeline in code that reads a clock, draws an id, and names a process."""
 
 from __future__ import annotations
 
+import subprocess
 import time
+import uuid
 
-from wire_desk import Desk
+import wire_desk
 
-__all__ = ["Desk", "time"]
+__all__ = ["Desk", "subprocess"]
+
+
+class Desk(wire_desk.Desk):
+    """One conversation."""
+
+    def ask(self, text: str) -> str:
+        """Answers the user."""
+        self.asked_at, self.number = time.time(), uuid.uuid4()
+        return super().ask(text)

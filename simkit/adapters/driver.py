@@ -277,7 +277,7 @@ class CodeDriver:
         script.tools.begin_turn(place)
         reply, error = None, None
         stubs = tuple(unnamed(script.stubs(place), self._app))
-        if not self._driver.stands_in():
+        if stubs and not self._driver.stands_in():
             refuse_unreachable(stubs, self._app, recorder.turn)
         try:
             with collected_meanwhile():

@@ -17,10 +17,8 @@ from simkit.trace import events as e
 _replaced = msgspec.structs.replace
 
 
-def may_turn_out(event: e.AnyEvent) -> bool:
-    """Return whether a tool in an event may become a handoff, by its name."""
-    if not isinstance(event, e.ContextBuilt):
-        return False
+def may_turn_out(event: e.ContextBuilt) -> bool:
+    """Return whether a tool in a context may become a handoff, by its name."""
     known = {tool for tool, _ in event.handoff_tools}
     return any(tool.startswith(PREFIXES) and tool not in known for tool in event.tools)
 

@@ -37,7 +37,8 @@ class RenamingSink:
 
     def emit(self, event: e.AnyEvent) -> None:
         """Hold an event until the turn is over, if it may still change."""
-        if self._has_rules or self._is_first or self._waiting or may_turn_out(event):
+        is_held = self._has_rules or self._is_first or self._waiting
+        if is_held or (type(event) is e.ContextBuilt and may_turn_out(event)):
             self._waiting.append(event)
         else:
             self._sink.emit(event)

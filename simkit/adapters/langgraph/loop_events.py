@@ -92,8 +92,9 @@ def _known(hears: Callable[[], LoopListener | None]) -> Wrapper:
             self: Any, task_id: str, writes: Sequence[tuple[str, Any]], *, cached: bool = False
         ) -> None:
             before(self, task_id, writes, cached=cached)
-            hearer = hears() if cached else None
-            task = self.tasks.get(task_id)
+            if not cached:
+                return
+            hearer, task = hears(), self.tasks.get(task_id)
             if hearer is not None and task is not None:
                 for result in compat.map_debug_task_results((task, writes), self.stream_keys):
                     hearer.known(result)

@@ -41,6 +41,16 @@ class _Write(msgspec.Struct, frozen=True):
     branch: str
 
 
+class _Shape(msgspec.Struct, frozen=True):
+    """What does not change in a graph's channels."""
+
+    channels: Mapping[str, Any]
+    """The channels themselves, so that nothing else gets their identity."""
+    facts: Mapping[str, ChannelFacts]
+    conversation: frozenset[str]
+    """The channels that hold messages."""
+
+
 class States:
     """The recorded state of each session, and of inner graphs."""
 
@@ -55,6 +65,8 @@ class States:
         self.conversions = Conversions()
         self.last: Any = None
         """The last seen state."""
+        self._shapes: dict[tuple[int, bool], _Shape] = {}
+        """The shapes of graphs' channels, by the identity of these, and whether they are kept."""
         self._busy: set[str] = set()
         """The sessions with a graph that uses the session's own state."""
 
@@ -80,6 +92,17 @@ class States:
         """Return the state of an inner graph."""
         return State(channels, self._recorder, self, around=around)
 
+    def shape_of(self, channels: Mapping[str, Any], *, are_kept: bool) -> _Shape:
+        """Return the shape of a graph's channels, which stays the same."""
+        key = id(channels), are_kept
+        shape = self._shapes.get(key)
+        if shape is None:
+            facts = channels_of(channels, are_kept=are_kept)
+            messages = (name for name, channel in channels.items() if holds_messages(channel))
+            shape = _Shape(channels, facts, frozenset(("messages", *messages)))
+            self._shapes[key] = shape
+        return shape
+
     def is_free(self, session: str) -> None:
         """Record that the graph in a session's own state has ended."""
         self._busy.discard(session)
@@ -102,10 +125,8 @@ class State:
         around: State | None = None,
     ) -> None:
         self._recorder, self._states, self._session = recorder, states, recorder.session
-        self._facts = channels_of(channels, are_kept=are_kept)
-        message_channels = (n for n, c in channels.items() if holds_messages(c))
-        self.conversation = frozenset(("messages", *message_channels))
-        """The channels that hold messages."""
+        shape = states.shape_of(channels, are_kept=are_kept)
+        self._facts, self.conversation = shape.facts, shape.conversation
         self._is_sessions, self._around = is_sessions, around
         self.id = ""
         """Its name in the trace; empty for the session's, and before it is recorded."""

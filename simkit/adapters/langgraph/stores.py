@@ -113,10 +113,12 @@ class Stored:
 
         Later operations on the store are observed.
         """
+        if not self.channels or self._recorder.session in self._looked:
+            return
         stores = [
             known_graph.store for known_graph in graphs_in(graph) if known_graph.store is not None
         ]
-        if not stores or not self.channels or self._recorder.session in self._looked:
+        if not stores:
             return
         self._looked.add(self._recorder.session)
         for place in self._places():

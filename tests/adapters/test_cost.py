@@ -1,0 +1,94 @@
+"""What simkit costs around a pipeline that is code, as counts of function calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Prepared
+from tests.adapters.running import prepared
+
+APPS = Path(__file__).parent.parent.parent / "benchmarks" / "apps"
+FEW, MANY = 4, 12
+LANGGRAPH_MOST = 2.2
+"""Calls of a turn with everything on (trace, lints, claims), in calls of the bare graph."""
+
+
+@pytest.fixture(autouse=True)
+def applications(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(APPS)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """The number of calls in this thread, those of functions in C included."""
+    count = 0
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def calls_of_a_turn(run: Callable[[int], object]) -> float:
+    """The number of calls of one more turn, once everything was imported and read."""
+    for turns in (FEW, MANY):
+        run(turns)
+    counts = {turns: calls_of(partial(run, turns)) for turns in (FEW, MANY)}
+    return (counts[MANY] - counts[FEW]) / (MANY - FEW)
+
+
+def runner(pipeline: str, app: str, turn: str, agents: str = "{}") -> Callable[[int], None]:
+    """A function that runs a scenario of so many turns that are alike."""
+    cases: dict[int, Prepared] = {}
+
+    def run(turns: int) -> None:
+        if turns not in cases:
+            listed = "".join(f"  - {{user: 'hello {number}', {turn}}}\n" for number in range(turns))
+            text = f"app: {{path: [.], {app}}}\nagents: {agents}\nturns:\n{listed}"
+            cases[turns] = prepared(pipeline, text, APPS)
+        assert simulate(cases[turns]).passed
+
+    return run
+
+
+def test_langgraph_costs_a_fixed_part_of_the_bare_graph() -> None:
+    desk = pytest.importorskip("graph_desk")
+
+    def run_bare(turns: int) -> None:
+        graph = desk.forgetful()
+        for number in range(turns):
+            graph.invoke(desk.with_few(f"hello {number}"))
+
+    run = runner(
+        "graph_desk:forgetful",
+        "input: graph_desk:with_few",
+        "expect: {agents: [triage, billing, writer]}",
+    )
+
+    assert calls_of_a_turn(run) <= LANGGRAPH_MOST * calls_of_a_turn(run_bare)
+
+
+def test_code_that_names_clocks_and_processes_costs_what_other_code_costs() -> None:
+    """Whatever names the code has, none of its calls is watched one by one."""
+    pytest.importorskip("openai")
+    turn = "replies: {desk: hello}, expect: {reply: hello}"
+    counts = [
+        calls_of_a_turn(runner(f"{module}:Desk", "call: ask", turn, "{desk: Help.}"))
+        for module in ("wire_desk", "wire_desk_timed")
+    ]
+
+    assert counts[1] <= 1.05 * counts[0]
