@@ -6,7 +6,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Generic, TypeVar
 
@@ -28,19 +28,29 @@ class ContextScope(Generic[ValueT]):
         """Return the current value; None if there is none."""
         return self._variable.get()
 
-    @contextmanager
-    def inside(self, value: ValueT) -> Iterator[None]:
+    def inside(self, value: ValueT) -> AbstractContextManager[None]:
         """Make ``value`` current for code in here, and for code that it starts.
 
         It may be left in another context than it was entered in, as streams are.
         """
-        before = self._variable.get()
-        self._variable.set(value)
-        try:
-            yield
-        finally:
-            if self._variable.get() is value:
-                self._variable.set(before)
+        return _Inside(self._variable, value)
+
+
+class _Inside(Generic[ValueT]):
+    """A context manager in which a value is current; every turn enters many, so it is a class."""
+
+    __slots__ = ("_before", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[ValueT | None], value: ValueT) -> None:
+        self._variable, self._value = variable, value
+
+    def __enter__(self) -> None:
+        self._before = self._variable.get()
+        self._variable.set(self._value)
+
+    def __exit__(self, *problem: object) -> None:
+        if self._variable.get() is self._value:
+            self._variable.set(self._before)
 
 
 ListenerT = TypeVar("ListenerT")
@@ -48,11 +58,9 @@ ListenerT = TypeVar("ListenerT")
 _turn: Final = ContextScope[object]("simkit_turn")
 
 
-@contextmanager
-def turn_of_its_own() -> Iterator[None]:
+def turn_of_its_own() -> AbstractContextManager[None]:
     """Distinguish code in here, and code that it starts, from other scenarios' turns."""
-    with _turn.inside(object()):
-        yield
+    return _turn.inside(object())
 
 
 class ContextListeners(Generic[ListenerT]):

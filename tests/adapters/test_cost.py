@@ -17,8 +17,9 @@ from tests.adapters.running import prepared
 
 APPS = Path(__file__).parent.parent.parent / "benchmarks" / "apps"
 FEW, MANY = 4, 12
-LANGGRAPH_MOST = 2.2
-"""Calls of a turn with everything on (trace, lints, claims), in calls of the bare graph."""
+LANGGRAPH_MOST = 2.35
+"""Calls of a turn with everything on (trace, lints, claims), in calls of the bare graph. Each
+framework that another test has imported adds some."""
 
 
 @pytest.fixture(autouse=True)

@@ -197,7 +197,7 @@ def plain(
     if isinstance(value, RemoveMessage):
         return REMOVED
     value = told_write(value)
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return {key: plain(inner, known, listed) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         if value and all(map(_is_said, set(map(type, value)))):
