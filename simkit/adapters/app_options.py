@@ -35,8 +35,11 @@ def make_run_options(app: App, session: str) -> dict[str, Any]:
 
     Raise FunctionMissing if the function does not exist, or returns no mapping.
     """
-    entry = app.options.run_options
-    return {} if entry is None else options_made(entry, found_as(entry), session)
+    options = app.options.run_options or {}
+    if isinstance(options, str):
+        return options_made(options, found_as(options), session)
+    # Each session gets objects of its own, which its run may change.
+    return dict(copied(options))
 
 
 def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str, Any]:

@@ -365,6 +365,14 @@ def explore_command(subject: str, **options: Any) -> int:
     metavar="DIR",
     help="A folder from which the app's modules are imported, where they are not found.",
 )
+@click.option(
+    "--option",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What the app needs beside the message, as below `app:` in a file: `env.SHOP=test`, "
+    "`run_options=module:function`, `config.configurable.user_id=ada`.",
+)
 @click.option("--sample", "is_sample", is_flag=True, help="Write a sample project in any case.")
 def init_command(
     folder: str | None,
@@ -373,6 +381,7 @@ def init_command(
     is_recorded: bool,
     call: str,
     folders: tuple[str, ...],
+    pairs: tuple[str, ...],
     is_sample: bool,
 ) -> int:
     """Write a first scenario, a feature, a workflow for GitHub, and settings of the editor.
@@ -380,11 +389,16 @@ def init_command(
     They are for an app in DIR (default: here), which is run once, or for a sample if there is no
     app. All of it passes at once, in a new process. Nothing is overwritten.
     """
-    from simkit.cli.init.first_test import AppRequest
+    from simkit.cli.init.first_test import AppRequest, options_of
     from simkit.cli.init.starting import start
 
     request = AppRequest(
-        name=app, messages=messages, call=call, folders=folders, is_recorded=is_recorded
+        name=app,
+        messages=messages,
+        call=call,
+        folders=folders,
+        is_recorded=is_recorded,
+        options=options_of(pairs),
     )
     return start(folder or ".", request, is_sample=is_sample)
 

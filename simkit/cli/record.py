@@ -58,8 +58,8 @@ class First(msgspec.Struct, frozen=True, kw_only=True):
     """The folders of the app's modules, beside the working directory."""
     is_program: bool = False
     """Whether the app reads the messages itself."""
-    env: Mapping[str, str] = {}
-    """The environment variables that it needs."""
+    options: Mapping[str, Any] = {}
+    """Further options of the app, as under `app:`."""
     claims: tuple[str, ...] = ()
     """The kinds of claims that are written; empty for all."""
 
@@ -168,20 +168,17 @@ def _app(first: First, file: Path, functions: Collection[str] | None = None) -> 
     folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
     folders += [root] if root is not None and root not in folders else []
     scenario_folder = file.resolve().parent
-    app: dict[str, Any] = {}
+    app = dict(first.options)
     if functions is None or not _are_found(first, functions, scenario_folder):
         root = root_of(first.pipeline, folders) if functions is not None else None
         if root is not None and root not in folders:
             folders.append(root)
-        app["path"] = [
-            os.path.relpath(folder, scenario_folder).replace(os.sep, "/") for folder in folders
-        ]
+        named = [os.path.relpath(f, scenario_folder).replace(os.sep, "/") for f in folders]
+        app["path"] = [*app.get("path", ()), *named]
     if first.is_program:
         app["input"] = TURNS
     if first.call:
         app["call"] = first.call
-    if first.env:
-        app["env"] = dict(first.env)
     return app
 
 
@@ -268,7 +265,9 @@ def _claimed(
 def _text(tree: Mapping[str, Any]) -> str:
     order = ("scenario", "pipeline", "app", "lints", "agents", "limits", "turns")
     ordered = {key: tree[key] for key in order if key in tree}
-    return "\n".join([*block(_literal(ordered), 0), ""])
+    # References in the app's options are the user's.
+    literal = {k: value if k == "app" else _literal(value) for k, value in ordered.items()}
+    return "\n".join([*block(literal, 0), ""])
 
 
 def _literal(value: Any) -> Any:

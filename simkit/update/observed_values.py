@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -93,6 +94,8 @@ WHOLE_MAX: Final = 300
 """The length of a text that is claimed whole; of a longer one, only its beginning."""
 START_MAX: Final = 60
 """The length of such a beginning."""
+_FIRST_LINE: Final = re.compile(rf"(\s*[^\n]{{0,{START_MAX}}}).*", re.DOTALL)
+"""Instructions in triple quotes begin with an empty line."""
 _LEAST: Final = 4
 """The least length of a beginning that says anything."""
 _ANYTHING: Final[Mapping[str, Any]] = {"$any": True}
@@ -134,10 +137,8 @@ class StableClaims:
         claim = claim_of(message)
         content = claim[message.role]
         if message.role == "system" and isinstance(content, str):
-            first = content.partition("\n")[0]
-            if len(first) > START_MAX:
-                first = first[:START_MAX].rstrip()
-            claim[message.role] = first if first == content else {"$starts": first}
+            first = _FIRST_LINE.sub(r"\1", content, count=1)
+            claim[message.role] = first if first == content else {"$starts": first.rstrip()}
         return self.without_secrets(self.lasting(claim, WHOLE_MAX))
 
     def lasting(self, claim: Any, most: int | None = None) -> Any:

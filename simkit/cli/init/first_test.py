@@ -27,7 +27,7 @@ from simkit.language.json_schema.examples import example_of
 from simkit.language.yaml import load_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.session.execution.alone import replayed_alone, run_alone
-from simkit.session.execution.scaffold import ScaffoldedReplies
+from simkit.session.execution.scaffold import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 from simkit.spec.scenario.writing import block, flow, quoted
@@ -36,10 +36,22 @@ DEFAULT_MESSAGE: Final = "Hello"
 _VARIABLES_MAX: Final = 6
 """Missing environment variables for which a dummy is tried."""
 _VARIABLE: Final = re.compile(
-    r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET)\b", re.IGNORECASE
+    r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|(BASE_URL|API_BASE|ENDPOINT))\b",
+    re.IGNORECASE,
 )
+"""A variable of which any value will do; the group is in the name of an address."""
+_DUMMY_ADDRESS: Final = "http://localhost/v1"
+_YAML: Final = re.compile(r"[\[{].*|-?\d+(\.\d+)?|true|false", re.DOTALL)
 _USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
 """Names of modules that say nothing of what an app is about."""
+
+_MORE: Final = """\
+  If it needs more than the user's message, say so with --option, as often as needed:
+    variables of the environment     --option env.SHOP=test
+    context, deps, session, state    --option run_options=MODULE:FUNCTION, or plain values:
+                                     --option 'run_options={state: {user: Ada}}'
+    config of a graph                --option config.configurable.user_id=ada
+    something prepared before        --option setup=MODULE:FUNCTION"""
 
 
 class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +64,36 @@ class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     is_recorded: bool = False
     """Whether the providers answer."""
+    options: Mapping[str, Any] = {}
+    """Further options of the app, as under `app:`."""
+
+
+def options_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the options of an app from texts such as ``env.SHOP=test``: a path below ``app:``,
+    and a value, in YAML if it is a number, a boolean or in brackets. Raise SimkitError.
+
+    >>> options_of(["env.SHOP=1", "run_options={state: {user: Ada}}"])
+    {'env': {'SHOP': '1'}, 'run_options': {'state': {'user': 'Ada'}}}
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        path, equals, value = pair.partition("=")
+        *above, key = path.split(".")
+        if not equals or not all((*above, key)):
+            raise SimkitError(
+                f"--option {pair}: this is no KEY=VALUE\n  Write `--option env.SHOP=test`."
+            )
+        place = options
+        for name in above:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise SimkitError(f"--option {pair}: `{name}` has a value already")
+        if _YAML.fullmatch(value) and above != ["env"]:
+            (document,) = load_text(value, f"--option {path}")
+            place[key] = document.data
+        else:
+            place[key] = value
+    return options
 
 
 def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
@@ -128,24 +170,25 @@ def _write_scenario(request: AppRequest, scenario: str) -> FirstScenario:
         call=request.call,
         folders=request.folders,
         is_program=":" not in request.name,
-        env=_own_keys(),
+        options=_with_variables(request.options, _own_keys()),
         claims=("context",),
     )
-    hands_off = True
+    manners = list(MANNERS)
     while True:
-        source = None if request.is_recorded else ScaffoldedReplies(hands_off=hands_off)
+        source = None if request.is_recorded else ScaffoldedReplies(manners[0])
         try:
             return write_first(first, source)
         except SimkitError as problem:
-            variable = _missing_variable(str(problem), first.env)
+            env = first.options.get("env", {})
+            variable = _missing_variable(str(problem), env)
             is_program = isinstance(problem.__cause__ or problem, ProgramNamed)
             if is_program and not first.is_program:
                 first = msgspec.structs.replace(first, is_program=True)
-            elif variable and len(first.env) < _VARIABLES_MAX:
-                env = {**first.env, variable: DUMMY_KEY}
-                first = msgspec.structs.replace(first, env=env)
-            elif source is not None and hands_off and source.has_handed_off:
-                hands_off = False
+            elif variable and len(env) < _VARIABLES_MAX:
+                options = _with_variables(first.options, {variable: _dummy_of(variable)})
+                first = msgspec.structs.replace(first, options=options)
+            elif source is not None and (others := [*filter(source.differs_in, manners[1:])]):
+                manners = others
             else:
                 # The place is in a file that is not there.
                 problem_text = problem.what if isinstance(problem, SourceError) else str(problem)
@@ -159,19 +202,29 @@ def _own_keys() -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     names = re.findall(r"^\s*(?:export\s+)?(\w+)\s*=", text, re.MULTILINE)
-    return {name: DUMMY_KEY for name in names if _is_key(name)}
+    return {name: DUMMY_KEY for name in names if _dummy_of(name) == DUMMY_KEY}
 
 
-def _is_key(name: str) -> bool:
-    """Return whether a variable holds a key for which simkit has no dummy of its own."""
+def _dummy_of(variable: str) -> str:
+    """Return a value for a variable of which any value will do; empty for all others, and for the
+    keys for which simkit has a dummy of its own."""
     known = {key for protocol in PROTOCOLS.values() for key in protocol.keys}
-    return _VARIABLE.fullmatch(name) is not None and name not in known
+    match = _VARIABLE.fullmatch(variable)
+    if match is None or variable in known:
+        return ""
+    return _DUMMY_ADDRESS if match[1] else DUMMY_KEY
 
 
 def _missing_variable(problem: str, env: Mapping[str, str]) -> str:
-    """Return the variable of a key that an error names and that is not set."""
-    names = (name.upper() for name in _VARIABLE.findall(problem))
-    return next((n for n in names if n not in env and n not in os.environ and _is_key(n)), "")
+    """Return the variable that an error names, that is not set, and that has a dummy."""
+    names = (match[0].upper() for match in _VARIABLE.finditer(problem))
+    return next((n for n in names if n not in env and n not in os.environ and _dummy_of(n)), "")
+
+
+def _with_variables(options: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
+    """Return an app's options with environment variables that they do not set."""
+    variables = {**env, **options.get("env", {})}
+    return {**options, **({"env": variables} if variables else {})}
 
 
 def _advised(problem: str) -> str:
@@ -181,6 +234,8 @@ def _advised(problem: str) -> str:
         return f"{problem}\n  Here: `--call {method[1]}`."
     if "app: {path:" in problem:
         return f"{problem}\n  Here: `--path DIR`."
+    if re.search(r"\braised\b|\bfailed\b", problem):
+        return f"{problem}\n{_MORE}"
     return problem
 
 

@@ -30,8 +30,8 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
         project = look_at(Path.cwd())
     if not request.name and not is_sample:
         request = _with_app(request, project)
-    options_given = request.messages or request.call or request.folders or request.is_recorded
-    if not request.name and options_given:
+    is_bare = request == AppRequest(name="", messages=())
+    if not request.name and not is_bare:
         raise click.UsageError("name the app that is to be run: --app MODULE:NAME.")
     if not request.name:
         for line in written_files(root, {**SAMPLE, **files_around(project)}):

@@ -26,6 +26,7 @@ from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
 from simkit.providers.values import ParsedRequest, ParsedResponse
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
 from simkit.spec.scenario.files import Prepared
+from simkit.trace.events import HandoffRequested
 from simkit.trace.store import Trace
 
 UNMARKED: Final = "unmarked"
@@ -59,6 +60,8 @@ class FirstRun(msgspec.Struct, frozen=True):
     used: tuple[Used, ...]
     functions: Mapping[str, str]
     """Tool to its function, if the function can be replaced."""
+    targets: frozenset[str] = frozenset()
+    """The agents of which a framework, or the tool's name, says that they were handed to."""
 
 
 class ReplySource(Protocol):
@@ -98,7 +101,8 @@ def first_run(prepared: Prepared, source: ReplySource | None) -> FirstRun:
     fails."""
     with ExitStack() as stack:
         witness = _ProbeAnswerer(source)
-        process = InProcessWorker(ProcessSetup(prepared, traffic=witness), Trace())
+        trace = Trace()
+        process = InProcessWorker(ProcessSetup(prepared, traffic=witness), trace)
         stack.callback(process.close)
         for place, turn in enumerate(prepared.scenario.turns):
             witness.turn = place
@@ -106,7 +110,9 @@ def first_run(prepared: Prepared, source: ReplySource | None) -> FirstRun:
             if error is not None:
                 raise SimkitError(f"the app failed in turn {place + 1}: {error.message}")
     calls_answered = tuple(call for call in witness.calls if call.answer is not None)
-    return FirstRun(calls_answered, tuple(witness.used), witness.functions)
+    handoffs = (event for event in trace.events if isinstance(event, HandoffRequested))
+    targets = frozenset(event.to_agent for event in handoffs)
+    return FirstRun(calls_answered, tuple(witness.used), witness.functions, targets)
 
 
 class _ProbeAnswerer:

@@ -34,7 +34,7 @@ def scenario_of(
     tools = {tool: entry for tool, entry in first.functions.items() if tool in used and with_tools}
     tree: dict[str, Any] = {"scenario": name, "pipeline": pipeline}
     if app or tools:
-        tree["app"] = {**app, **({"tools": tools} if tools else {})}
+        tree["app"] = {**app, **({"tools": {**tools, **app.get("tools", {})}} if tools else {})}
     rules = _rules(first, agents, handoffs_by_tool)
     if rules:
         tree["agents"] = rules
@@ -81,7 +81,8 @@ def _rules(
     names = {voice.name: agent for voice, agent in zip(owners, calls, strict=True)}
     rules = {names[voice.name]: rule_of(voice, voices) for voice in voices}
     for tool, target in handoffs_by_tool.items():
-        if tool not in [f"{prefix}{target}" for prefix in PREFIXES]:
+        is_known = target in first.targets or tool in [f"{p}{target}" for p in PREFIXES]
+        if not is_known:
             known = rules.setdefault(target, {})
             known["handoff"] = [*known.get("handoff", []), tool]
     return {agent: _short(rule) for agent, rule in rules.items()}

@@ -87,6 +87,7 @@ StoreChannelValue = Annotated[
 TURNS: Final = "turns"
 """The value of `app.input` for a program that reads the user's messages itself."""
 _INPUT: Final = {"anyOf": [{"const": TURNS}, FUNCTION_SCHEMA, {"type": "object"}]}
+_RUN_OPTIONS: Final = {"anyOf": [FUNCTION_SCHEMA, {"type": "object"}]}
 
 
 def _input(value: Any) -> Any:
@@ -95,6 +96,10 @@ def _input(value: Any) -> Any:
     if isinstance(value, str) and near(value, [TURNS]):
         raise refuse(f"`{value}` is no way to give input", word=value, known=(TURNS,))
     return as_function(value)
+
+
+def _run_options(value: Any) -> Any:
+    return value if isinstance(value, dict) else as_function(value)
 
 
 class AppOptions(YamlModel):
@@ -117,10 +122,14 @@ class AppOptions(YamlModel):
     parameters."""
     call: str | None = None
     """The method that takes the user's message, if the object has several."""
-    run_options: FunctionName | None = None
-    """A function that is called for each session, with the session's name if it takes `session`.
-    It returns further arguments of the framework's run by name (context, session, run_config,
-    …)."""
+    run_options: Annotated[
+        str | dict[str, Any] | None,
+        BeforeValidator(_run_options),
+        WithJsonSchema(_RUN_OPTIONS),
+    ] = None
+    """Further arguments of the framework's run by name (context, deps, session, state, …): plain
+    values, or a function that returns them. simkit calls it for each session, with the session's
+    name if it takes `session`."""
     logs: Flag = False
     """Whether log records of its own code are kept; a scenario with a claim on `logs` turns this
     on."""
