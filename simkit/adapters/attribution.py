@@ -313,12 +313,14 @@ def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
     shared = _shared(voice.systems)
     if not shared:
         return {"system": ""} if not any(voice.systems) else _by_tools(voice, voices, {})
-    for start in _starts(shared):
+    # Instructions in triple quotes begin with an empty line.
+    blank = shared[: len(shared) - len(shared.lstrip())]
+    for start in (f"{blank}{start}" for start in _starts(shared.lstrip())):
         if not any(system.startswith(start) for system in others):
             return {"system": {"$starts": start}}
     if len(set(voice.systems)) == 1 and shared not in others:
         return {"system": {"$eq": shared}}
-    return _by_tools(voice, voices, {"system": {"$starts": voice.head[:HEAD_MAX]}})
+    return _by_tools(voice, voices, {"system": {"$starts": f"{blank}{voice.head[:HEAD_MAX]}"}})
 
 
 def _starts(shared: str) -> list[str]:

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from simkit.adapters.modules import OwnModules
 from simkit.adapters.terminal import WIDTH
-from simkit.core.errors import DirectoryGone
+from simkit.capture.http.places import raised_at
+from simkit.core.errors import DirectoryGone, FunctionMissing, SimkitError
+from simkit.core.text import exception_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.spec.scenario.apps import TURNS, App
 
@@ -172,11 +174,25 @@ def _set_up(app: App, find: Callable[[str], Callable[..., Any]]) -> Iterator[Non
     if app.options.setup is None:
         yield
         return
-    result = find(app.options.setup)()
-    if not inspect.isgenerator(result):
+    entry = app.options.setup
+    prepare = find(entry)
+    try:
+        result = prepare()
+        is_generator = inspect.isgenerator(result)
+        if is_generator:
+            next(result, None)
+    except SimkitError:
+        raise
+    except Exception as problem:
+        where = raised_at(problem)
+        raise FunctionMissing(
+            f"`{entry}` prepares the app before its first turn, and raised "
+            f"{exception_text(problem)}{', at ' if where else ''}{where}.",
+            entry,
+        ) from problem
+    if not is_generator:
         yield
         return
-    next(result, None)
     try:
         yield
     finally:

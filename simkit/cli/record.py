@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import msgspec
 
 from simkit.capture.cassettes import Keying, load
 from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.judge import Outcome
 from simkit.cli.console import Progress, paint_for
 from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
@@ -32,7 +34,7 @@ from simkit.session.execution.first_run import (
     first_run,
 )
 from simkit.session.execution.first_scenario import agents_of, scenario_of
-from simkit.session.simulate import placed, run, simulate
+from simkit.session.simulate import Conversation, placed, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import TURNS, App
 from simkit.spec.scenario.files import Library, Prepared
@@ -208,11 +210,25 @@ def _first_run_of(first: First, file: Path, source: ReplySource | None) -> First
     }
     prepared = _prepared(str(file), _text(tree))
     assert isinstance(prepared.pipeline, App)
-    app = msgspec.structs.replace(prepared.pipeline, fallback=UNMARKED)
-    prepared = msgspec.structs.replace(prepared, pipeline=app)
+    # An earlier try leaves its modules behind, for a try that cannot import them again.
+    home = prepared.pipeline.entry.partition(":")[0].partition(".")[0]
+    app = msgspec.structs.replace(
+        prepared.pipeline, fallback=UNMARKED, is_apart=home in sys.modules
+    )
+    again = msgspec.structs.replace(app, is_apart=False)
     # Output of a user's function is no part of the report.
     with contextlib.redirect_stdout(sys.stderr), placed(prepared):
-        return first_run(prepared, source)
+        try:
+            return first_run(msgspec.structs.replace(prepared, pipeline=app), source)
+        except SimkitError as problem:
+            if not app.is_apart or not is_import_failure(problem):
+                raise
+            return first_run(msgspec.structs.replace(prepared, pipeline=again), source)
+
+
+def is_import_failure(problem: SimkitError) -> bool:
+    """Return whether an app's modules cannot be imported."""
+    return ": importing " in str(problem)
 
 
 def _holding(
@@ -226,14 +242,12 @@ def _holding(
     names = first.claims if with_contexts else ()
     claimed = partial(_claimed, file, redactor=redactor, with_contexts=with_contexts, names=names)
     text = claimed(_text(tree))
-    with contextlib.redirect_stdout(sys.stderr):
-        findings = simulate(_prepared(file, text)).judgement.findings
+    findings = _outcome(_prepared(file, text)).judgement.findings
     lints = [finding.id for finding in findings if finding.id != CLAIM and not finding.breaks]
     if lints:
         reasons = {finding: f"the first run did so: {LINTS[finding].name}" for finding in lints}
         text = claimed(_text({**tree, "lints": reasons}))
-        with contextlib.redirect_stdout(sys.stderr):
-            findings = simulate(_prepared(file, text)).judgement.findings
+        findings = _outcome(_prepared(file, text)).judgement.findings
     return text, findings
 
 
@@ -243,8 +257,30 @@ def _holds_again(file: Path, text: str) -> bool:
     assert isinstance(prepared.pipeline, App)
     app = msgspec.structs.replace(prepared.pipeline, is_apart=False)
     shared = msgspec.structs.replace(prepared, pipeline=app)
-    with contextlib.redirect_stdout(sys.stderr):
-        return not [simulate(shared) for _ in range(2)][-1].judgement.findings
+    with _silence():
+        try:
+            return not [simulate(shared) for _ in range(2)][-1].judgement.findings
+        except SimkitError:
+            # Its modules cannot be imported twice, so that `fresh` would not help.
+            return True
+
+
+def _outcome(prepared: Prepared) -> Outcome:
+    """Run a scenario with modules of its own, in a new process if they cannot be imported twice
+    in this one, as tables of a database that is declared in them."""
+    with _silence():
+        with contextlib.suppress(SimkitError):
+            return simulate(prepared)
+        with Conversation(prepared, is_apart=True) as conversation:
+            conversation.follow(prepared)
+            return conversation.finish()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Drop what the app prints: it did so in its first run."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
 def _claimed(
@@ -253,8 +289,7 @@ def _claimed(
     """Return the text with claims for each turn; after a claimed error, for the next."""
     while True:
         prepared = _prepared(file, text)
-        with contextlib.redirect_stdout(sys.stderr):
-            view = view_of(run(prepared).events)
+        view = view_of(_outcome(prepared).trace.events)
         proposal = additions(prepared, view, redactor, with_contexts=with_contexts, names=names)
         longer, _ = changed_text(file, text, [proposal])
         if longer == text:

@@ -128,10 +128,16 @@ class Conversation:
         self,
         prepared: Prepared,
         recording: Recording = REPLAY,
+        *,
         simulate: Simulate | None = None,
+        is_apart: bool = False,
     ) -> None:
-        """``simulate`` makes the models and tools that answer in place of the script."""
-        self._prepared, self._recording, self._simulate = prepared, recording, simulate
+        """``simulate`` makes the models and tools that answer in place of the script.
+
+        With ``is_apart`` it has a process of its own, free of module state from other runs.
+        """
+        self._prepared, self._recording = prepared, recording
+        self._simulate, self._is_apart = simulate, is_apart
         self._begin(is_durable=any(turn.restart for turn in prepared.scenario.turns))
 
     def __enter__(self) -> Conversation:
@@ -229,6 +235,7 @@ class Conversation:
             self._execution = Execution(
                 self._prepared,
                 is_durable=is_durable,
+                is_apart=self._is_apart,
                 recording=self._recording,
                 simulate=self._simulate,
             )

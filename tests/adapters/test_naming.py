@@ -63,6 +63,18 @@ def test_instructions_that_go_on_where_others_end_are_told_by_being_whole() -> N
     }
 
 
+def test_an_empty_line_before_instructions_is_part_of_their_beginning() -> None:
+    calls = (
+        make_request("\n  You are the clerk.\n"),
+        make_request("\n  Go on."),
+    )
+
+    assert rules(*calls) == {
+        "clerk": {"system": {"$starts": "\n  You are the clerk"}},
+        "go_on": {"system": {"$starts": "\n  Go on."}},
+    }
+
+
 def test_agents_with_the_same_instructions_are_told_by_their_tools() -> None:
     assert rules(make_request("Help.", "search", "log"), make_request("Help.", "book")) == {
         "help": {"system": {"$starts": "Help."}, "tools": {"$has": ["log"]}},

@@ -151,6 +151,16 @@ def test_a_payload_that_the_handoffs_input_type_refuses_is_told_by_line_and_fiel
     )
 
 
+def test_options_of_a_run_may_be_plain_values() -> None:
+    text = WHY.replace("agents_desk:passenger", "{max_turns: 1}").replace(
+        "        - handoff: {to: Human, payload: PAYLOAD}\n", ""
+    )
+
+    ran = run_app("agents_desk:triage", f"{text}    expect: {{error: MaxTurnsExceeded}}\n")
+
+    assert ran.judgement.findings == ()
+
+
 @pytest.mark.parametrize(
     ("reply", "message"),
     [

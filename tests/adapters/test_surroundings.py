@@ -13,6 +13,7 @@ import pytest
 
 from simkit.adapters.entry import found_as
 from simkit.adapters.environment import surroundings
+from simkit.core.errors import FunctionMissing
 from simkit.spec.scenario.apps import App, AppOptions
 
 NAME = "SIMKIT_TEST_VARIABLE"
@@ -152,7 +153,7 @@ def test_everything_is_taken_away_where_the_setup_fails(tmp_path: Path) -> None:
         raise OSError("no database")
 
     with (
-        pytest.raises(OSError, match=r"^no database$"),
+        pytest.raises(FunctionMissing, match=r"^`x:y` prepares the app .*: no database, at "),
         surroundings(app(tmp_path, setup="x:y", env={NAME: "1"}, path=["."]), lambda name: fails),
     ):
         pass

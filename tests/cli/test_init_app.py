@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from simkit.cli.init.first_test import feature_text, options_of
 from simkit.cli.init.project import look_at
 from tests.cli.projects import Done, write
 from tests.plugins import OTHERS_OFF
@@ -264,6 +265,119 @@ def test_a_key_that_is_missed_gets_a_dummy_and_a_method_is_asked_for() -> None:
         "call": "ask",
         "env": {"SHOP_API_KEY": "simkit"},
     }
+
+
+NEEDY = """
+import json
+import os
+import string
+import sys
+import urllib.request
+
+import prepared
+
+if hasattr(string, "needy_table"):
+    raise RuntimeError("the table is there already")
+string.needy_table = True  # As a class that a database library knows.
+print("needy is imported", file=sys.stderr)
+
+def ask(system, text, **more):
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+    body = json.dumps({"model": "m", "messages": messages, **more}).encode()
+    url = os.environ["NEEDY_BASE_URL"] + "/chat/completions"
+    request = urllib.request.Request(url, body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["choices"][0]["message"]["content"]
+
+def answer(text):
+    schema = {
+        "type": "object", "required": ["is_abusive"], "additionalProperties": False,
+        "properties": {"is_abusive": {"type": "boolean"}},
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "abuse", "schema": schema}}
+    if json.loads(ask("You detect abuse.", text, response_format=form))["is_abusive"]:
+        raise ValueError("The user is abusive.")
+    name, shop = prepared.NAMES[0], os.environ["SHOP"]
+    return ask("\\n    You help customers of " + shop + ".\\n    One is " + name, text)
+"""
+ADVICE = """
+  If it needs more than the user's message, say so with --option, as often as needed:
+    variables of the environment     --option env.SHOP=test
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("desk")
+def test_an_app_that_needs_more_than_the_message_is_given_it() -> None:
+    write("needy.py", NEEDY)
+    write(
+        "prepared.py",
+        "NAMES = []\n\ndef add():\n    NAMES.append('Ada')\n\ndef fail():\n    NAMES[0]\n",
+    )
+    name, setup = ("--app", "needy:answer"), ("--option", "setup=prepared:add")
+
+    lacking = init(*name, *setup)
+    failing = init(*name, "--option", "setup=prepared:fail")
+    done = init(*name, *setup, "--option", "env.SHOP=Shop")
+
+    assert "raised KeyError: 'SHOP', at needy.py:" in lacking.err
+    assert ADVICE in lacking.err
+    assert (
+        "`prepared:fail` prepares the app before its first turn, and raised IndexError: list index "
+        "out of range, at prepared.py:7 in fail.\n"
+    ) in failing.err
+    # What the app prints is printed once for each way that is tried.
+    assert (done.code, set(done.err.splitlines())) == (0, {"needy is imported"}), done
+    assert yaml.safe_load(read("tests/scenarios/needy.pipeline.yaml"))["app"] == {
+        "setup": "prepared:add",
+        "env": {"NEEDY_BASE_URL": "http://localhost/v1", "SHOP": "Shop"},
+    }
+    scenario = yaml.safe_load(read("tests/scenarios/needy.scenario.yaml"))
+    assert {"json": {"is_abusive": False}} in scenario["turns"][0]["replies"].values()
+    claims = scenario["turns"][0]["expect"]["context"].values()
+    assert {"system": {"$starts": "\n    You help customers of Shop."}} in [
+        message for claim in claims for message in claim["messages"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pair", "says"),
+    [
+        ("SHOP", "--option SHOP: this is no KEY=VALUE\n  Write `--option env.SHOP=test`.\n"),
+        ("run_options={state", "--option run_options:1:1: the `{` opened here is never closed"),
+        ("lags=true", "unknown option of an app `lags`"),
+    ],
+)
+def test_an_option_that_is_none_is_refused(simkit: Call, desk: Path, pair: str, says: str) -> None:
+    done = simkit("init", "--app", "helpdesk.desk:answer", "--option", pair)
+
+    assert done.code == 2
+    assert says in done.err
+    assert not (desk / "tests" / "scenarios").exists()
+
+
+def test_options_are_read_as_in_a_file() -> None:
+    pairs = ["config.recursion_limit=40", "env.N=40", "call=ask", "tools={a: b:c}"]
+
+    assert options_of(pairs) == {
+        "config": {"recursion_limit": 40},
+        "env": {"N": "40"},
+        "call": "ask",
+        "tools": {"a": "b:c"},
+    }
+
+
+def test_a_reply_of_several_lines_is_a_line_of_the_feature() -> None:
+    document = {"turns": [{"user": "Hi", "replies": {"planner": "1. Add.\n2. Double."}}]}
+
+    text = feature_text("desk", "desk:answer", document, has_file=False)
+
+    assert (
+        "    And planner answers with this line:\n"
+        '      """\n'
+        '      {text: "1. Add.\\n2. Double."}\n'
+        '      """\n'
+    ) in text
 
 
 def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> None:

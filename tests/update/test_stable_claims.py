@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from simkit.core.messages import Message
 from simkit.core.redact import Redactor
 from simkit.update.observed_values import StableClaims
 from tests.update.running import accepted, failing_claims, propose_claims
@@ -101,6 +103,27 @@ def test_what_code_sent_is_claimed_without_secrets_and_what_passes(tmp_path: Pat
 )
 def test_dates_ids_and_places_of_a_machine_pass(claim: Any, lasts: Any) -> None:
     assert StableClaims(Redactor({})).lasting(claim) == (claim if lasts == "same" else lasts)
+
+
+@pytest.mark.parametrize(
+    ("instructions", "claim"),
+    [
+        ("Be kind.", "Be kind."),
+        ("Be kind.\nBe quick.", {"$starts": "Be kind."}),
+        ("\n    Be kind.\n    Be quick.\n", {"$starts": "\n    Be kind."}),
+        ("\n" + "kind " * 20, {"$starts": "\n" + ("kind " * 12).rstrip()}),
+        ("Today is Monday.", {"$starts": "Today is"}),
+    ],
+)
+def test_the_first_line_of_instructions_that_says_anything_is_claimed(
+    instructions: str, claim: Any
+) -> None:
+    context = SimpleNamespace(messages=(Message("system", instructions),), tools=())
+    call: Any = SimpleNamespace(context=context)
+
+    claims = StableClaims(Redactor({})).on_messages(call, None)
+
+    assert claims == {"messages": [{"system": claim}]}
 
 
 def test_a_date_that_the_scenario_says_itself_stays() -> None:

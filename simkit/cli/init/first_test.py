@@ -20,7 +20,7 @@ from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.handoff_tools import PREFIXES
 from simkit.cli.init.files import STEPS, write_new
 from simkit.cli.init.project import Project
-from simkit.cli.record import First, FirstScenario, write_first
+from simkit.cli.record import First, FirstScenario, is_import_failure, write_first
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.language.json_schema.examples import example_of
@@ -174,11 +174,15 @@ def _write_scenario(request: AppRequest, scenario: str) -> FirstScenario:
         claims=("context",),
     )
     manners = list(MANNERS)
+    earlier: SimkitError | None = None
     while True:
         source = None if request.is_recorded else ScaffoldedReplies(manners[0])
         try:
             return write_first(first, source)
         except SimkitError as problem:
+            if earlier is not None and is_import_failure(problem):
+                problem = earlier  # Its modules cannot be imported twice.
+            earlier = problem
             env = first.options.get("env", {})
             variable = _missing_variable(str(problem), env)
             is_program = isinstance(problem.__cause__ or problem, ProgramNamed)
@@ -367,12 +371,12 @@ def feature_text(stem: str, name: str, document: Mapping[str, Any], *, has_file:
 
 
 def _reply_lines(agent: str, reply: Any) -> Iterator[str]:
-    if isinstance(reply, str):
+    if isinstance(reply, str) and "\n" not in reply:
         yield f"    And {agent} replies {quoted(reply)}"
         return
     yield f"    And {agent} answers with this line:"
     yield '      """'
-    yield f"      {flow(reply)}"
+    yield f"      {flow({'text': reply} if isinstance(reply, str) else reply)}"
     yield '      """'
 
 

@@ -22,7 +22,7 @@ from simkit.core.errors import (
     ProcessFailed,
     ScriptBroken,
     ScriptMisfit,
-    SourceError,
+    SimkitError,
 )
 from simkit.core.text import counted
 from simkit.providers.http import HttpAnswer
@@ -254,7 +254,7 @@ def _came_of(
     except ScriptBroken as problem:
         is_misfit = isinstance(problem, ScriptMisfit)
         answer = _Answer(broken=problem.what, path=problem.path, is_misfit=is_misfit)
-    except SourceError as problem:
+    except SimkitError as problem:
         answer = _Answer(broken=str(problem), path=place)
     events = tuple(trace.events)
     trace.events.clear()

@@ -1,0 +1,37 @@
+"""The first scenario of an app: what is written of a first run."""
+
+from __future__ import annotations
+
+from simkit.core.messages import Message, ToolCall
+from simkit.providers.values import ParsedRequest, ParsedResponse
+from simkit.session.execution.first_run import FirstRun, ObservedCall
+from simkit.session.execution.first_scenario import scenario_of
+
+
+def observed_call(agent: str, answer: Message) -> ObservedCall:
+    request = ParsedRequest("openai-chat", "m", (Message("user", "Hi"),))
+    return ObservedCall(0, agent, request, ParsedResponse(answer))
+
+
+def test_a_rule_names_a_handoff_tool_only_if_nobody_else_does() -> None:
+    passes = Message("assistant", calls=(ToolCall("c1", "pass_on", {"name": "refunds"}),))
+    calls = (
+        observed_call("triage", passes),
+        observed_call("refunds", Message("assistant", "Refunded.")),
+    )
+    runs = [FirstRun(calls, (), {}, targets) for targets in (frozenset(), frozenset({"refunds"}))]
+
+    unknown, known = (scenario_of(run, "s", "desk:answer", {}, ["Hi"]) for run in runs)
+
+    assert unknown.pop("agents") == {"refunds": {"handoff": "pass_on"}}
+    assert known == unknown
+    assert known["turns"][0]["replies"]["triage"] == {
+        "handoff": {"to": "refunds", "payload": {"name": "refunds"}}
+    }
+
+
+def test_tools_that_the_options_name_stay() -> None:
+    call = observed_call("triage", Message("assistant", "Hello."))
+    app = {"tools": {"find": "desk:find"}}
+
+    assert scenario_of(FirstRun((call,), (), {}), "s", "desk:answer", app, ["Hi"])["app"] == app
