@@ -51,6 +51,8 @@ def _trie(words: Iterable[str]) -> str:
 
 def _branch(tree: Mapping[str, Any]) -> str:
     ways = [re.escape(letter) + _branch(below) for letter, below in tree.items() if letter]
+    if len(ways) < 2 and "" not in tree:
+        return "".join(ways)
     if not ways:
         return ""
     return f"(?:{'|'.join(ways)})" + ("?" if "" in tree else "")
@@ -93,8 +95,7 @@ _ANY_OF: Final = tuple(
 _ANY_OF_PLAIN: Final = tuple(
     re.compile(pattern.encode()).search
     for pattern in (
-        rf"\"(?:{_trie(KINDS)})\\*\"",
-        rf"'(?:{_trie(KINDS)})\\*'",
+        rf"[\"'](?:{_trie(KINDS)})\\*[\"']",
         "bearer",
         r"basic\s",
         # The pattern skips the letter that remains of an escaped line break.
