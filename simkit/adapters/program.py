@@ -205,6 +205,9 @@ class ProgramDriver:
 
         return Program(app.program, self._folder, environment)
 
+    def check_rules(self) -> None:
+        """Do nothing: a program has no parts that a rule could name in vain."""
+
     def restart(self) -> None:
         """Stop the program as if it had crashed; the next turn starts it again."""
         self._leave()

@@ -1,20 +1,18 @@
-"""Implementation of ``simkit replay``: select, run, print, verify, record, count."""
+"""Implementation of ``simkit replay``: select, run, print, verify, record, count.
+
+Modules for an option are imported where the option is obeyed.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final
 
 import msgspec
 
-from simkit import __version__
-from simkit.adapters.libraries import libraries
 from simkit.checks.findings import Finding
 from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, run_all
@@ -27,17 +25,10 @@ from simkit.cli.selection import (
     paths_or_default,
     select,
 )
-from simkit.cli.update_files import update
-from simkit.core.determinism.clocks import later
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
-from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
-from simkit.report.diff_lines import Sides
-from simkit.report.diffs import summary_line
-from simkit.report.github_actions import add_summary, compared, traces_in, workflow_commands
-from simkit.report.json import json_text
 from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
 from simkit.report.table import TABLE_WIDTH
@@ -78,6 +69,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 def serve() -> None:
     """Read a job from stdin and write its answers to stdout, as JSON."""
+    from datetime import timedelta
+
+    from simkit.core.determinism.clocks import later
+
     # Output of users' functions must not be between the answers.
     answers_to = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -123,6 +118,9 @@ def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> lis
 
     Raise SimkitError if the child process fails.
     """
+    import json
+    import subprocess
+
     hash_seed = other_hash_seed()
     job = Reruns([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)
     child = subprocess.run(
@@ -142,6 +140,8 @@ def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> lis
 
 
 def _difference(ran: Ran, answer: Answer, how: str) -> Finding | None:
+    from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
+
     result = ran.result
     where = f"{result.file}:{result.line}:1"
     if answer.error:
@@ -188,8 +188,12 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
         echo("nothing failed when it last ran")
         return 0
     if call.base:
+        from simkit.report.github_actions import traces_in
+
         traces_in(call.base)
     if call.update:
+        from simkit.cli.update_files import update
+
         declined = update(selection.entries, call.processes, call.accepts_all, cache)
         # The new claims must hold, except those that a person must change.
         again = msgspec.structs.replace(call, update=False, quiet=True)
@@ -218,6 +222,10 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     printer.note(problem or record(results, ledger) or next(iter(notes), ""))
     ledger.end()
     if call.form == "json":
+        from simkit import __version__
+        from simkit.adapters.libraries import libraries
+        from simkit.report.json import json_text
+
         echo_json(json_text(results, __version__, libraries()))
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - started)
@@ -235,6 +243,12 @@ def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
 
 def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) -> None:
     """Report to GitHub, if requested, and print how many scenarios differ from the base."""
+    if not call.base and call.form != "github":
+        return
+    from simkit.report.diff_lines import Sides
+    from simkit.report.diffs import summary_line
+    from simkit.report.github_actions import add_summary, compared, workflow_commands
+
     pairs = list(compared(results, call.base)) if call.base else None
     if call.form == "github":
         echo_commands(workflow_commands(results, os.environ))

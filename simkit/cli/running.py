@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from itertools import repeat
-from multiprocessing.context import BaseContext
-from multiprocessing.process import BaseProcess
-from typing import Final, Literal, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from simkit.checks.contexts import claims_unheld_elsewhere
 from simkit.checks.judge import Outcome, strictly
 from simkit.cli import bug_text
 from simkit.cli.console import INDENT, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
-from simkit.core.output import current_redactor, marks, share_marks, without_secrets
+from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
-from simkit.report.contexts import context_lines
-from simkit.report.events import event_lines
 from simkit.report.last_run import Ledger, failure_text
 from simkit.report.outcomes import not_run, result_of
 from simkit.report.results import Result
-from simkit.report.states import state_lines
 from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import (
     judged_text,
@@ -45,17 +34,14 @@ from simkit.report.text import (
 from simkit.report.timeline import Row, rows_of, selected
 from simkit.report.wording import block, set_columns, wrapped
 from simkit.session.execution.recorded import Recording
-from simkit.session.execution.subprocess_worker import noting_starts
+from simkit.session.execution.starts import noting_starts
 from simkit.session.simulate import record, simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import HOLDS, Standing
 from simkit.spec.scenario.items import ScenarioCase
-from simkit.update import Proposal, fixes
 
-T = TypeVar("T")
-
-BATCH_MAX: Final = 25
-"""The number of scenarios that one process takes at once; those of one file share its reading."""
+if TYPE_CHECKING:
+    from simkit.update import Proposal
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -108,82 +94,10 @@ def run_all(
         for entry in entries:
             yield runner.ran(entry)
         return
-    for rans in in_processes(_run_batch, list(_batches(entries)), job, processes):
-        yield from rans
+    # One process needs nothing of this.
+    from simkit.cli.processes import run_in_processes
 
-
-def in_processes(
-    work: Callable[[Sequence[SelectedEntry], Job], T],
-    batches: Sequence[Sequence[SelectedEntry]],
-    job: Job,
-    processes: int,
-    *,
-    is_fresh: bool = False,
-) -> Iterator[T]:
-    """Yield the result of each batch, in order; ``is_fresh`` gives each its own process."""
-    pool = ProcessPoolExecutor(
-        min(processes, max(len(batches), 1)),
-        mp_context=_process_context(),
-        initializer=_begin,
-        initargs=(marks(),),
-        max_tasks_per_child=1 if is_fresh else None,
-    )
-    try:
-        yield from pool.map(work, batches, repeat(job))
-    except BrokenProcessPool:
-        raise SimkitError(
-            "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
-        ) from None
-    except KeyboardInterrupt:
-        # A scenario that runs for ever would keep its process, and the pool waits for that.
-        _end_processes(multiprocessing.active_children())
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-GRACE_S: Final = 2.0
-"""Seconds in which a process may end before it is killed."""
-
-
-def _end_processes(processes: Sequence[BaseProcess]) -> None:
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.join(GRACE_S)
-        if process.is_alive():
-            process.kill()
-
-
-def _batches(entries: Sequence[SelectedEntry]) -> Iterator[list[SelectedEntry]]:
-    batch: list[SelectedEntry] = []
-    for entry in entries:
-        if batch and (batch[-1].file != entry.file or len(batch) == BATCH_MAX):
-            yield batch
-            batch = []
-        batch.append(entry)
-    if batch:
-        yield batch
-
-
-def _process_context() -> BaseContext:
-    """Return the context of processes that share only the code, imported once by a fork server."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
-
-
-def _begin(number: str) -> None:
-    """Leave Ctrl-C to the parent, and mark texts as it does."""
-    share_marks(number)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _run_batch(batch: Sequence[SelectedEntry], job: Job) -> list[Ran]:
-    runner = Runner(job)
-    return [runner.ran(entry) for entry in batch]
+    yield from run_in_processes(entries, job, processes)
 
 
 class Runner:
@@ -223,6 +137,8 @@ class Runner:
         result = msgspec.structs.replace(result, strict=self._job.strict)
         ran = self.finish_run(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
+            from simkit.update import fixes
+
             proposal = fixes(prepared, outcome.view, outcome.judgement)
             ran = msgspec.structs.replace(ran, proposal=proposal)
         if note:
@@ -322,11 +238,18 @@ class Runner:
         # The following lines are indented after they were wrapped.
         set_columns(job.width)
         if job.show == "context":
+            from simkit.checks.contexts import claims_unheld_elsewhere
+            from simkit.report.contexts import context_lines
+
             unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)
             yield block(context_lines(view, job.turn, job.agent, paint, unheld))
         elif job.show == "state":
+            from simkit.report.states import state_lines
+
             yield block(state_lines(view, job.turn, paint))
         elif job.show == "events":
+            from simkit.report.events import event_lines
+
             yield block(event_lines(view.events, job.turn, job.agent, paint))
         set_columns(job.width + INDENT)
 

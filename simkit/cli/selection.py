@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import configparser
 import glob
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -127,6 +125,10 @@ def _paths_there(folder: str, pattern: str) -> list[str]:
 
 def _setting(file: Path, table: Sequence[str]) -> list[str]:
     """Return a file's setting; pytest itself reports an unreadable file."""
+    # Only a command without paths reads configuration.
+    import configparser
+    import tomllib
+
     try:
         text = file.read_text(encoding="utf-8")
         if file.suffix == ".toml":

@@ -21,8 +21,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.cli.console import table_width, wants_color
+from simkit.cli.processes import in_processes
 from simkit.cli.replay import ReplayOptions, record, selection_of, with_run
-from simkit.cli.running import Job, Ran, Runner, in_processes
+from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.selection import SelectedEntry, parted, paths_or_default
 from simkit.core.errors import SimkitError, Terminated
 from simkit.core.output import echo

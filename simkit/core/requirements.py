@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, requires
 from typing import Final
 
 DISTRIBUTION: Final = "agent-simkit"
@@ -49,6 +48,9 @@ def missing_in_test(problem: BaseException, module_text: str = "") -> str:
 
 def _requirements() -> dict[str, tuple[str, str]]:
     """Return name and versions of each required package, by module."""
+    # Only an error needs them.
+    from importlib.metadata import PackageNotFoundError, requires
+
     try:
         lines = requires(DISTRIBUTION) or ()
     except PackageNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import importlib
 import inspect
@@ -10,18 +9,17 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simkit.capture.http.guards import guarded
-from simkit.capture.http.places import raised_at
-from simkit.core.determinism import World, imported_here
 from simkit.core.errors import DirectoryGone, FunctionFailed, FunctionMissing
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.text import exception_text
+
+if TYPE_CHECKING:
+    from simkit.core.determinism import World
 
 
 @lru_cache(maxsize=256)
@@ -43,6 +41,9 @@ def object_named(name: str) -> Any:
     Modules may be in the working directory, as with ``python -m``.
     """
     module_name, _, attribute = name.partition(":")
+    # Most pipelines that are declared name no function.
+    from simkit.core.determinism.imports import imported_here
+
     work_folder_on_path()
     try:
         with collected_meanwhile(), imported_here(module_name):
@@ -74,6 +75,8 @@ def work_folder_on_path() -> None:
 def _import_failed(name: str, problem: BaseException) -> str:
     module = name.partition(":")[0]
     problem_text = exception_text(problem)
+    from simkit.capture.http.places import raised_at
+
     where = raised_at(problem, module.partition(".")[0])
     place = f" at {where}" if where else ""
     text = f"function `{name}`: importing {module!r} failed{place}: {problem_text}"
@@ -146,7 +149,11 @@ def called(
     """
 
     def guard() -> AbstractContextManager[None]:
-        return guarded(report, home=re.split("[.:]", name)[0]) if report else nullcontext()
+        if report is None:
+            return nullcontext()
+        from simkit.capture.http.guards import guarded
+
+        return guarded(report, home=re.split("[.:]", name)[0])
 
     async def awaited(awaitable: Awaitable[Any]) -> Any:
         # Inside the event loop: the function is not responsible for the loop's own effects.
@@ -166,6 +173,9 @@ def called(
 
 def _finished(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine to its end, also if the caller is inside an event loop already."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from simkit.capture.cassettes.traffic import Traffic
 from simkit.checks.comparative_runs import reached_by_others, resumed_differs, session_differs
 from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
@@ -42,6 +42,9 @@ from simkit.spec.scenario.files import Prepared
 from simkit.trace.events import RunFinished
 from simkit.trace.store import Trace
 from simkit.trace.views import View, said_in, view_of
+
+if TYPE_CHECKING:
+    from simkit.capture.cassettes.traffic import Traffic
 
 
 class Recorded(msgspec.Struct, frozen=True):

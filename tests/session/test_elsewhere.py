@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from simkit.session.execution.subprocess_worker import _starts, noting_starts
-
-
-def process(is_restart: bool) -> Any:
-    return SimpleNamespace(is_restart=is_restart)
+from simkit.session.execution.starts import STARTS, noting_starts
 
 
 @pytest.mark.parametrize(
@@ -33,6 +26,6 @@ def test_what_restarts_took_is_said_from_a_second_on(
 ) -> None:
     with noting_starts() as note:
         for is_restart in are_restarts:
-            _starts.note(process(is_restart), seconds)
+            STARTS.note(is_restart, seconds)
 
         assert note() == text

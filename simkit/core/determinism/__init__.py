@@ -13,7 +13,6 @@ measures how long something real takes (event loops, locks, pytest): see
 - `redirecting`: how a function written in C is made to call another, under every name it has
 """
 
-from simkit.core.determinism.imports import imported_here
 from simkit.core.determinism.worlds import Clock, Still, World
 
-__all__ = ["Clock", "Still", "World", "imported_here"]
+__all__ = ["Clock", "Still", "World"]

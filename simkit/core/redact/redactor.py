@@ -106,7 +106,6 @@ _ANY_OF_PLAIN: Final = tuple(
 _ANY_ASSIGNED: Final = re.compile(f"=(?:{_trie(name[::-1] for name in KINDS)})".encode()).search
 """The same for that line reversed, because ``=`` is rarer than the names before it."""
 _ANY_ENCODED: Final = re.compile(rb"%[0-7][0-9A-Fa-f]").search
-_IS_PLACEHOLDER: Final = re.compile(_PLACEHOLDER).fullmatch
 
 
 class Redactor:
@@ -308,7 +307,7 @@ class Redactor:
         if isinstance(item, str):
             if not kind:
                 return self.text(item)
-            return item if not item or _IS_PLACEHOLDER(item) else f"[redacted:{kind}]"
+            return item if not item or _is_placeholder(item) else f"[redacted:{kind}]"
         if isinstance(item, Mapping):
             return {self.text(key): self._below(key, below, kind) for key, below in item.items()}
         if isinstance(item, (list, tuple)):
@@ -347,6 +346,10 @@ class Redactor:
         return self._item(item, kind or kind_of(key))
 
 
+def _is_placeholder(text: str) -> bool:
+    return re.fullmatch(_PLACEHOLDER, text) is not None
+
+
 @cache
 def _compiled(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
@@ -382,7 +385,7 @@ def _bytes_of(text: str) -> bytes:
 
 def _parameter(pair: str) -> str:
     name, _, value = pair.partition("=")
-    if not is_secret_parameter(name) or not value or _IS_PLACEHOLDER(value):
+    if not is_secret_parameter(name) or not value or _is_placeholder(value):
         return pair
     return f"{name}=[redacted:parameter]"
 

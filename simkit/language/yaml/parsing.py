@@ -24,9 +24,7 @@ NESTING_MAX: Final = 100
 NODES_MAX: Final = 1_000_000
 """The largest number of values and keys of a document with aliases, once they are expanded."""
 
-_UNPRINTABLE: Final = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)
+_UNPRINTABLE: Final = "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _FOREIGN_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029")
 """Line ends for libyaml, which reads YAML 1.1 here, but not for YAML 1.2 or editors."""
 _BARE_TAG: Final = re.compile(r"(?:^|(?<=[\s\[{,]))!(?=[\s,\]}]|\Z)")
@@ -148,7 +146,7 @@ def _guards(file: str) -> tuple[Callable[[Node | None, Any], None], Callable[[],
 
 
 def _unprintable(text: str, file: str) -> SourceError:
-    match = _UNPRINTABLE.search(text)
+    match = re.search(_UNPRINTABLE, text)
     start = match.start() if match else len(text)
     code = ord(match[0]) if match else 0
     escape = f"\\u{code:04x}" if code > 0xFF else f"\\x{code:02x}"

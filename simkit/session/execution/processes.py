@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from simkit.adapters.driver import CodeDriver, Script
-from simkit.adapters.model_interceptor import Answerer
-from simkit.adapters.program import ProgramDriver
 from simkit.core.messages import JsonValue
 from simkit.runtime.compiled import CompiledPipeline, compiled
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import FaultPlan, FaultyModel
-from simkit.runtime.models.recorded import Provider, RecordedModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.runtime.ports import Driver, Store, Tools, TurnModel, UserTurn
-from simkit.runtime.speakers import speakers_of
-from simkit.runtime.sqlite_store import SqliteStore
 from simkit.runtime.stores import MemoryStore
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
@@ -30,6 +24,12 @@ from simkit.spec.scenario.replies import Fault, ToolAnswers, TurnScript
 from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import Sink
 from simkit.trace.store import canonical, copied
+
+if TYPE_CHECKING:
+    from simkit.adapters.driver import CodeDriver
+    from simkit.adapters.model_interceptor import Answerer
+    from simkit.adapters.program import ProgramDriver
+    from simkit.runtime.models.recorded import Provider
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 
@@ -73,7 +73,11 @@ class Process(Protocol):
 
 
 class InProcessWorker:
-    """The worker in this process: a driver, and the script."""
+    """The worker in this process: a driver, and the script.
+
+    The drivers of code, stores and recordings are imported where they are made: the run of a
+    declared pipeline needs none of them.
+    """
 
     def __init__(self, task: ProcessSetup, sink: Sink) -> None:
         self._replies: list[TurnScript] = []
@@ -82,6 +86,7 @@ class InProcessWorker:
         for turn in task.before:
             self._add(turn)
         self._store = _store_of(task)
+        self._code: CodeDriver | ProgramDriver | None = None
         self._driver = self._driver_of(task)
         self._driver.start(sink)
 
@@ -94,13 +99,13 @@ class InProcessWorker:
 
     def restart(self) -> None:
         """Build a pipeline that is code again; raise ScriptBroken if nothing would be left."""
-        assert isinstance(self._driver, (CodeDriver, ProgramDriver))
-        self._driver.restart()
+        assert self._code is not None
+        self._code.restart()
 
     def check_rules(self) -> None:
         """Raise ScriptBroken for a rule that does not fit the code."""
-        if isinstance(self._driver, CodeDriver):
-            self._driver.check_rules()
+        if self._code is not None:
+            self._code.check_rules()
 
     def finish(self, error: ErrorFacts | None) -> None:
         """End the run."""
@@ -124,6 +129,9 @@ class InProcessWorker:
         return self._native(task, pipeline)
 
     def _plain(self, task: ProcessSetup, app: App) -> Driver:
+        from simkit.adapters.driver import CodeDriver, Script
+        from simkit.adapters.program import ProgramDriver
+
         scenario = task.prepared.scenario
         shared_results, state = shared_of(task.prepared)
         model: TurnModel = ScriptedModel(self._replies, {}, {}, function_named)
@@ -146,7 +154,8 @@ class InProcessWorker:
             logs=scenario.claims_logs,
             given_project=task.given_project,
         )
-        return (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
+        self._code = (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
+        return self._code
 
     def _has_lines(self, place: int, agent: str) -> bool:
         return agent in self._replies[place]
@@ -164,6 +173,9 @@ class InProcessWorker:
             self._replies, ready.tool_args, ready.schemas, functions.named
         )
         if task.provider is not None:
+            from simkit.runtime.models.recorded import RecordedModel
+            from simkit.runtime.speakers import speakers_of
+
             model = RecordedModel(model, self._has_lines, speakers_of(ready), task.provider)
         tools: Tools = ScriptedTools(
             self._results,
@@ -200,6 +212,8 @@ def kept_in(prepared: Prepared) -> str | None:
 
 def _store_of(task: ProcessSetup) -> Store | None:
     if task.file:
+        from simkit.runtime.sqlite_store import SqliteStore
+
         return SqliteStore(Path(task.file))
     return MemoryStore() if kept_in(task.prepared) else None
 

@@ -6,16 +6,17 @@ import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from simkit.capture.cassettes import Keying, absent, load
-from simkit.capture.cassettes.traffic import Mode, Terms, Traffic
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.text import counted
 from simkit.spec.scenario.apps import App, CassetteOptions
 from simkit.spec.scenario.files import Prepared
+
+if TYPE_CHECKING:
+    from simkit.capture.cassettes.traffic import Mode, Traffic
 
 FOLDER: Final = "cassettes"
 ENDINGS: Final = (".yaml", ".yml", ".json", ".gz")
@@ -78,6 +79,10 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
     path = cassette_path(prepared)
     if path is None:
         return None
+    # Only a scenario with a cassette needs what reads cassettes.
+    from simkit.capture.cassettes import Keying, absent, load
+    from simkit.capture.cassettes.traffic import Terms, Traffic
+
     scenario, document = prepared.scenario, prepared.document
     options = scenario.cassette
     assert isinstance(options, CassetteOptions)

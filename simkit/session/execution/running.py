@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from simkit.adapters.traffic import GatedTraffic
-from simkit.capture.cassettes.traffic import Traffic
-from simkit.capture.http.providers import ProviderClients
-from simkit.core.errors import LimitExceeded, ProviderUnreached, ScriptBroken, ScriptMisfit
-from simkit.providers.http import HttpAnswer
-from simkit.runtime.models.recorded import Outgoing
+from simkit.core.errors import LimitExceeded, ScriptMisfit
 from simkit.session.execution.processes import (
     InProcessWorker,
     Process,
@@ -25,37 +21,15 @@ from simkit.session.execution.processes import (
     kept_in,
 )
 from simkit.session.execution.recorded import REPLAY, Recording, traffic_of
-from simkit.session.execution.subprocess_worker import NewProcess
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
 from simkit.trace.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
 from simkit.trace.recorder import EventRecorder, Moment, Position
 from simkit.trace.store import Trace
 
-
-class Answering:
-    """Answers a scenario's model calls from its cassette, and sends real ones."""
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic, self._clients = traffic, ProviderClients()
-
-    def answer(self, call: Outgoing) -> HttpAnswer:
-        """Return the answer; raise CassetteMissed, and ScriptBroken if nothing can be sent."""
-        traffic = self._traffic
-        exchange = traffic.ask(call.agent, call.turn, call.session, call.request)
-        if exchange.answer is not None:
-            return exchange.answer
-        traffic.wait_for(exchange)
-        try:
-            response = self._clients.send(call.request)
-        except ProviderUnreached as problem:
-            raise ScriptBroken(str(problem), ("cassette",)) from problem
-        traffic.answered(exchange, response.answer, response.request)
-        return response.answer
-
-    def close(self) -> None:
-        """Close connections to providers."""
-        self._clients.close()
+if TYPE_CHECKING:
+    from simkit.adapters.traffic import GatedTraffic
+    from simkit.session.execution.answering import Answering
 
 
 class Execution:
@@ -110,8 +84,9 @@ class Execution:
         self._task = ProcessSetup(
             prepared, file, (), given_project, *self._doors(prepared, resources), simulate
         )
-        process = NewProcess if is_apart else InProcessWorker
-        self._process: Process = process(self._task, self.trace)
+        self._process: Process = (
+            self._new_process() if is_apart else InProcessWorker(self._task, self.trace)
+        )
         self._last.callback(self._process.close)
 
     def _doors(
@@ -120,8 +95,13 @@ class Execution:
         """Return the answerers beside the script, for code and for declared models."""
         if self.traffic is None:
             return None, None
+        # Only a scenario with a cassette needs these modules.
         if is_code(prepared):
+            from simkit.adapters.traffic import GatedTraffic
+
             return GatedTraffic(self.traffic), None
+        from simkit.session.execution.answering import Answering
+
         answering = Answering(self.traffic)
         resources.callback(answering.close)
         return None, answering
@@ -172,9 +152,15 @@ class Execution:
             self._process.restart()
         else:
             self._last.close()
-            task = msgspec.structs.replace(self._task, before=tuple(self.turns))
-            self._process = NewProcess(task, self.trace)
+            self._task = msgspec.structs.replace(self._task, before=tuple(self.turns))
+            self._process = self._new_process()
             self._last.callback(self._process.close)
+
+    def _new_process(self) -> Process:
+        # Most runs stay in their process.
+        from simkit.session.execution.subprocess_worker import NewProcess
+
+        return NewProcess(self._task, self.trace)
 
     def _misfit(self, problem: ScriptMisfit) -> None:
         self.misfits = (*self.misfits, Misfit(problem.what, problem.path))

@@ -7,8 +7,8 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from functools import partial
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Final
@@ -24,11 +24,11 @@ from simkit.core.errors import (
     ScriptMisfit,
     SimkitError,
 )
-from simkit.core.text import counted
 from simkit.providers.http import HttpAnswer
 from simkit.runtime.models.recorded import Outgoing
 from simkit.session.execution.left_alone import Busy, end_with
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
+from simkit.session.execution.starts import STARTS
 from simkit.spec.scenario.model import Turn
 from simkit.trace.events import AnyEvent, ErrorFacts
 from simkit.trace.recorder import Sink
@@ -63,42 +63,6 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 
 
-class _Starts:
-    """The processes that this one has started, with their start times."""
-
-    def __init__(self) -> None:
-        self.restarts, self.alone, self.seconds = 0, 0, 0.0
-
-    def note(self, process: NewProcess, seconds: float) -> None:
-        """Count a process that continues a run, or begins a comparison run."""
-        self.restarts += process.is_restart
-        self.alone += not process.is_restart
-        self.seconds += seconds
-
-
-_starts: Final = _Starts()
-NOTED_S: Final = 1.0
-"""The number of seconds from which the start times of a scenario's processes are reported."""
-
-
-@contextmanager
-def noting_starts() -> Iterator[Callable[[], str]]:
-    """Yield a function that reports the processes started meanwhile, if they took long."""
-    restarts, alone, seconds = _starts.restarts, _starts.alone, _starts.seconds
-
-    def note() -> str:
-        took = _starts.seconds - seconds
-        if took < NOTED_S:
-            return ""
-        again, apart = _starts.restarts - restarts, _starts.alone - alone
-        notes = [counted(again, "restart")] if again else []
-        notes += [counted(apart, "session run alone", "sessions run alone")] if apart else []
-        each = "a new process" if again + apart == 1 else "each a new process"
-        return f"{' and '.join(notes)}, {each}: {took:.1f} s"
-
-    yield note
-
-
 class NewProcess:
     """A new process, which gets the scenario and the store's file, and then turn by turn."""
 
@@ -123,7 +87,7 @@ class NewProcess:
         except BaseException:
             self.close()
             raise
-        _starts.note(self, time.perf_counter() - started)
+        STARTS.note(self.is_restart, time.perf_counter() - started)
 
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.core.determinism import Still, World
 from simkit.core.errors import FakeInvalid
 from simkit.core.rng import Chance
 from simkit.language.yaml import near
@@ -73,6 +71,8 @@ class Words:
 
     def drawn(self, draw: Draw, chance: Chance) -> Any:
         """Return a word; raise KeyError for an unknown provider, FakeInvalid for its arguments."""
+        from simkit.core.determinism import Still, World
+
         with World(Still(self._start), chance).at_work():
             faker = self.faker(draw.locale)
             if not _is_provider(faker, draw.provider):
@@ -206,6 +206,8 @@ def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:
 
 
 def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    import ast
+
     try:
         call = ast.parse(f"f{text}", mode="eval").body
         # `(1)(2)` and `(**{…})` are Python too, and a part of them would be lost.

@@ -17,7 +17,6 @@ from simkit.spec.scenario.items import (
     items_in,
     scenario_files,
 )
-from simkit.trace.diff import KINDS
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -84,6 +83,10 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
                 word=name,
                 known=known,
             )
+    if not code.implements.differs:
+        return
+    from simkit.trace.diff import KINDS
+
     for at in code.implements.differs:
         kind = at.partition(".")[0]
         where = ("implements", "differs", at)

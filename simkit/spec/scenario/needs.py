@@ -1,14 +1,15 @@
-"""Distributions that a scenario needs beside simkit: looked up, never imported."""
+"""Distributions that a scenario needs beside simkit: looked up, never imported.
+
+Few scenarios have any, so that what reads requirements is imported on use.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final
 
-from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BeforeValidator, WithJsonSchema
 
 from simkit.spec.fields import refuse, shown_value
@@ -18,6 +19,8 @@ ADVICE: Final = "Write a distribution, or one with versions: `langgraph`, `'lang
 
 def _requirement(value: Any) -> str:
     """Return the requirement in pip's syntax; reject anything beside name and versions."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
     if not isinstance(value, str):
         raise refuse(f"a need must be a text, not {shown_value(value)}", advice=ADVICE)
     try:
@@ -61,6 +64,10 @@ def unmet(needs: Iterable[str]) -> str:
 @lru_cache(maxsize=256)
 def _lack(need: str) -> tuple[str, str] | None:
     """Return a missing need in pip's syntax, and the installed version; None if it is met."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         requirement = Requirement(need)
     except InvalidRequirement:
