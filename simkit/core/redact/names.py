@@ -75,9 +75,10 @@ def secrets_written_in(data: Any) -> Iterator[str]:
     below: list[Any] = [data]
     while below:
         item = below.pop()
-        if isinstance(item, Mapping):
+        if isinstance(item, (dict, Mapping)):
             for name, value in item.items():
-                if isinstance(value, (Mapping, list, tuple)):
+                # Most values are texts, and `Mapping` is slow to say no.
+                if type(value) is not str and isinstance(value, (dict, list, tuple, Mapping)):
                     below.append(value)
                 if name == "env" and isinstance(value, Mapping):
                     yield from secrets_of(_texts(value))
@@ -85,7 +86,7 @@ def secrets_written_in(data: Any) -> Iterator[str]:
                     for element in value if isinstance(value, (list, tuple)) else (value,):
                         yield from _secret_parts(element)
         elif isinstance(item, (list, tuple)):
-            below += [element for element in item if isinstance(element, (Mapping, list, tuple))]
+            below += [e for e in item if isinstance(e, (dict, list, tuple, Mapping))]
 
 
 def _texts(variables: Mapping[Any, Any]) -> dict[str, str]:

@@ -71,6 +71,7 @@ def _is_reference(score: Any) -> bool:
 
 
 _OF_RESPONSES: Final = ("logprobs", "citations", "raw")
+_ON_A_WIRE: Final = frozenset(("error", "chunks", *_OF_RESPONSES))
 
 
 def check_shown(scenario: Scenario, document: Document) -> None:
@@ -88,6 +89,8 @@ def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
     for number, turn in enumerate(scenario.turns):
         for agent, lines in turn.replies.items():
             for place, line in enumerate(lines_of(lines)):
+                if _ON_A_WIRE.isdisjoint(line.model_fields_set):
+                    continue
                 at: SourcePath = ("turns", number, "replies", agent)
                 at = (*at, place) if isinstance(lines, tuple) else at
                 if _is_wire_only(kind := _kind(line.error)):
