@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
 from itertools import repeat
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -20,12 +21,14 @@ from simkit.core.output import marks, share_marks
 T = TypeVar("T")
 
 BATCH_MAX: Final = 25
-"""The number of scenarios that one process takes at once; those of one file share its reading."""
+"""The largest number of scenarios that one process takes at once."""
+BATCHES_EACH: Final = 4
+"""The number of batches for each process, so that none waits long for a slow one."""
 
 
 def run_in_processes(entries: Sequence[SelectedEntry], job: Job, processes: int) -> Iterator[Ran]:
     """Yield the result of each entry, in order."""
-    for rans in in_processes(_run_batch, list(_batches(entries)), job, processes):
+    for rans in in_processes(_run_batch, list(_batches(entries, processes)), job, processes):
         yield from rans
 
 
@@ -40,7 +43,7 @@ def in_processes(
     """Yield the result of each batch, in order; ``is_fresh`` gives each its own process."""
     pool = ProcessPoolExecutor(
         min(processes, max(len(batches), 1)),
-        mp_context=_process_context(),
+        mp_context=_process_context(is_fresh=is_fresh),
         initializer=_begin,
         initargs=(marks(),),
         max_tasks_per_child=1 if is_fresh else None,
@@ -72,23 +75,24 @@ def _end_processes(processes: Sequence[BaseProcess]) -> None:
             process.kill()
 
 
-def _batches(entries: Sequence[SelectedEntry]) -> Iterator[list[SelectedEntry]]:
-    batch: list[SelectedEntry] = []
-    for entry in entries:
-        if batch and (batch[-1].file != entry.file or len(batch) == BATCH_MAX):
-            yield batch
-            batch = []
-        batch.append(entry)
-    if batch:
-        yield batch
+def _batches(entries: Sequence[SelectedEntry], processes: int) -> Iterator[Sequence[SelectedEntry]]:
+    size = min(BATCH_MAX, -(-len(entries) // (processes * BATCHES_EACH)))
+    for start in range(0, len(entries), size):
+        yield entries[start : start + size]
 
 
-def _process_context() -> BaseContext:
-    """Return the context of processes that share only the code, imported once by a fork server."""
+_FOR_CODE: Final = ("simkit.adapters.driver", "simkit.adapters.program", "simkit.adapters.traffic")
+
+
+def _process_context(*, is_fresh: bool = False) -> BaseContext:
+    """Return the context of processes that share only the code, imported once by a fork server.
+
+    If each batch gets a new process, the server also imports what only pipelines in code need.
+    """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, *(_FOR_CODE if is_fresh else ())])
     return context
 
 
@@ -99,5 +103,19 @@ def _begin(number: str) -> None:
 
 
 def _run_batch(batch: Sequence[SelectedEntry], job: Job) -> list[Ran]:
-    runner = Runner(job)
+    runner = _runner(job)
     return [runner.ran(entry) for entry in batch]
+
+
+@lru_cache(maxsize=1)
+def _runner(job: Job) -> Runner:
+    """Return this process's runner, which reads each file once for all its batches."""
+    return Runner(job)
+
+
+def start_early() -> None:
+    """Start the fork server, which imports simkit while this process selects scenarios."""
+    if _process_context().get_start_method() == "forkserver":
+        from multiprocessing.forkserver import ensure_running
+
+        ensure_running()

@@ -182,6 +182,10 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     """Run the selected scenarios and return the exit code; raise SimkitError if there is none."""
     started = time.perf_counter()
     fit_terminal()
+    if call.processes > 1:
+        from simkit.cli.processes import start_early
+
+        start_early()
     cache = DocumentCache() if cache is None else cache
     selection = selection_of(call, cache)
     if selection is None:
