@@ -54,7 +54,8 @@ class Matcher:
         return tuple(miss.rendered() for miss in self._misses(value))
 
 
-COMPILED_MAX: Final = 4096
+COMPILED_MAX: Final = 16_384
+"""Enough for the claims of some thousand turns; each takes about three kilobytes."""
 _compiled: Final[dict[bytes, Matcher]] = {}
 
 

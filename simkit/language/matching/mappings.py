@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +11,7 @@ import msgspec
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
-from simkit.language.matching.misses import Build, Condition, Miss, Path, prefixed, unless
+from simkit.language.matching.misses import Build, Condition, Miss, Path, Test, prefixed, unless
 from simkit.language.matching.rendering import NOTHING
 from simkit.language.matching.values import Content
 from simkit.language.paths import Getter, getter, parse
@@ -67,14 +68,23 @@ class _Field(NamedTuple):
     """The role that the message must have; None if any."""
 
 
-class Keyed(msgspec.Struct, frozen=True):
+class Keyed:
     """The plain keys of a mapping matcher."""
 
-    entries: tuple[KeyMatcher, ...]
-    fields: tuple[_Field, ...]
-    """The same for messages."""
-    at: Path
-    source: Mapping[str, Any]
+    def __init__(self, entries: Sequence[KeyMatcher], at: Path, source: Mapping[str, Any]) -> None:
+        self.entries, self.at, self.source = entries, at, source
+
+    @cached_property
+    def fields(self) -> Sequence[_Field]:
+        """The fields of a message that the entries name."""
+        return [entry.of_message for entry in self.entries]
+
+    @cached_property
+    def tests(self) -> Sequence[tuple[str | None, Getter, Test]] | None:
+        """The tests of a message; None if a key is no field, so that it never holds."""
+        if not all(_is_field(entry, MESSAGE_FIELDS) for entry in self.entries):
+            return None
+        return [(field.role, field.read, field.inner.holds) for field in self.fields]
 
 
 def keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
@@ -119,16 +129,11 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
 
 def _partial(node: Keyed) -> Condition:
     speaks = any(entry.role is not None for entry in node.entries)
-    pairs = tuple((entry.key, entry.get, entry.inner) for entry in node.entries)
-    tests = tuple((entry.get, entry.inner.holds) for entry in node.entries)
-    # Of a message, all entries must name fields.
-    fields = tuple((field.role, field.read, field.inner.holds) for field in node.fields)
-    has_all = all(_is_field(entry, MESSAGE_FIELDS) for entry in node.entries)
 
     def of_dict(value: dict[str, Any]) -> Iterator[Miss]:
-        for key, get, inner in pairs:
-            for miss in inner.misses(get(value)):
-                yield prefixed(key, miss)
+        for entry in node.entries:
+            for miss in entry.inner.misses(entry.get(value)):
+                yield prefixed(entry.key, miss)
 
     def misses(value: Any) -> Iterable[Miss]:
         if value.__class__ is dict and not (speaks and "role" in value and "content" in value):
@@ -140,13 +145,15 @@ def _partial(node: Keyed) -> Condition:
     def holds(value: Any) -> bool:
         kind = value.__class__
         if kind is dict and not (speaks and "role" in value and "content" in value):
-            return all(test(get(value)) for get, test in tests)
+            return all(entry.inner.holds(entry.get(value)) for entry in node.entries)
         if kind is not Message:
             return otherwise(value)
-        for role, read, test in fields:
+        if node.tests is None:
+            return False
+        for role, read, test in node.tests:
             if role not in (None, value.role) or not test(read(value)):
                 return False
-        return has_all
+        return True
 
     return Condition(holds, misses)
 
@@ -159,7 +166,7 @@ def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
             msgspec.structs.replace(entry, role=None) if entry.key == "tool" else entry
             for entry in entries
         )
-    return Keyed(entries, tuple(entry.of_message for entry in entries), at, plain)
+    return Keyed(entries, at, plain)
 
 
 def _named(entry: KeyMatcher, value: Mapping[str, Any]) -> tuple[Any, ...]:
