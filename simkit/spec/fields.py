@@ -53,6 +53,8 @@ class YamlModel(BaseModel):
         frozen=True,
         populate_by_name=False,
         arbitrary_types_allowed=True,
+        # A model is built when a file first uses it: most files use few.
+        defer_build=True,
     )
 
     noun: ClassVar[str] = "key"

@@ -437,12 +437,17 @@ RecipeEntry = Annotated[
 Recipe = tuple[RecipeEntry, ...]
 """Sections in order; a nested list is one message that several sections share."""
 
+
+def _plain_item(kind: str) -> Item:
+    # Not validated: that would build the models of all sections when this module is imported.
+    return Item.model_construct({kind}, **{kind: KINDS[kind].model_construct()})
+
+
 DEFAULT_RECIPE: Final[tuple[Item, ...]] = tuple(
-    Item.model_validate({kind: {}})
-    for kind in ("instructions", "handoff", "history", "current_message")
+    _plain_item(kind) for kind in ("instructions", "handoff", "history", "current_message")
 )
 
-SUPERVISED_RECIPE: Final[tuple[Item, ...]] = (*DEFAULT_RECIPE, Item.model_validate({"task": {}}))
+SUPERVISED_RECIPE: Final[tuple[Item, ...]] = (*DEFAULT_RECIPE, _plain_item("task"))
 """The default recipe of agents to which a supervisor gives a task."""
 
 

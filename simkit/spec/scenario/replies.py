@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
@@ -256,13 +257,16 @@ Lines = Annotated[
 ]
 
 
-_LINE: Final = TypeAdapter[ReplyLine](Line)
+@cache
+def _line_adapter() -> TypeAdapter[ReplyLine]:
+    # Only functions that answer as models need it.
+    return TypeAdapter(Line)
 
 
 def line_of(value: Any) -> ReplyLine | None:
     """Parse a reply line that user code made; None for any other value."""
     try:
-        return _LINE.validate_python(value)
+        return _line_adapter().validate_python(value)
     except ValidationError:
         return None
 
