@@ -42,7 +42,7 @@ class _Write(msgspec.Struct, frozen=True):
 
 
 class _Shape(msgspec.Struct, frozen=True):
-    """What does not change in a graph's channels."""
+    """The facts of a graph's channels, which stay the same."""
 
     channels: Mapping[str, Any]
     """The channels themselves, so that nothing else gets their identity."""
