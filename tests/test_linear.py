@@ -119,6 +119,7 @@ def counted(work: Callable[[], Any]) -> tuple[Any, int]:
 def cost(turns: int, history: str) -> Cost:
     scenario = conversation(turns, history)
     trace, ran = counted(lambda: run(scenario))
+    scenario.document.position(())  # a long document makes its nodes again, once
     outcome, judged = counted(
         lambda: judge(scenario.scenario, scenario.document, trace, function_named)
     )

@@ -80,9 +80,9 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
 @pytest.mark.parametrize(
     ("pipeline", "turn", "most", "most_of_view"),
     [
-        (ROUTER, ROUTED, 450, 300),
-        (ROUTER, ROUTED + CLAIMED, 650, 300),
-        (DESK, HANDED_OVER, 650, 240),
+        (ROUTER, ROUTED, 420, 275),
+        (ROUTER, ROUTED + CLAIMED, 620, 275),
+        (DESK, HANDED_OVER, 635, 230),
     ],
     ids=["a router", "with claims", "a tool and a handoff"],
 )
