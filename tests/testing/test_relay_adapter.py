@@ -42,7 +42,7 @@ HOOKS = {
     "parallel": ("group=group.get(), ", ""),
     "nested": ('outer.id if outer else ""', '""'),
     "handoff": ("recorder.handoff_tools |= ", "unused = "),
-    "filter": ("self._recorder.filtered(runs.now(), was, now, agent.shown.__name__)", "pass"),
+    "filter": ("self._recorder.filtered(runs.now(), was, now, agent.narrowed.__name__)", "pass"),
     "state": ('ROWS += [listeners.wrap(relay.Talk, "note")]\n', ""),
     "reducer": ('{"notes": [text]}', '{"notes": talk.notes}'),
     "tools": (', "call")', ")"),
