@@ -330,7 +330,15 @@ def explore_command(subject: str, **options: Any) -> int:
     every lint, is found once for each cause, in the smallest conversation that shows it.
     """
     # Imported here because `simkit explore --help` must not load what runs scenarios.
-    from simkit.cli.explore import ExploreOptions, explore
+    try:
+        from simkit.cli.explore import ExploreOptions, explore
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] != "hypothesis":
+            raise
+        raise SimkitError(
+            "simkit explore needs Hypothesis, which is not installed here: "
+            "pip install 'agent-simkit[explore]'"
+        ) from None
 
     return explore(ExploreOptions(subject=subject, **options))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -208,6 +209,24 @@ def test_mistakes_are_told(simkit: Call) -> None:
     assert unmarked.code == 2
     assert "simkit init --app plain:answer" in unmarked.err
     assert "Traceback" not in unmarked.err
+
+
+def test_a_missing_hypothesis_is_named_with_what_to_install(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("desk.pipeline.yaml", SOUND)
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    modules = ("simkit.explore.search", "simkit.explore.scenarios", "simkit.cli.explore")
+    for name in modules:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    done = simkit("explore", "desk.pipeline.yaml")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "simkit explore needs Hypothesis, which is not installed here: "
+        "pip install 'agent-simkit[explore]'\n"
+    )
 
 
 PLAIN = """
