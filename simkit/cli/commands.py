@@ -294,7 +294,7 @@ def explain_command(words: tuple[str, ...]) -> None:
     Takes an id (`HND-12`), a name (`context-ignored`), the type of an error (`ReplyMissing`), or a
     message as it was printed, in quotes. Without one it lists every id.
     """
-    from simkit.cli.explain import lines_of
+    from simkit.cli.console import explanation_lines
     from simkit.core.output import echo
     from simkit.spec.explanations import explanation_of, explanations
 
@@ -302,7 +302,7 @@ def explain_command(words: tuple[str, ...]) -> None:
         for explanation in explanations().values():
             echo(f"{explanation.title:<34} {explanation.severity or explanation.kind}")
         return
-    echo("\n".join(lines_of(explanation_of(" ".join(words)))))
+    echo("\n".join(explanation_lines(explanation_of(" ".join(words)))))
 
 
 @cli.command(

@@ -7,13 +7,17 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from simkit.core.output import echo, mark, styled
 from simkit.core.text import short
 from simkit.report.table import TABLE_WIDTH
-from simkit.report.wording import WIDTH, Paint, plain, set_columns
+from simkit.report.wording import WIDTH, Paint, plain, set_columns, wrapped
+
+if TYPE_CHECKING:
+    from simkit.spec.explanations import Explanation
 
 COLUMNS_LEAST: Final = 40
 """A narrower terminal wraps lines."""
@@ -136,3 +140,30 @@ def is_debugging() -> bool:
                 return True
             step = step.f_back
     return False
+
+
+def explanation_lines(explanation: Explanation) -> Iterator[str]:
+    """Yield an explanation as the terminal shows it."""
+    fit_terminal()
+    paint = paint_for(wants_color())
+    about = (
+        explanation.severity
+        or {"claim": "a claim does not hold", "error": "an error"}[explanation.kind]
+    )
+    yield f"{paint(explanation.title, 'warning' if about == 'warning' else 'bad')} ({about})"
+    for head, text in (
+        ("message", explanation.message),
+        ("rule", explanation.rule),
+        ("cause", explanation.cause),
+        ("fix", explanation.fix),
+        ("in code", explanation.fix_in_code),
+    ):
+        if text:
+            first, *rest = wrapped(text, f"  {head:<9}")
+            yield first.replace(head, paint(head, "quiet"), 1)
+            yield from rest
+    if explanation.can_be_turned_off:
+        yield from wrapped(
+            f"to keep it as it is, give a reason: `lints: {{{explanation.id}: the reason}}`",
+            " " * 11,
+        )

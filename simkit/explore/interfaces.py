@@ -113,8 +113,9 @@ class ChoosingModel:
         actions: list[Callable[[], Reply]] = []
         if self._actions[request.agent] < ACTIONS_MAX:
             actions += [self._calling(request, (tool,), choices, known) for tool in request.tools]
-            actions += [self._handing(request, target, choices, known)
-                        for target in request.handoffs]  # fmt: skip
+            actions += [
+                self._handing(request, target, choices, known) for target in request.handoffs
+            ]
             if len(request.tools) > 1:
                 # Providers let a model call several tools in one answer.
                 tools = request.tools

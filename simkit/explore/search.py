@@ -200,9 +200,7 @@ def _size(record: ExploredRun) -> tuple[int, int, int, str]:
 
 
 def _conversations(turns_max: int) -> strategies.SearchStrategy[Any]:
-    numbers = strategies.lists(
-        strategies.integers(0, NUMBER_MAX), max_size=NUMBERS_MAX
-    ).map(tuple)  # fmt: skip
+    numbers = strategies.lists(strategies.integers(0, NUMBER_MAX), max_size=NUMBERS_MAX).map(tuple)
     answers = strategies.lists(numbers, max_size=ANSWERS_MAX).map(tuple)
     turn = strategies.builds(TurnPlan, user=numbers, answers=answers, results=answers)
     return strategies.lists(turn, min_size=1, max_size=turns_max)

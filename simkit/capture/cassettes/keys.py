@@ -20,8 +20,16 @@ from simkit.language.expressions import Expression
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 
-_OPENAI: Final = ("metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
-                  "service_tier", "store", "stream_options", "user")  # fmt: skip
+_OPENAI: Final = (
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "stream_options",
+    "user",
+)
 DROPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": _OPENAI,
     "anthropic": ("cache_control", "metadata", "service_tier"),

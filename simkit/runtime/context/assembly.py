@@ -74,9 +74,18 @@ class Section:
     """One compiled section, with a function from the root to its text."""
 
     __slots__ = (
-        "_is_bare", "after", "constant", "format", "item", "name", "role", "says", "text", "title",
+        "_is_bare",
+        "after",
+        "constant",
+        "format",
+        "item",
+        "name",
+        "role",
+        "says",
+        "text",
+        "title",
         "when",
-    )  # fmt: skip
+    )
 
     def __init__(self, item: r.Item, texts: SectionTexts, default_role: str) -> None:
         options = item.options

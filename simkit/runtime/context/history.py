@@ -108,8 +108,16 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 class HistoryReader:
     """The reader of one history section of one recipe."""
 
-    __slots__ = ("_are_named", "_count", "_filters", "_later", "_summarises", "_window", "channel",
-                 "section")  # fmt: skip
+    __slots__ = (
+        "_are_named",
+        "_count",
+        "_filters",
+        "_later",
+        "_summarises",
+        "_window",
+        "channel",
+        "section",
+    )
 
     def __init__(
         self,
