@@ -82,7 +82,7 @@ def check_end(ran: Ran, name: str) -> None:
 
 ALL = (
     "nested", "without_memory", "calling", "sending", "sending_far", "private", "narrow",
-    "modelled", "classed", "reduced", "overwriting", "beside", "fleeting", "sending_texts",
+    "modelled", "classed", "reduced", "overwriting", "parallel", "fleeting", "sending_texts",
 )  # fmt: skip
 WITHOUT = ("without_memory", "sending_far", "sending_texts")
 

@@ -404,7 +404,7 @@ def beside_graph(is_careful: bool) -> Any:
     return graph.compile(checkpointer=InMemorySaver())
 
 
-extras = beside_graph(True)
+parallel = beside_graph(True)
 doubling = beside_graph(False)
 """Its inner graphs write back what they were given."""
 
