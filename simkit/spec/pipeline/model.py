@@ -406,7 +406,7 @@ class Pipeline(YamlModel):
     """The pipeline's name."""
     channels: dict[str, Channel] = Field(default_factory=dict)
     """The channels by name."""
-    defaults: Defaults = Field(default_factory=Defaults.model_construct)
+    defaults: Defaults = Field(default_factory=Defaults)
     """Values for agents that do not set them."""
     schemas: dict[str, SchemaValue] = Field(default_factory=dict)
     """JSON Schemas by name."""
@@ -421,11 +421,11 @@ class Pipeline(YamlModel):
     """The types of handoff."""
     flow: Annotated[Flow, BeforeValidator(_flow)]
     """How control moves between agents."""
-    limits: Limits = Field(default_factory=Limits.model_construct)
+    limits: Limits = Field(default_factory=Limits)
     """Limits of everything that repeats."""
     conversation: str = "messages"
     """The channel to which each turn's user message is written."""
-    tokens: Tokens = Field(default_factory=Tokens.model_construct)
+    tokens: Tokens = Field(default_factory=Tokens)
     """How budgets and claims count tokens."""
     lints: Waivers = Field(default_factory=dict)
     """Findings of `simkit validate` that are turned off for this document, each with a reason:

@@ -349,7 +349,7 @@ class CodePipeline(YamlModel):
     code: Annotated[str, BeforeValidator(_code), WithJsonSchema(_CODE)]
     """`module:function`: the object that takes the user's message, or a function that makes it.
     With `app: {input: turns}` also a module alone, which runs as `python -m` does."""
-    app: AppOptions = Field(default_factory=AppOptions.model_construct)
+    app: AppOptions = Field(default_factory=AppOptions)
     """How its code is built and run."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that the code does not attribute itself."""
@@ -368,7 +368,7 @@ class ProgramPipeline(YamlModel):
     """Its name."""
     program: Annotated[tuple[TextValue, ...], BeforeValidator(_words), WithJsonSchema(_NAMES)]
     """The command that starts it, in this file's folder: `node desk.mjs`, or a list of words."""
-    app: AppOptions = Field(default_factory=AppOptions.model_construct)
+    app: AppOptions = Field(default_factory=AppOptions)
     """How it is run. Only `env` applies, because none of its code runs in this process."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that the program does not attribute itself."""

@@ -91,7 +91,7 @@ class Turn(YamlModel):
     """Tool to its results."""
     faults: Faults = ()
     """Planned faults in this turn."""
-    expect: Expect = Field(default_factory=Expect.model_construct)
+    expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
 
     @cached_property
@@ -182,11 +182,11 @@ class Scenario(YamlModel):
     """Files with shared `given`, `tool_results` and `agents`."""
     env: tuple[str, ...] = ()
     """Environment variables that `${env.X}` may read."""
-    given: Given = Field(default_factory=Given.model_construct)
+    given: Given = Field(default_factory=Given)
     """The state before the first turn."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     """The conversation."""
-    expect: Expect = Field(default_factory=Expect.model_construct)
+    expect: Expect = Field(default_factory=Expect)
     """Claims on the whole run."""
     examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
     """A table; the scenario runs once for each row, and `${column.x}` reads the row."""
@@ -199,7 +199,7 @@ class Scenario(YamlModel):
     `'langgraph>=1.2'`."""
     xfail: Annotated[XFail | None, BeforeValidator(_xfail), OrText] = None
     """Whether, and why, it is known to fail."""
-    limits: ScenarioLimits = Field(default_factory=ScenarioLimits.model_construct)
+    limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: Waivers = Field(default_factory=dict)
     """Lints, and findings of `simkit validate`, that are turned off, each with a reason:
@@ -208,7 +208,7 @@ class Scenario(YamlModel):
     """Planned faults in every turn."""
     schedule: Any = None
     """The order in which ready work runs."""
-    app: AppOptions = Field(default_factory=AppOptions.model_construct)
+    app: AppOptions = Field(default_factory=AppOptions)
     """How a pipeline that is code is built and run."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that a pipeline's code does not attribute itself."""
@@ -216,7 +216,7 @@ class Scenario(YamlModel):
     """Hosts that the code may connect to: exact, `*.example.com`, or with a port."""
     cassette: CassetteValue | None = None
     """Recorded traffic that answers calls without reply lines."""
-    record: RecordOptions = Field(default_factory=RecordOptions.model_construct)
+    record: RecordOptions = Field(default_factory=RecordOptions)
     """How requests are compared with recorded ones, and what must not be recorded."""
 
     @property
@@ -232,7 +232,7 @@ class Shared(YamlModel):
     """The format's version: 1."""
     use: tuple[str, ...] = ()
     """Further files."""
-    given: Given = Field(default_factory=Given.model_construct)
+    given: Given = Field(default_factory=Given)
     """The state before the first turn."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """Results of tools, in turns that do not give any."""
