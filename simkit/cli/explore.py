@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from simkit.cli.console import Progress
+from simkit.cli.init.files import write_new
 from simkit.cli.selection import select
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo
@@ -153,10 +154,8 @@ def _discovery_lines(
     )
     folder = Path(call.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    file = _free(folder, discovery)
     command = f"simkit explore {call.subject} --seed {call.seed}"
-    text = scenario_text(discovery, prepared, folder.resolve(), command)
-    file.write_text(text, encoding="utf-8", newline="\n")
+    file = _write(folder, discovery, scenario_text(discovery, prepared, folder.resolve(), command))
     if shows(file, discovery.cause):
         yield f"         simkit replay {file}"
     else:
@@ -164,9 +163,9 @@ def _discovery_lines(
         yield "         It cannot be written as a scenario that shows it by itself."
 
 
-def _free(folder: Path, discovery: Discovery) -> Path:
-    """Return a file that does not exist yet."""
+def _write(folder: Path, discovery: Discovery, text: str) -> Path:
+    """Write a text to the first file of the discovery's names that is free; return the file."""
     number = 1
-    while os.path.lexists(file := folder / file_name(discovery.cause, number)):
+    while not write_new(file := folder / file_name(discovery.cause, number), text):
         number += 1
     return file

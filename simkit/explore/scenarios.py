@@ -40,7 +40,7 @@ def scenario_text(discovery: Discovery, prepared: Prepared, folder: Path, comman
     ]
     own = prepared.pipeline_document
     if own is not document and own.file == document.file:
-        lines += ["---", *block(own.data, 0)]
+        lines += ["---", *block(redactor.value(own.data), 0)]
     return "\n".join([*lines, ""])
 
 
