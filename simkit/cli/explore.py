@@ -14,7 +14,7 @@ import msgspec
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
 from simkit.cli.selection import select
-from simkit.core.errors import SimkitError, SourceError
+from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, short
 from simkit.explore.choices import TurnPlan
@@ -92,7 +92,15 @@ def _advised(problem: SourceError, subject: str) -> str:
             f"{head}\n  Nothing says which agent makes which call. Write a first scenario, which "
             f"holds such rules, and explore that:\n  simkit init --app {subject}"
         )
-    return str(problem)
+    if not FUNCTION_NAME.fullmatch(subject):
+        return str(problem)
+    # The place is in a scenario that is no file.
+    if isinstance(problem.__cause__, FunctionMissing):
+        return (
+            f"{text.splitlines()[0]}\n  Start the command in the folder from which the module is "
+            "imported, or explore a scenario whose `app: {path: [DIR]}` names that folder."
+        )
+    return text
 
 
 def _subject(name: str) -> tuple[Prepared, Sequence[str]]:

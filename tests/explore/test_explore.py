@@ -205,6 +205,10 @@ def test_mistakes_are_told(simkit: Call) -> None:
     missing = simkit("explore", "gone.pipeline.yaml")
     assert (missing.code, missing.out) == (2, "")
     assert "gone.pipeline.yaml: there is no such file" in missing.err
+    unknown = simkit("explore", "nowhere:answer", "--runs", "3")
+    assert unknown.code == 2
+    assert unknown.err.startswith("function `nowhere:answer`: there is no module 'nowhere'.")
+    assert "explored.scenario.yaml" not in unknown.err
     unmarked = simkit("explore", "plain:answer", "--runs", "3")
     assert unmarked.code == 2
     assert "simkit init --app plain:answer" in unmarked.err
