@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simkit.spec.scenario.items import ScenarioCase
 
 SUFFIX: Final = ".scenario.yaml"
+SIMULATED: Final = ".simulation.yaml"
 UPDATES: Final = "simkit update"
 """The property by which an item's proposal reaches the process that writes files."""
 PROPOSED_AS: Final = "simkit_update"
@@ -58,6 +59,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         metavar="DIR",
         help="compare with the traces of this folder, such as those of the base branch",
+    )
+    group.addoption(
+        "--simkit-runs",
+        type=int,
+        default=100,
+        metavar="N",
+        help="draw N conversations of each simulation (default: 100)",
     )
     group.addoption(
         "--simkit-needs-met",
@@ -175,6 +183,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect a file that holds scenarios by its name."""
     if file_path.name.endswith(SUFFIX):
         return ScenarioFile.from_parent(parent, path=file_path)
+    if file_path.name.endswith(SIMULATED):
+        return SimulationFile.from_parent(parent, path=file_path)
     return None
 
 
@@ -308,15 +318,35 @@ class ScenarioFile(pytest.File):
     def collect(self) -> Iterator[ScenarioItem]:
         from simkit.core.errors import SimkitError
         from simkit.core.output import clean
-        from simkit.spec.scenario.items import items_in
 
         try:
-            for scenario in items_in(_relative(self.path), _cache(self.config)):
+            for case in self.cases():
                 # pytest prints names as they are, and writes them into reports.
-                name = clean(scenario.name)
-                yield ScenarioItem.from_parent(self, name=name, scenario=scenario)
+                yield self.item_type().from_parent(self, name=clean(case.name), scenario=case)
         except SimkitError as problem:
             raise self.CollectError(clean(str(problem))) from None
+
+    def cases(self) -> Sequence[ScenarioCase]:
+        """Return what is in the file; raise SourceError."""
+        from simkit.spec.scenario.items import items_in
+
+        return items_in(_relative(self.path), _cache(self.config))
+
+    def item_type(self) -> type[ScenarioItem]:
+        """Return the type of its items."""
+        return ScenarioItem
+
+
+class SimulationFile(ScenarioFile):
+    """One file of simulations."""
+
+    def cases(self) -> Sequence[ScenarioCase]:
+        from simkit.spec.scenario.items import simulations_in
+
+        return simulations_in(_relative(self.path), _cache(self.config))
+
+    def item_type(self) -> type[ScenarioItem]:
+        return SimulationItem
 
 
 class ScenarioItem(pytest.Item):
@@ -458,6 +488,22 @@ class ScenarioItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.scenario.line - 1, self.name
+
+
+class SimulationItem(ScenarioItem):
+    """One simulation: conversations that nobody wrote, of which none may break a rule."""
+
+    def _run(self) -> None:
+        from simkit.core.errors import SimkitError
+        from simkit.testing.simulations import failure_of
+
+        try:
+            runs, seed = (self.config.getoption(f"--simkit-{name}") for name in ("runs", "seed"))
+            text = failure_of(_library(self.config), self.scenario, runs, seed)
+        except SimkitError as problem:
+            raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
+        if text:
+            pytest.fail(_clean(text), pytrace=False)
 
 
 def _clean(text: str) -> str:

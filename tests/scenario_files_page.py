@@ -38,6 +38,11 @@ HEADINGS: Final[Mapping[str, str]] = {
     "ScenarioLimits": "Limits of a scenario",
     "XFail": "Known failure",
     "Use": "File under use",
+    "Simulation": "Simulation",
+    "SimulatedUser": "Simulated user",
+    "UserState": "State of a simulated user",
+    "ModelLine": "Line of a simulated model",
+    "SimulatedTool": "Simulated tool",
     "Pipeline": "Pipeline",
     "Channel": "Channel",
     "ReducerSpec": "Reducer with options",
@@ -106,6 +111,8 @@ NOTES: Final = {
 }
 """What is so of a key, beside what the schema says of it."""
 
+NAMING: Final = ("version", "scenario", "simulation")
+"""Keys that come first."""
 ANYTHING: Final = "any value"
 MATCHER: Final = "[matcher](#matchers)"
 TEXT: Final = ["string", "number", "boolean"]
@@ -120,6 +127,7 @@ def kinds() -> dict[str, Schema]:
     text = schemas()
     result: dict[str, Schema] = {
         "Scenario": text["scenario"],
+        "Simulation": text["simulation"],
         "Use": json_schema_of(Shared, "use"),
         "ToolLine": json_schema_of(ToolLine, "tool result"),
         "Pipeline": text["pipeline"],
@@ -168,7 +176,9 @@ def _says(schema: Schema) -> str:
 
 def _rows(name: str, schema: Schema, used: Mapping[str, Any]) -> Iterator[str]:
     required = schema.get("required", ())
-    for key, value in schema.get("properties", {}).items():
+    properties = schema.get("properties", {})
+    for key in sorted(properties, key=lambda key: key not in NAMING):
+        value = properties[key]
         if key in used:
             continue
         meaning = _cell(value["description"])

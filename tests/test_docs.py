@@ -24,7 +24,7 @@ HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TUTORIAL = DOCS / "tutorial.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE_NAME = re.compile(r"^# (\S+\.(?:scenario|pipeline)\.yaml|\S+\.py|\S+\.feature)\n")
+FILE_NAME = re.compile(r"^# (\S+\.(?:scenario|simulation|pipeline)\.yaml|\S+\.py|\S+\.feature)\n")
 SECONDS = re.compile(r"(?<=\()\d+\.\d+(?= s\))|(?<= in )\d+\.\d+(?=s)")
 
 

@@ -58,6 +58,7 @@ NAVIGATION: Final[Nav] = (
                     ("pytest and CI", "how-to/pytest.md"),
                     ("Accept new values", "how-to/accepting.md"),
                     ("Explore", "how-to/explore.md"),
+                    ("Simulations", "how-to/simulations.md"),
                 ),
             ),
             (

@@ -312,7 +312,11 @@ def explain_command(words: tuple[str, ...]) -> None:
 )
 @click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)
 @click.option("--runs", type=click.IntRange(min=1), default=300, help="Draw so many conversations.")
-@click.option("--turns", type=click.IntRange(min=1), default=3, help="Of at most so many turns.")
+@click.option(
+    "--turns",
+    type=click.IntRange(min=1),
+    help="Of at most so many turns; else as the simulation says, or 3.",
+)
 @click.option("--seed", type=int, default=0, help="Draw others.")
 @click.option(
     "--to",
@@ -324,21 +328,14 @@ def explain_command(words: tuple[str, ...]) -> None:
 def explore_command(subject: str, **options: Any) -> int:
     """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
 
-    PATH is a pipeline file, or one scenario to start from: its users' texts and options are used.
-    MODULE:NAME is code. Models answer whatever their requests permit: texts, values of their
-    schemas, calls of the tools that they are offered, handoffs. An error that ends a turn, and
-    every lint, is found once for each cause, in the smallest conversation that shows it.
+    PATH is a simulation, a folder of simulations, a pipeline file, or one scenario to start from:
+    its users' texts and options are used. MODULE:NAME is code. Models answer whatever their
+    requests permit: texts, values of their schemas, calls of the tools that they are offered,
+    handoffs. An error that ends a turn, every lint and every claim of a simulation is found once
+    for each cause, in the smallest conversation that shows it.
     """
     # Imported here because `simkit explore --help` must not load what runs scenarios.
-    try:
-        from simkit.cli.explore import ExploreOptions, explore
-    except ModuleNotFoundError as problem:
-        if (problem.name or "").partition(".")[0] != "hypothesis":
-            raise
-        raise SimkitError(
-            "simkit explore needs Hypothesis, which is not installed here: "
-            "pip install 'agent-simkit[explore]'"
-        ) from None
+    from simkit.cli.explore import ExploreOptions, explore
 
     return explore(ExploreOptions(subject=subject, **options))
 
@@ -662,7 +659,9 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     short_help="Print the JSON Schema of scenario and pipeline files, for editors.",
 )
 @click.argument(
-    "kind", type=click.Choice(["scenario", "pipeline", "code", "program"]), required=False
+    "kind",
+    type=click.Choice(["scenario", "simulation", "pipeline", "code", "program"]),
+    required=False,
 )
 @click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
 def schema_command(kind: str | None, file: str | None) -> None:

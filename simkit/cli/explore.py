@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,25 +19,22 @@ from simkit.cli.selection import select
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, short
-from simkit.explore.choices import TurnPlan
-from simkit.explore.conversations import ExploredRun, converse
-from simkit.explore.scenarios import file_name, scenario_text, shows
+from simkit.explore.conversations import Subject, converse, label_of
+from simkit.explore.scenarios import file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery, reply_lines, search
-from simkit.language.yaml import load_text
-from simkit.spec.fields import FUNCTION_NAME
-from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, ScenarioCase
-from simkit.spec.scenario.writing import scalar
-
-USER_TEXTS: Final = (
-    "Hello.",
-    "My order is A-1042.",
-    "Please cancel it.",
-    "Why?",
-    "Can you help me with order B-7, and with A-1042 too?",
+from simkit.explore.subjects import (
+    is_pipeline,
+    pipeline_subject,
+    scenario_subject,
+    simulation_subject,
+    simulations_of,
 )
-"""A user's texts where no scenario has any."""
-_HEAD: Final = "scenario: explored\nturns: [{user: Hello.}]\n"
+from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import SIMULATION_SUFFIX, ScenarioCase
+
+RUNS: Final = 300
+"""The number of conversations, if nothing else is said."""
 MEMORY: Final = Path(".simkit", "explore")
 """Earlier discoveries are tried first; each pipeline has a folder of its own."""
 
@@ -44,44 +43,55 @@ class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The call of the command."""
 
     subject: str
-    """A scenario, a pipeline file, or ``module:name``."""
+    """A simulation, a scenario, a pipeline file, a folder, or ``module:name``."""
     runs: int
-    turns: int
+    turns: int | None
+    """The most turns of a conversation; None means what the simulation says."""
     seed: int
     folder: str
     """Where scenario files are written."""
 
 
 def explore(call: ExploreOptions) -> int:
-    """Explore a pipeline; return the exit code: 1 if something was found."""
-    prepared, texts = _subject(call.subject)
+    """Explore what a name stands for; return the exit code: 1 if something was found."""
+    was_found = False
+    for name, subject in _subjects(call.subject):
+        was_found |= _explore(name, subject, call)
+    return 1 if was_found else 0
+
+
+def _explore(name: str, subject: Subject, call: ExploreOptions) -> bool:
+    """Explore a subject, and report; return whether something was found."""
+    if subject.prepared.skip is not None:
+        echo(f"{name}: skipped: {subject.prepared.skip}")
+        return False
+    if name != call.subject:
+        echo(f"{name}:")
     progress = Progress()
-    progress.begin(f"exploring {call.subject}")
+    progress.begin(f"exploring {name}")
     started = time.monotonic()
 
-    def run(plans: Sequence[TurnPlan]) -> ExploredRun:
-        return converse(prepared, plans, texts)
-
     def tell(runs: int, causes: int) -> None:
-        progress.begin(f"exploring {call.subject}: {runs} conversations, {causes} found")
+        progress.begin(f"exploring {name}: {runs} conversations, {causes} found")
 
     try:
         campaign = search(
-            run,
+            partial(converse, subject),
             runs=call.runs,
-            turns_max=call.turns,
+            turns_max=call.turns or subject.simulation.turns,
             seed=call.seed,
-            memory=MEMORY / re.sub(r"[^\w-]+", "_", call.subject),
+            rare=len(subject.rare),
+            memory=MEMORY / re.sub(r"[^\w-]+", "_", name),
             tell=tell,
         )
     except SourceError as problem:
-        raise SimkitError(_advised(problem, call.subject)) from problem
+        raise SimkitError(_advised(problem, name)) from problem
     finally:
         progress.end()
     took = time.monotonic() - started
-    for line in _lines(campaign, call, prepared, took):
+    for line in _lines(campaign, call, name, subject, took):
         echo(line)
-    return 1 if campaign.discoveries else 0
+    return bool(campaign.discoveries)
 
 
 def _advised(problem: SourceError, subject: str) -> str:
@@ -103,38 +113,50 @@ def _advised(problem: SourceError, subject: str) -> str:
     return text
 
 
-def _subject(name: str) -> tuple[Prepared, Sequence[str]]:
-    """Return the scenario that conversations vary, and what its users say."""
+def _subjects(name: str) -> Iterator[tuple[str, Subject]]:
+    """Yield what a name stands for, with names."""
     library = Library()
-    if FUNCTION_NAME.fullmatch(name):
-        text = (
-            f"scenario: explored\npipeline: {name}\napp: {{path: [.]}}\nturns: [{{user: Hello.}}]\n"
+    if is_pipeline(name):
+        yield name, pipeline_subject(library, name)
+        return
+    file, _, chosen_name = name.partition("::")
+    if file.endswith(SIMULATION_SUFFIX) or Path(name).is_dir():
+        cases = list(simulations_of(library, _simulation_files(file)))
+        known = [case for case in cases if chosen_name in ("", case.name)]
+        if not known:
+            raise SimkitError(_no_simulation(name, cases))
+        for case in known:
+            yield name if len(known) == 1 else case.id, simulation_subject(library, case)
+        return
+    items = select([name]).items
+    if len(items) != 1:
+        listed = "\n".join(f"  {item.id}" for item in items[:12])
+        raise SimkitError(
+            f"{name}: holds {counted(len(items), 'scenario')}; name one to start from:\n{listed}"
         )
-    elif name.endswith(PIPELINE_SUFFIX):
-        if not Path(name).is_file():
-            raise SimkitError(f"{name}: there is no such file")
-        text = f"{_HEAD}pipeline: {scalar(name)}\n"
-    else:
-        items = select([name]).items
-        if len(items) != 1:
-            known = "\n".join(f"  {item.id}" for item in items[:12])
-            raise SimkitError(
-                f"{name}: holds {counted(len(items), 'scenario')}; name one to start from:\n{known}"
-            )
-        prepared = library.prepared(items[0])
-        return prepared, _texts(prepared) or USER_TEXTS
-    file = f"explored{SCENARIO_SUFFIX}"
-    (document,) = load_text(text, file)
-    return library.assembled(ScenarioCase(file, "explored", 0, 1), document), USER_TEXTS
+    yield name, scenario_subject(library.prepared(items[0]))
 
 
-def _texts(prepared: Prepared) -> list[str]:
-    texts = (turn.user.text for turn in prepared.scenario.turns if turn.user is not None)
-    return list(dict.fromkeys(text for text in texts if text))
+def _simulation_files(path: str) -> list[str]:
+    if not Path(path).is_dir():
+        if not Path(path).is_file():
+            raise SimkitError(f"{path}: there is no such file")
+        return [path]
+    return sorted(map(str, Path(path).rglob(f"*{SIMULATION_SUFFIX}")))
+
+
+def _no_simulation(name: str, cases: Sequence[ScenarioCase]) -> str:
+    if cases:
+        listed = "\n".join(f"  {case.id}" for case in cases)
+        return f"{name}: there is no such simulation. Known:\n{listed}"
+    return (
+        f"{name}: there is no `*{SIMULATION_SUFFIX}` file below. Name a simulation, a scenario, a "
+        "pipeline file, or `module:name`."
+    )
 
 
 def _lines(
-    campaign: Campaign, call: ExploreOptions, prepared: Prepared, took: float
+    campaign: Campaign, call: ExploreOptions, name: str, subject: Subject, took: float
 ) -> Iterator[str]:
     stopped = "stopped: " if campaign.is_stopped else ""
     yield (
@@ -143,32 +165,43 @@ def _lines(
     )
     for discovery in campaign.discoveries:
         yield ""
-        yield from _discovery_lines(discovery, call, prepared)
+        yield from _discovery_lines(discovery, call, name, subject)
     if not campaign.discoveries:
-        yield "nothing was found: no error, no lint, no limit"
+        claims = ", no claim" if subject.always or subject.finally_ else ""
+        yield f"nothing was found: no error, no lint, no limit{claims}"
 
 
 def _discovery_lines(
-    discovery: Discovery, call: ExploreOptions, prepared: Prepared
+    discovery: Discovery, call: ExploreOptions, name: str, subject: Subject
 ) -> Iterator[str]:
-    finding = discovery.record.causes[discovery.cause]
     turns = discovery.record.turns
     count = reply_lines(turns)
-    code = "error" if finding.id == "claim" else finding.id
-    yield f"  FOUND  {code}: {short(' '.join(finding.what.split()), 160)}"
+    code = label_of(discovery.cause)
+    yield f"  FOUND  {code}: {short(headline(discovery), 160)}"
     yield (
         f"         in {counted(discovery.runs, 'run')}, first in run {discovery.first}; "
         f"smallest: {counted(len(turns), 'turn')}, {counted(count, 'reply line')}"
     )
     folder = Path(call.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    command = f"simkit explore {call.subject} --seed {call.seed}"
-    file = _write(folder, discovery, scenario_text(discovery, prepared, folder.resolve(), command))
+    command = _command(call, name)
+    text = scenario_text(discovery, subject, folder.resolve(), command)
+    file = _write(folder, discovery, text)
     if shows(file, discovery.cause):
         yield f"         simkit replay {file}"
     else:
         os.unlink(file)
         yield "         It cannot be written as a scenario that shows it by itself."
+
+
+def _command(call: ExploreOptions, name: str) -> str:
+    """Return the command that finds the same again, as a user types it."""
+    words = ["simkit", "explore", shlex.quote(name)]
+    if call.runs != RUNS:
+        words += ["--runs", str(call.runs)]
+    if call.turns is not None:
+        words += ["--turns", str(call.turns)]
+    return " ".join([*words, "--seed", str(call.seed)])
 
 
 def _write(folder: Path, discovery: Discovery, text: str) -> Path:

@@ -14,7 +14,7 @@ from simkit.report.results import Result
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import HOLDS, Standing, standing
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, is_pipeline
 from simkit.spec.scenario.known import Subject
 
 
@@ -123,5 +123,5 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
 
 
 def _pipelines_in(file: str, cache: DocumentCache) -> list[str]:
-    values = (head.values for head in cache.heads(file) if "scenario" not in head.values)
-    return [str(text_of(value["pipeline"])) for value in values if "pipeline" in value]
+    values = (head.values for head in cache.heads(file) if is_pipeline(head.values))
+    return [str(text_of(value["pipeline"])) for value in values]

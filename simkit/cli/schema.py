@@ -9,16 +9,19 @@ from simkit.spec.fields import json_schema_of
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.apps import CodePipeline, ProgramPipeline
 from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.simulations import Simulation
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON Schemas (draft 2020-12) of documents: scenarios, and three of pipelines.
+    """Return the JSON Schemas (draft 2020-12) of documents: scenarios, simulations, and three of
+    pipelines.
 
     They check the shape as the loader does; only the loader checks names, references and regular
     expressions.
     """
     return {
         "scenario": json_schema_of(Scenario, "simkit scenario"),
+        "simulation": json_schema_of(Simulation, "simkit simulation"),
         "pipeline": json_schema_of(Pipeline, "simkit pipeline"),
         "code": json_schema_of(CodePipeline, "simkit pipeline that is code"),
         "program": json_schema_of(ProgramPipeline, "simkit pipeline that is a program"),
@@ -45,7 +48,7 @@ def either(known_definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "$schema": next(iter(known_definitions.values()))["$schema"],
         "title": "simkit",
-        "description": "A scenario or a pipeline of simkit.",
+        "description": "A scenario, a simulation or a pipeline of simkit.",
         "anyOf": [
             {key: value for key, value in schema.items() if key not in own}
             for schema in known_definitions.values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os.path import normpath
 from pathlib import Path
+from typing import Final
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document
@@ -16,13 +17,20 @@ from simkit.spec.scenario.implementing import check_left_out
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
+    SIMULATION_SUFFIX,
+    is_pipeline,
     items_in,
     misnamed,
     scenario_files,
+    simulations_in,
 )
+from simkit.spec.scenario.simulations import prepare_simulation
 from simkit.spec.validation.folder import check_folder, named_files, yaml_files
 from simkit.spec.validation.problems import Problems, Report, code_of
 from simkit.spec.validation.usage import Usage
+
+CHECKED: Final = (SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)
+"""The endings of the files of a folder that are checked."""
 
 
 def checked(paths: Sequence[str]) -> Report:
@@ -36,7 +44,8 @@ def checked(paths: Sequence[str]) -> Report:
     if not files:
         raise SourceError(
             ", ".join(paths),
-            f"there is nothing to check: no `*{SCENARIO_SUFFIX}` and no `*{PIPELINE_SUFFIX}` file",
+            f"there is nothing to check: no `*{SCENARIO_SUFFIX}`, `*{SIMULATION_SUFFIX}` or "
+            f"`*{PIPELINE_SUFFIX}` file",
             advice=next(filter(None, map(misnamed, paths)), ""),
         )
     checking = _Checking()
@@ -48,11 +57,13 @@ def checked(paths: Sequence[str]) -> Report:
 
 def _files(path: str, inside: Sequence[str] | None) -> list[str]:
     if inside is not None:
-        return [file_ for file_ in inside if file_.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX))]
+        return [file_ for file_ in inside if file_.endswith(CHECKED)]
     file, parting, _ = path.partition("::")
     if parting and not Path(path).exists():
         advice = f"Write `simkit validate {file}`."
         raise SourceError(path, "files are checked whole", advice=advice)
+    if path.endswith(SIMULATION_SUFFIX) and Path(path).is_file():
+        return [path]
     return scenario_files(path)
 
 
@@ -73,7 +84,8 @@ class _Checking:
     def file(self, file: str) -> None:
         """Check a file's documents."""
         try:
-            items = items_in(file, self._library.cache)
+            is_simulated = file.endswith(SIMULATION_SUFFIX)
+            items = (simulations_in if is_simulated else items_in)(file, self._library.cache)
             documents = self._library.documents(file)
         except SourceError as problem:
             self._refuse(problem)
@@ -83,7 +95,7 @@ class _Checking:
         if file.endswith(SCENARIO_SUFFIX):
             self._complete.add(normpath(file))
         for document in documents:
-            if "pipeline" in document.data and "scenario" not in document.data:
+            if is_pipeline(document.data):
                 self._pipeline(document)
         wrong: set[int] = set()
         for item in items:
@@ -92,12 +104,13 @@ class _Checking:
             if item.index in wrong:
                 continue
             try:
-                prepared = self._library.prepared(item)
+                if is_simulated:
+                    prepare_simulation(self._library, item, documents[item.index])
+                else:
+                    self._usage.scenario(self._library.prepared(item))
             except SourceError as problem:
                 wrong.add(item.index)
                 self._refuse(problem)
-            else:
-                self._usage.scenario(prepared)
         self._is_broken = self._is_broken or bool(wrong)
 
     def _pipeline(self, document: Document) -> None:

@@ -1,125 +1,320 @@
-"""One conversation that nobody wrote: it is run, judged by the lints, and kept as a script."""
+"""One conversation that nobody wrote: it is run, judged, and kept as a script."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
+from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
-from simkit.explore.choices import Choices, TurnPlan
-from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Lines
+from simkit.explore.choices import Plan
+from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
+from simkit.explore.users import Crowd
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Tools, TurnModel
 from simkit.runtime.schemas import schema_of
 from simkit.session.simulate import Conversation
+from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.simulations import DUPLICATE_TURN, RESTART, Simulation, with_persona
+from simkit.trace.events import ErrorFacts
 from simkit.trace.store import canonical, copied
+from simkit.trace.views import TurnView
 
 _ERROR: Final = re.compile(r"ended with error (\w+)")
-NO_SCHEMAS: Final[Mapping[str, Any]] = {}
+_RAISED: Final = re.compile(r"raised (\w+)")
+_MISTAKES: Final = frozenset(
+    (
+        "AttributeError", "IndexError", "KeyError", "NameError", "NotImplementedError",
+        "RecursionError", "TypeError", "UnboundLocalError", "UnicodeDecodeError", "ValueError",
+        "ZeroDivisionError",
+    )
+)  # fmt: skip
+"""Errors of Python itself that no client raises for a provider's failure."""
 
 
 class Cause(NamedTuple):
     """The kind of a finding, without what differs from run to run: one cause is one discovery."""
 
     id: str
-    """The lint, or ``claim`` for an error that ended a turn."""
+    """The lint, or ``claim`` for a claim or an error that ended a turn."""
     agent: str
-    error_type: str
-    """The type of the error; empty for lints, whose id says what is wrong."""
+    detail: str
+    """The claim's place, such as `always.state.balance`, or the type of the error; empty for
+    lints, whose id says what is wrong."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """A pipeline to be explored, and the events that may happen in its conversations."""
+
+    prepared: Prepared
+    simulation: Simulation
+    always: Mapping[str, Any] = {}
+    """The claims on turns, as data with references to personas."""
+    finally_: Mapping[str, Any] = {}
+    """The claims on whole conversations, as data."""
+    lines: Mapping[str, Sequence[Any]] = {}
+    """Agent to the lines of its model, as data."""
+    is_made_up: bool = False
+    """Whether no file holds the simulation."""
+
+    @property
+    def rare(self) -> tuple[str, ...]:
+        """Return the names of all rare events."""
+        return (*self.simulation.misbehaves, *self.simulation.faults)
 
 
 class ExploredRun(msgspec.Struct, frozen=True):
     """A conversation that was run."""
 
     turns: tuple[Mapping[str, Any], ...]
-    """The turns of a scenario that repeats it."""
+    """The turns of a scenario that repeats it, without the simulation's claims."""
     causes: Mapping[Cause, Finding]
     model_calls: int
+    claims: tuple[Mapping[str, Any], ...] = ()
+    """The claims on each turn that were judged."""
 
 
-def converse(prepared: Prepared, plans: Sequence[TurnPlan], texts: Sequence[str]) -> ExploredRun:
-    """Run a conversation and judge it by the lints; ``texts`` are what a user may say.
+def converse(subject: Subject, plan: Plan) -> ExploredRun:
+    """Run a conversation, and judge it by the lints and the simulation's claims.
 
     Raise SourceError, as `simkit.simulate` does, if the pipeline cannot be run.
     """
-    users = [Choices(plan.user).one_of(texts) for plan in plans]
-    turns = tuple(_turn(text) for text in users)
-    scenario = prepared.scenario.model_copy(update={"turns": turns})
-    data = {**prepared.document.data, "turns": [{"user": text} for text in users]}
-    scripted = msgspec.structs.replace(
-        prepared, scenario=scenario, document=prepared.document.with_data(data), waiting={}
-    )
-    lines = Lines()
+    return _Conversation(subject, plan).run()
 
-    def simulate(ready: CompiledPipeline | None) -> tuple[TurnModel, Tools]:
-        return _choosing(ready, plans, lines)
 
-    with Conversation(scripted, simulate=simulate) as conversation:
-        conversation.follow(scripted)
-        conversation.end()
-        judgement = conversation.judgement()
-        calls = sum(len(turn.calls) for turn in conversation.view.turns)
-    return ExploredRun(
-        tuple(_script(users, lines)),
-        {cause_of(finding): finding for finding in judgement.findings if not finding.follows},
-        calls,
-    )
+class _Conversation:
+    def __init__(self, subject: Subject, plan: Plan) -> None:
+        self._subject, simulation = subject, subject.simulation
+        enabled = {
+            name
+            for place, name in enumerate(subject.rare)
+            if place < len(plan.enabled) and plan.enabled[place]
+        }
+        of_turns = {name: simulation.faults.get(name, 0) for name in (RESTART, DUPLICATE_TURN)}
+        of_answers = {**simulation.misbehaves, **simulation.faults}
+        self._crowd = Crowd(
+            simulation, plan, {name: of_turns[name] for name in of_turns if name in enabled}
+        )
+        self._scene = Scene(
+            plan.turns,
+            simulation,
+            subject.lines,
+            {k: v for k, v in of_answers.items() if k in enabled and k not in of_turns},
+        )
+        self._claims: list[dict[str, Any]] = []
+
+    def run(self) -> ExploredRun:
+        crowd, subject = self._crowd, self._subject
+        # Whether a store is needed must be known before the first turn.
+        first = self._prepared([{"user": ".", "restart": flag} for flag in crowd.restarts()])
+        with Conversation(first, simulate=self._answering) as conversation:
+            while self._takes_turn(conversation):
+                pass
+            view = conversation.view
+            if subject.always or subject.finally_:
+                channels: set[str] = set()
+                for turn, session in zip(view.turns, crowd.speakers, strict=False):
+                    channels.update(name for event in turn.updates for name in event.update)
+                    claims = _applicable(subject.always, turn, channels, session.persona)
+                    self._claims.append(claims)
+                conversation.follow(self._prepared(crowd.turns, self._claims, ends=True))
+            judgement = conversation.judgement()
+            conversation.end()
+            for finding in judgement.findings:
+                if finding.breaks:
+                    raise SourceError(finding.where, finding.what)
+            calls = sum(len(turn.calls) for turn in view.turns)
+        causes = {
+            cause_of(finding): finding for finding in judgement.findings if not finding.follows
+        }
+        return ExploredRun(tuple(self._script()), causes, calls, tuple(self._claims))
+
+    def _takes_turn(self, conversation: Conversation) -> bool:
+        """Take the next turn; return whether another one may follow."""
+        crowd, place = self._crowd, conversation.turns_taken
+        if not crowd.speak():
+            return False
+        self._scene.persona = crowd.speakers[-1].persona
+        conversation.follow(self._prepared(crowd.turns))
+        if conversation.turns_taken == place:
+            crowd.turns.pop()
+            return False
+        turn = conversation.view.turns[-1]
+        crowd.speakers[-1].is_asked = turn.interrupt is not None
+        if turn.error is None:
+            return True
+        if not self._is_planned(turn.error):
+            return False
+        crowd.turns[-1]["expect"] = {"error": turn.error.type}
+        return True
+
+    def _is_planned(self, error: ErrorFacts) -> bool:
+        """Return whether a fault explains the error that ended the last turn.
+
+        A client raises errors of its own for a provider's failure. One of Python's own shows that
+        the code did not expect the failure.
+        """
+        kind = _kind_of(error.type, error.message)
+        return bool(self._scene.faults[-1]) and kind not in _MISTAKES
+
+    def _prepared(
+        self,
+        turns: Sequence[Mapping[str, Any]],
+        claims: Sequence[Mapping[str, Any]] = (),
+        *,
+        ends: bool = False,
+    ) -> Prepared:
+        """Return a scenario with these turns, and with claims on them."""
+        prepared = self._subject.prepared
+        data = [
+            {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
+            for turn, claim in zip_longest(turns, claims[: len(turns)])
+        ]
+        update: dict[str, Any] = {"turns": tuple(map(_turn, data))}
+        whole = {key: value for key, value in prepared.document.data.items() if key != "expect"}
+        if ends and self._subject.finally_:
+            whole["expect"] = self._subject.finally_
+            update["expect"] = Expect.model_validate(self._subject.finally_)
+        else:
+            update["expect"] = Expect()
+        return msgspec.structs.replace(
+            prepared,
+            scenario=prepared.scenario.model_copy(update=update),
+            document=prepared.document.with_data({**whole, "turns": data}),
+            waiting={},
+        )
+
+    def _answering(self, ready: CompiledPipeline | None) -> tuple[TurnModel, Tools]:
+        """Return the models and tools that answer by choice."""
+        scene = self._scene
+        if ready is None:
+            interfaces = Interfaces()
+            # Tools of code run for real: the code itself calls them.
+            return ChoosingModel(scene, interfaces), ChoosingTools(
+                scene, interfaces, lambda tool: True, lambda tool, args: None
+            )
+        interfaces = _interfaces_of(ready)
+        functions = {
+            name: tool.function for name, tool in ready.pipeline.tools.items() if tool.function
+        }
+
+        def run(tool: str, args: JsonValue) -> JsonValue:
+            return copied(call_with(ready.functions.named(functions[tool]), copied(args)))
+
+        return ChoosingModel(scene, interfaces), ChoosingTools(
+            scene, interfaces, functions.__contains__, run
+        )
+
+    def _script(self) -> Iterator[dict[str, Any]]:
+        """Yield each turn that was taken, as a scenario says it."""
+        scene = self._scene
+        for turn, replies, results in zip(
+            self._crowd.turns, scene.replies, scene.results, strict=False
+        ):
+            script = {key: value for key, value in turn.items() if key != "expect"}
+            if replies:
+                script["replies"] = {
+                    agent: given[0] if len(given) == 1 else given
+                    for agent, given in replies.items()
+                }
+            if results:
+                script["tool_results"] = results
+            if "expect" in turn:
+                script["expect"] = turn["expect"]
+            yield script
 
 
 def cause_of(finding: Finding) -> Cause:
     """Return the cause of a finding."""
-    error = _ERROR.search(finding.what) if finding.id == CLAIM else None
-    return Cause(finding.id, finding.agent, error[1] if error else "")
+    if finding.id != CLAIM:
+        return Cause(finding.id, finding.agent, "")
+    error = _ERROR.search(finding.what)
+    if error:
+        return Cause(CLAIM, finding.agent, _kind_of(error[1], finding.what))
+    inner = finding.path[2:] if finding.path[:1] == ("turns",) else finding.path
+    head = "always" if finding.path[:1] == ("turns",) else "finally"
+    names = [str(part) for part in inner[1:3] if isinstance(part, str)]
+    return Cause(CLAIM, finding.agent, ".".join([head, *names]))
 
 
-@lru_cache(maxsize=256)
-def _turn(text: str) -> Turn:
-    return Turn.model_validate({"user": text})
+def _kind_of(error_type: str, message: str) -> str:
+    """Return the name of the exception, also of one that a user's function raised."""
+    raised = _RAISED.search(message)
+    return raised[1] if raised else error_type
 
 
-def _choosing(
-    ready: CompiledPipeline | None, plans: Sequence[TurnPlan], lines: Lines
-) -> tuple[TurnModel, Tools]:
-    if ready is None:
-        model = ChoosingModel(plans, lines, {}, NO_SCHEMAS, lambda source, target: None, ())
-        # Tools of code run for real: the code itself calls them.
-        return model, ChoosingTools(
-            plans, lines, lambda tool: True, lambda tool, args: None, {}, NO_SCHEMAS
-        )
-    pipeline, schemas = ready.pipeline, ready.schemas
-    functions = {name: tool.function for name, tool in pipeline.tools.items() if tool.function}
+def label_of(cause: Cause) -> str:
+    """Return the word by which a cause is reported: a lint, `error`, or the claim's key."""
+    if cause.id != CLAIM:
+        return cause.id
+    head = cause.detail.partition(".")[0]
+    return head if head in ("always", "finally") else "error"
 
+
+def _applicable(
+    always: Mapping[str, Any],
+    turn: TurnView,
+    channels: Collection[str],
+    persona: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the claims on a turn that speak of something that took place.
+
+    ``channels`` are those that were written up to its end.
+    """
+    agents = {run.agent for run in turn.runs}
+    claims: dict[str, Any] = {}
+    for key, claim in always.items():
+        if key in ("context", "runs"):
+            claim = {
+                name: inner
+                for name, inner in claim.items()
+                if selected(name).agent in (*agents, ALL_AGENTS) and agents
+            }
+        elif key == "state" and isinstance(claim, Mapping) and not _is_operator(claim):
+            claim = {name: inner for name, inner in claim.items() if name in channels}
+        elif key == "reply" and (turn.error is not None or turn.interrupt is not None):
+            continue
+        if claim == {} or claim is None:
+            continue
+        claims[key] = with_persona(claim, persona)
+    return claims
+
+
+def _is_operator(claim: Mapping[str, Any]) -> bool:
+    return any(str(key).startswith("$") for key in claim)
+
+
+def _turn(data: Mapping[str, Any]) -> Turn:
+    return _read_turn(msgspec.json.encode(data))
+
+
+@lru_cache(maxsize=1024)
+def _read_turn(encoded: bytes) -> Turn:
+    return Turn.model_validate(msgspec.json.decode(encoded))
+
+
+def _interfaces_of(ready: CompiledPipeline) -> Interfaces:
     def payload_of(source: str, target: str) -> JsonValue:
         for contract in ready.contracts:
             if contract.to == target and {source, "*"} & {*contract.from_}:
-                return canonical(schema_of(contract.payload, schemas))
+                return canonical(schema_of(contract.payload, ready.schemas))
         return None
 
-    def run(tool: str, args: JsonValue) -> JsonValue:
-        return copied(call_with(ready.functions.named(functions[tool]), copied(args)))
-
-    names = tuple(ready.agents)
-    return ChoosingModel(plans, lines, ready.tool_args, schemas, payload_of, names), ChoosingTools(
-        plans, lines, functions.__contains__, run, ready.tool_returns, schemas
+    return Interfaces(
+        payload_of,
+        tuple(ready.agents),
+        ready.tool_args,
+        ready.tool_returns,
+        ready.schemas,
+        ready.functions.named,
+        is_code=False,
     )
-
-
-def _script(users: Sequence[str], lines: Lines) -> Iterator[dict[str, Any]]:
-    """Yield each turn that was taken, as a scenario says it."""
-    for text, replies, results in zip(users, lines.replies, lines.results, strict=False):
-        turn: dict[str, Any] = {"user": text}
-        if replies:
-            turn["replies"] = {
-                agent: given[0] if len(given) == 1 else given for agent, given in replies.items()
-            }
-        if results:
-            turn["tool_results"] = results
-        yield turn

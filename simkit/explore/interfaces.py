@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -18,16 +19,30 @@ from simkit.core.messages import (
     Answer,
     CallLine,
     Calls,
+    Fails,
     Handoff,
     JsonValue,
     Reply,
     Structured,
     Text,
 )
-from simkit.explore.choices import Choices, TurnPlan
-from simkit.explore.values import value_of
+from simkit.explore.choices import ODDS, Choices, TurnPlan, rare
+from simkit.explore.values import value_of, wrong_value
+from simkit.providers.failures import FAILURES
+from simkit.runtime.functions import function_named
+from simkit.runtime.models.script import ScriptedLines, context_root
 from simkit.runtime.ports import ModelRequest, ToolReply
+from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
+from simkit.spec.scenario.replies import line_of as reply_line_of
+from simkit.spec.scenario.simulations import (
+    PROVIDER_FAULTS,
+    SimulatedTool,
+    Simulation,
+    sample,
+    with_persona,
+)
 from simkit.trace.events import UnusedLines, UnusedResults
+from simkit.trace.store import canonical
 
 ACTIONS_MAX: Final = 4
 """The number of answers of an agent in one turn that act: call tools or pass control.
@@ -42,49 +57,80 @@ KNOWN_MAX: Final = 6
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]+\b")
 """Numbers of orders, invoices and the like."""
 TEXT: Final = "Done."
+FAILS: Final = "fails"
+ANY_TOOL: Final = SimulatedTool(fails=0.25)
+"""The answers of a tool that no simulation names."""
+UNKNOWN_TOOL: Final = "a_tool_that_was_not_offered"
 
 PayloadSchema = Callable[[str, str], JsonValue]
 """Function that returns the schema of the payload from an agent to another one; None if there is
 none."""
 
 
-class Lines:
-    """The answers of models and tools, turn by turn, as a scenario has them."""
+class Scene:
+    """The plan of one conversation, and the answers of its models and tools so far."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        turns: Sequence[TurnPlan],
+        simulation: Simulation,
+        lines: Mapping[str, Sequence[Any]],
+        shares: Mapping[str, float],
+    ) -> None:
+        """``lines`` are those of the simulation, as data; ``shares`` of what is rare in answers."""
+        self.turns, self.simulation, self.lines, self.shares = turns, simulation, lines, shares
+        self.persona: Mapping[str, Any] = {}
+        """The persona of the user who speaks."""
         self.replies: list[dict[str, list[Any]]] = []
+        """The answers of models, turn by turn, as a scenario has them."""
         self.results: list[dict[str, list[Any]]] = []
+        """The answers of tools, turn by turn, as a scenario has them."""
+        self.questions: set[Any] = set()
+        """Session, agent and question of each interrupt so far."""
+        self.faults: list[set[str]] = []
+        """The faults of providers, turn by turn."""
 
     def begin_turn(self) -> None:
         """Begin a turn."""
         self.replies.append({})
         self.results.append({})
+        self.faults.append(set())
+
+
+class Interfaces(msgspec.Struct, frozen=True):
+    """The schemas of a declared pipeline's models and tools; empty for code."""
+
+    payload_of: PayloadSchema = lambda source, target: None
+    names: Sequence[str] = ()
+    """Words of the pipeline, such as its agents, which an answer may say."""
+    tool_args: Mapping[str, JsonValue] = {}
+    tool_returns: Mapping[str, JsonValue] = {}
+    schemas: Mapping[str, JsonValue] = {}
+    """The schemas that a ``$ref`` may name."""
+    function: Callable[[str], Callable[..., Any]] = function_named
+    """Returns a user's function by its name."""
+    is_code: bool = True
 
 
 class ChoosingModel:
     """A model that answers by choice; the model of every agent."""
 
-    def __init__(
-        self,
-        plans: Sequence[TurnPlan],
-        lines: Lines,
-        tool_args: Mapping[str, JsonValue],
-        schemas: Mapping[str, JsonValue],
-        payload_of: PayloadSchema,
-        names: Sequence[str],
-    ) -> None:
-        """``names`` are words of the pipeline, such as its agents, which an answer may say."""
-        self._plans, self._lines, self._names = plans, lines, names
-        self._tool_args, self._schemas, self._payload_of = tool_args, schemas, payload_of
-        self._answers: Iterator[tuple[int, ...]] = iter(())
+    def __init__(self, scene: Scene, interfaces: Interfaces) -> None:
+        self._scene, self._interfaces = scene, interfaces
+        self._checker = ScriptedLines(interfaces.tool_args, interfaces.schemas, interfaces.function)
+        self._answers: Iterator[int] = iter(())
+        self._rare: Iterator[int] = iter(())
         self._actions: Counter[str] = Counter()
         self._repeats: Counter[tuple[str, bytes]] = Counter()
+        self._last: dict[str, Reply] = {}
+        """Agent to its last action in the turn."""
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its choices."""
-        self._answers = iter(self._plans[place].answers)
-        self._actions, self._repeats = Counter(), Counter()
-        self._lines.begin_turn()
+        plan = self._scene.turns[place]
+        self._answers, self._rare = iter(plan.answers), iter(plan.rare[1:])
+        self._actions, self._repeats, self._last = Counter(), Counter(), {}
+        self._scene.begin_turn()
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Do nothing: every run is answered."""
@@ -94,8 +140,22 @@ class ChoosingModel:
         return ()
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Return an answer that the request permits."""
-        choices = Choices(next(self._answers, ()))
+        """Return an answer that the simulation and the request permit, or a rare one."""
+        choices = Choices(next(self._answers, 0))
+        kind = rare(next(self._rare, 0), self._scene.shares)
+        unusual = self._unusual(kind, request, choices) if kind else None
+        if unusual is not None:
+            line = line_of(unusual)
+            if isinstance(unusual, Calls) and kind != "repeats_itself":
+                line["unchecked"] = True
+            return self._record(request, Answer(unusual), line)
+        place, line = self._line(request, choices)
+        if line is not None:
+            where = ("turns", len(self._scene.replies) - 1, "replies", request.agent, place)
+            answer = self._checker.answer(reply_line(line), request, where)
+            is_computed = isinstance(line, dict) and "function" in line
+            text = line_of(answer.reply) if is_computed else without(line, "when")
+            return self._record(request, answer, text)
         reply = self._reply(request, choices)
         line = line_of(reply)
         if isinstance(reply, (Calls, Handoff)):
@@ -104,9 +164,71 @@ class ChoosingModel:
             self._repeats[action] += 1
             if self._repeats[action] > REPEATS_MAX:
                 reply, line = Text(TEXT), TEXT
-        lines = self._lines.replies[-1].setdefault(request.agent, [])
+            else:
+                self._last[request.agent] = reply
+        return self._record(request, Answer(reply), line)
+
+    def _line(self, request: ModelRequest, choices: Choices) -> tuple[int, Any]:
+        """Return one of the agent's lines that fit the context, with its place among them.
+
+        The line is None for any answer.
+        """
+        lines = self._scene.lines.get(request.agent)
+        if not lines:
+            return 0, None
+        models = self._scene.simulation.models[request.agent]
+        weights: list[tuple[tuple[int, Any], int]] = []
+        place = -1
+        for data, model in zip(lines, models, strict=True):
+            place += not model.anything
+            line = with_persona(data, self._scene.persona)
+            when = None if model.anything else reply_line(line).when
+            if when is not None and not when.holds(context_root(request)):
+                continue
+            # That a model asks the same again is no fault of the pipeline.
+            if self._question(request, line) not in self._scene.questions:
+                weights.append(((place, line), model.weight))
+        if not weights:
+            return 0, None
+        place, line = choices.weighted(weights)
+        self._scene.questions |= {self._question(request, line)} - {None}
+        return place, line
+
+    def _question(self, request: ModelRequest, line: Any) -> tuple[str, str, bytes] | None:
+        """Return session, agent and question of a line that asks the user; None for others."""
+        if not isinstance(line, dict) or "interrupt" not in line:
+            return None
+        return request.session, request.agent, msgspec.json.encode(line["interrupt"])
+
+    def _record(self, request: ModelRequest, answer: Answer, line: Any) -> Answer:
+        lines = self._scene.replies[-1].setdefault(request.agent, [])
         lines.append(line)
-        return Answer(reply, line=len(lines) - 1 if isinstance(reply, Handoff) else None)
+        if not isinstance(answer.reply, Handoff):
+            return answer
+        return msgspec.structs.replace(answer, line=len(lines) - 1)
+
+    def _unusual(self, kind: str, request: ModelRequest, choices: Choices) -> Reply | None:
+        """Return an answer outside of the interface, or a failure; None where there is none."""
+        if kind in FAILURES:
+            if kind in PROVIDER_FAULTS:
+                self._scene.faults[-1].add(kind)
+            return failure_of(kind)
+        if kind == "empty":
+            return Text("")
+        if kind == "repeats_itself":
+            return self._last.get(request.agent)
+        if kind == "unknown_tool":
+            # Names in a scenario of a declared pipeline are checked: it cannot say this.
+            return Calls((CallLine(UNKNOWN_TOOL, {}),)) if self._interfaces.is_code else None
+        if not request.tools:
+            return None
+        tool = choices.one_of(request.tools)
+        schema = self._schema_of(request, tool)
+        if schema is None:
+            return None
+        args = self._args(request, tool, choices, ())
+        wrong = wrong_value(schema, args, choices, self._interfaces.schemas)
+        return None if wrong is None else Calls((CallLine(tool, wrong),))
 
     def _reply(self, request: ModelRequest, choices: Choices) -> Reply:
         known = _mentioned(request)
@@ -129,8 +251,10 @@ class ChoosingModel:
             if place:
                 return actions[place - 1]()
             if request.output is not None:
-                names = [*self._names, *known]
-                return Structured(value_of(request.output, choices, names, self._schemas))
+                names = [*self._interfaces.names, *known]
+                return Structured(
+                    value_of(request.output, choices, names, self._interfaces.schemas)
+                )
         except ValueError:
             pass  # A schema of which no value is known: the model says something instead.
         return Text(TEXT)
@@ -148,42 +272,45 @@ class ChoosingModel:
     def _args(
         self, request: ModelRequest, tool: str, choices: Choices, known: Sequence[str]
     ) -> JsonValue:
-        schema = request.args.get(tool) or self._tool_args.get(tool)
+        schema = self._schema_of(request, tool)
         args: JsonValue = {}
-        return args if schema is None else value_of(schema, choices, known, self._schemas)
+        if schema is None:
+            return args
+        return value_of(schema, choices, known, self._interfaces.schemas)
+
+    def _schema_of(self, request: ModelRequest, tool: str) -> JsonValue:
+        return request.args.get(tool) or self._interfaces.tool_args.get(tool)
 
     def _handing(
         self, request: ModelRequest, target: str, choices: Choices, known: Sequence[str]
     ) -> Callable[[], Reply]:
         def reply() -> Reply:
-            schema = self._payload_of(request.agent, target)
+            schema = self._interfaces.payload_of(request.agent, target)
             if schema is None:
                 return Handoff(target)
-            return Handoff(target, payload=value_of(schema, choices, known, self._schemas))
+            payload = value_of(schema, choices, known, self._interfaces.schemas)
+            return Handoff(target, payload=payload)
 
         return reply
 
 
 class ChoosingTools:
-    """Tools that return what their schemas permit; a tool with a function runs for real."""
+    """Tools that return what they may; a tool with a function runs for real."""
 
     def __init__(
         self,
-        plans: Sequence[TurnPlan],
-        lines: Lines,
+        scene: Scene,
+        interfaces: Interfaces,
         real: Callable[[str], bool],
         run: Callable[[str, JsonValue], JsonValue],
-        returns: Mapping[str, JsonValue],
-        schemas: Mapping[str, JsonValue],
     ) -> None:
         """``real`` returns whether a tool has a function, and ``run`` calls it."""
-        self._plans, self._lines, self._real, self._run = plans, lines, real, run
-        self._returns, self._schemas = returns, schemas
-        self._results: Iterator[tuple[int, ...]] = iter(())
+        self._scene, self._interfaces, self._real, self._run = scene, interfaces, real, run
+        self._results: Iterator[int] = iter(())
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its choices."""
-        self._results = iter(self._plans[place].results)
+        self._results = iter(self._scene.turns[place].results)
 
     def unused(self) -> tuple[UnusedResults, ...]:
         """Return nothing: choices that are left over decide nothing."""
@@ -191,25 +318,56 @@ class ChoosingTools:
 
     def scripts(self, tool: str) -> bool:
         """Return whether the tool is answered by choice."""
-        return not self._real(tool)
+        return tool in self._scene.simulation.tools or not self._real(tool)
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
-        """Return a result that the tool's schema permits, or that of its function."""
-        if self._real(tool):
+        """Return a result that the tool may have, or that of its function."""
+        if not self.scripts(tool):
             return ToolReply(self._run(tool, args))
-        choices = Choices(next(self._results, ()))
-        results = self._lines.results[-1].setdefault(tool, [])
-        at = ("turns", len(self._lines.results) - 1, "tool_results", tool, len(results))
-        if choices.below(4) == 3:
-            results.append({"error": "unavailable"})
-            return ToolReply(error="unavailable", at=at)
-        schema = self._returns.get(tool)
+        choices = Choices(next(self._results, 0))
+        results = self._scene.results[-1].setdefault(tool, [])
+        at = ("turns", len(self._scene.results) - 1, "tool_results", tool, len(results))
+        options = self._scene.simulation.tools.get(tool, ANY_TOOL)
+        latency_ms = options.latency_ms
+        late = {"latency_ms": latency_ms} if latency_ms else {}
+        if rare(choices.below(ODDS), {FAILS: options.fails or 0}) == FAILS:
+            results.append({"error": options.error, **late})
+            return ToolReply(None, options.error, latency_ms, at)
+        value = self._value(tool, options, choices)
+        results.append({"returns": value, **late})
+        return ToolReply(value, None, latency_ms, at)
+
+    def _value(self, tool: str, options: SimulatedTool, choices: Choices) -> JsonValue:
+        if "returns" in options.model_fields_set:
+            value = sample(options.returns, choices.one_of)
+            return canonical(with_persona(value, self._scene.persona))
+        schema = self._interfaces.tool_returns.get(tool)
+        if schema is None:
+            return TEXT
         try:
-            value = TEXT if schema is None else value_of(schema, choices, (), self._schemas)
+            return value_of(schema, choices, (), self._interfaces.schemas)
         except ValueError:
-            value = TEXT
-        results.append({"returns": value})
-        return ToolReply(value, at=at)
+            return TEXT
+
+
+def reply_line(data: Any) -> ScriptLine:
+    """Return a compiled line of a simulation, whose data was checked when it was loaded."""
+    return _reply_line(msgspec.json.encode(data))
+
+
+@lru_cache(maxsize=1024)
+def _reply_line(encoded: bytes) -> ScriptLine:
+    line = reply_line_of(msgspec.json.decode(encoded))
+    assert line is not None
+    return compiled_script({"": line})[""][0]
+
+
+def without(line: Any, name: str) -> Any:
+    """Return a line without one of its keys; a text alone if nothing else is left."""
+    if not isinstance(line, dict) or name not in line:
+        return line
+    rest = {key: value for key, value in line.items() if key != name}
+    return rest["text"] if [*rest] == ["text"] else rest
 
 
 def line_of(reply: Reply) -> Any:
@@ -218,6 +376,8 @@ def line_of(reply: Reply) -> Any:
         return reply.text
     if isinstance(reply, Structured):
         return {"json": reply.value}
+    if isinstance(reply, Fails):
+        return {"error": reply.kind}
     if isinstance(reply, Calls):
         return {"calls": [{call.tool: call.args} for call in reply.calls]}
     assert isinstance(reply, Handoff)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.explore.conversations import Cause, cause_of
+from simkit.explore.conversations import Cause, Subject, cause_of, label_of
 from simkit.explore.search import Discovery
 from simkit.session.simulate import simulate
-from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in
 from simkit.spec.scenario.writing import block
 
@@ -19,22 +19,23 @@ _LEFT_OUT: Final = ("scenario", "turns", "expect", "examples", "xfail", "tags", 
 """Keys of the scenario that it starts from that say nothing of what was found."""
 
 
-def scenario_text(discovery: Discovery, prepared: Prepared, folder: Path, command: str) -> str:
+def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command: str) -> str:
     """Return the text of a scenario file in a folder that shows a cause.
 
     ``command`` found it.
     """
+    prepared = subject.prepared
     document = prepared.document
-    finding = discovery.record.causes[discovery.cause]
-    headline = " ".join(finding.what.split())
-    tree: dict[str, Any] = {"scenario": headline[:100]}
+    title = headline(discovery)
+    name = title[:100] if subject.is_made_up else subject.simulation.simulation
+    tree: dict[str, Any] = {"scenario": name}
     tree |= {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
     tree |= dict(_paths(tree, Path(document.file).parent, folder))
-    tree["turns"] = list(discovery.record.turns)
+    tree |= _conversation(discovery, subject)
     redactor = prepared.redactor(os.environ)
-    tree, headline = redactor.value(tree), redactor.text(headline)
+    tree, title = redactor.value(tree), redactor.text(title)
     lines = [
-        f"# {finding.id}: {headline}",
+        f"# {label_of(discovery.cause)}: {title}",
         f"# `{command}` found it, and made it as small as it could.",
         *block(tree, 0),
     ]
@@ -44,9 +45,44 @@ def scenario_text(discovery: Discovery, prepared: Prepared, folder: Path, comman
     return "\n".join([*lines, ""])
 
 
+def _conversation(discovery: Discovery, subject: Subject) -> dict[str, Any]:
+    """Return the turns, with the one claim that fails, if it is a claim."""
+    record, finding = discovery.record, discovery.record.causes[discovery.cause]
+    turns = [dict(turn) for turn in record.turns]
+    if label_of(discovery.cause) == "finally":
+        return {"turns": turns, "expect": _only(subject.finally_, finding.path[1:])}
+    if label_of(discovery.cause) == "always":
+        place = int(finding.path[1])
+        claim = _only(record.claims[place], finding.path[3:])
+        turns[place]["expect"] = {**claim, **turns[place].get("expect", {})}
+    return {"turns": turns}
+
+
+def _only(claims: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
+    """Return the claim at a path, without those beside it."""
+    key, *inner = [str(part) for part in path]
+    claim = claims[key]
+    is_parted = inner and isinstance(claim, Mapping) and inner[0] in claim
+    return {key: {inner[0]: claim[inner[0]]} if is_parted else claim}
+
+
+def headline(discovery: Discovery) -> str:
+    """Return what is wrong, in one line: for claims, which one, and the first difference."""
+    cause, finding = discovery.cause, discovery.record.causes[discovery.cause]
+    sentence = finding.what
+    if label_of(cause) in ("always", "finally"):
+        place = cause.detail.partition(".")[2]
+        sentence = f"the claim on `{place}` does not hold"
+        for difference in finding.differences[:1]:
+            at = f" at {difference.at}" if difference.at else ""
+            sentence += f"{at}: wanted {difference.expected}, found {difference.actual}"
+    return " ".join(sentence.split())
+
+
 def file_name(cause: Cause, number: int) -> str:
     """Return the name of the file of a cause: its lint and agent, and a number beyond 1."""
-    words = [cause.id if cause.id != "claim" else "error", cause.agent]
+    label = label_of(cause)
+    words = cause.detail.split(".") if label in ("always", "finally") else [label, cause.agent]
     name = "-".join(re.sub(r"[^\w-]+", "_", word) for word in words if word)
     return f"{name}{'' if number == 1 else f'-{number}'}{SCENARIO_SUFFIX}"
 

@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-import hypothesis
 import msgspec
-from hypothesis import HealthCheck, Phase, strategies
-from hypothesis.database import DirectoryBasedExampleDatabase
-from hypothesis.errors import Flaky, HypothesisException
-from hypothesis.reporting import with_reporter
 
 from simkit.core.errors import SimkitError
-from simkit.explore.choices import TurnPlan
+
+try:
+    import hypothesis
+    from hypothesis import HealthCheck, Phase, strategies
+    from hypothesis.database import DirectoryBasedExampleDatabase
+    from hypothesis.errors import Flaky, HypothesisException
+    from hypothesis.reporting import with_reporter
+except ModuleNotFoundError as problem:
+    if (problem.name or "").partition(".")[0] != "hypothesis":
+        raise
+    raise SimkitError(
+        "simkit explore needs Hypothesis, which is not installed here: "
+        "pip install 'agent-simkit[explore]'"
+    ) from None
+
+from simkit.explore.choices import ODDS, Plan, TurnPlan
 from simkit.explore.conversations import Cause, ExploredRun
 
-NUMBERS_MAX: Final = 6
-"""The number of choices in one answer; those beyond are the simplest."""
-NUMBER_MAX: Final = 63
+NUMBER_MAX: Final = 2**32 - 1
+"""The largest number: enough digits for everything about one answer."""
 ROUNDS_MAX: Final = 20
 _PRIME: Final = 1_000_003
 ANSWERS_MAX: Final = 8
@@ -52,7 +61,8 @@ class Campaign(msgspec.Struct, frozen=True):
     """Whether it was stopped before its end."""
 
 
-Run = Callable[[Sequence[TurnPlan]], ExploredRun]
+_Size: TypeAlias = tuple[int, int, int]
+Run = Callable[[Plan], ExploredRun]
 
 
 class _Broken(Exception):
@@ -65,22 +75,25 @@ def search(
     runs: int,
     turns_max: int,
     seed: int,
+    rare: int = 0,
     memory: Path | None = None,
     tell: Callable[[int, int], None] = lambda runs, causes: None,
 ) -> Campaign:
     """Run conversations until ``runs`` were drawn; then make the smallest one of each cause.
 
-    ``memory`` is a folder that keeps failures, which are run first the next time. ``tell`` is
-    called after each run with the numbers of runs and of causes. Errors of ``run`` end it.
+    ``rare`` is the number of things that may happen rarely. ``memory`` is a folder that keeps
+    failures, which are run first the next time. ``tell`` is called after each run with the numbers
+    of runs and of causes. Errors of ``run`` end it.
     """
     tally = _Tally(runs, tell)
+    plans = _plans(turns_max, rare)
     is_stopped = False
     # Each round ends with the smallest conversations of new causes, and the next one looks past
     # them: Hypothesis itself ends soon after its first find.
     for number in range(ROUNDS_MAX):
         known = tally.causes
         try:
-            _round(run, tally, turns_max, seed + number * _PRIME, memory)
+            _round(run, tally, plans, seed + number * _PRIME, memory)
         except KeyboardInterrupt:
             is_stopped = True
         if is_stopped or tally.is_spent or tally.causes == known:
@@ -89,13 +102,19 @@ def search(
     return tally.campaign(is_stopped=is_stopped)
 
 
-def _round(run: Run, tally: _Tally, turns_max: int, seed: int, memory: Path | None) -> None:
+def _round(
+    run: Run,
+    tally: _Tally,
+    plans: strategies.SearchStrategy[Plan],
+    seed: int,
+    memory: Path | None,
+) -> None:
     """Draw conversations until some were found that show new causes."""
 
-    def attempt(plans: Sequence[TurnPlan]) -> None:
-        tally.add(run(plans))
+    def attempt(plan: Plan) -> None:
+        tally.add(run(plan), plan)
 
-    test = hypothesis.given(_conversations(turns_max))(attempt)
+    test = hypothesis.given(plans)(attempt)
     test = hypothesis.seed(seed)(test)
     test = hypothesis.settings(
         max_examples=tally.left,
@@ -134,7 +153,7 @@ class _Tally:
         """The number of runs before the first new cause of each round: the others make it small."""
         self._counts: Counter[Cause] = Counter()
         self._first: dict[Cause, int] = {}
-        self._smallest: dict[Cause, ExploredRun] = {}
+        self._smallest: dict[Cause, tuple[_Size, ExploredRun]] = {}
         self._types: dict[Cause, type[_Broken]] = {}
         self._settled: set[Cause] = set()
         """The causes of earlier rounds."""
@@ -158,18 +177,19 @@ class _Tally:
         """Look past the causes that were met."""
         self._settled = self.causes
 
-    def add(self, record: ExploredRun) -> None:
+    def add(self, record: ExploredRun, plan: Plan) -> None:
         """Count a conversation; raise the first cause that is new in this round."""
         self._runs += 1
         self._fresh += self.causes == self._settled
         self._turns += len(record.turns)
         self._calls += record.model_calls
+        size = _size(record, plan)
         for cause in record.causes:
             self._counts[cause] += 1
             self._first.setdefault(cause, self._runs)
             known = self._smallest.get(cause)
-            if known is None or _size(record) < _size(known):
-                self._smallest[cause] = record
+            if known is None or size < known[0]:
+                self._smallest[cause] = size, record
         self._tell(self._runs, len(self._counts))
         for cause in record.causes:
             if cause not in self._settled:
@@ -181,7 +201,7 @@ class _Tally:
     def campaign(self, *, is_stopped: bool) -> Campaign:
         """Return the result."""
         discoveries = (
-            Discovery(cause, self._smallest[cause], self._counts[cause], first)
+            Discovery(cause, self._smallest[cause][1], self._counts[cause], first)
             for cause, first in self._first.items()
         )
         return Campaign(tuple(discoveries), self._runs, self._turns, self._calls, is_stopped)
@@ -193,14 +213,29 @@ def reply_lines(turns: Sequence[Mapping[str, Any]]) -> int:
     return sum(len(given) if isinstance(given, list) else 1 for given in replies)
 
 
-def _size(record: ExploredRun) -> tuple[int, int, int, str]:
-    """Return the turns, the reply lines and the length of a conversation."""
-    text = msgspec.json.encode(record.turns).decode()
-    return len(record.turns), reply_lines(record.turns), len(text), text
+def _size(record: ExploredRun, plan: Plan) -> _Size:
+    """Return the turns and reply lines of a conversation, and how far it is from the simplest."""
+    numbers = [plan.personas, *plan.enabled]
+    for turn in plan.turns:
+        numbers += [turn.user, *turn.answers, *turn.results, *turn.rare]
+    return len(record.turns), reply_lines(record.turns), sum(numbers)
 
 
-def _conversations(turns_max: int) -> strategies.SearchStrategy[Any]:
-    numbers = strategies.lists(strategies.integers(0, NUMBER_MAX), max_size=NUMBERS_MAX).map(tuple)
-    answers = strategies.lists(numbers, max_size=ANSWERS_MAX).map(tuple)
-    turn = strategies.builds(TurnPlan, user=numbers, answers=answers, results=answers)
-    return strategies.lists(turn, min_size=1, max_size=turns_max)
+def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
+    """Return the plans of conversations; numbers of what is rare only where something can be."""
+    number = strategies.integers(0, NUMBER_MAX)
+    numbers = strategies.lists(number, max_size=ANSWERS_MAX).map(tuple)
+    odds = strategies.lists(strategies.integers(0, ODDS - 1), max_size=ANSWERS_MAX + 1).map(tuple)
+    turn = strategies.builds(
+        TurnPlan,
+        user=number,
+        answers=numbers,
+        results=numbers,
+        rare=odds if rare else strategies.just(()),
+    )
+    return strategies.builds(
+        Plan,
+        turns=strategies.lists(turn, min_size=1, max_size=turns_max).map(tuple),
+        personas=number,
+        enabled=strategies.tuples(*[strategies.booleans()] * rare),
+    )

@@ -19,6 +19,8 @@ _ITEMS_MAX: Final = 2
 """The number of items beyond the least that a list may have."""
 _STRANGE: Final = 8
 """One text in so many is not what the conversation knows."""
+_UNLIKELY: Final[Sequence[Any]] = ({"not": "this"}, [], 7.5)
+"""Values that few schemas allow."""
 _NUMBERS: Final = (0, 1, -1, 2, 100)
 
 
@@ -33,6 +35,17 @@ def value_of(
         if not schema_errors(schema, value, schemas):
             return value
     raise ValueError("no value of this schema is known")
+
+
+def wrong_value(schema: Any, value: Any, choices: Choices, schemas: Mapping[str, Any]) -> Any:
+    """Return a mapping near ``value`` that the schema does not allow; None if none is known."""
+    if not isinstance(value, dict):
+        return None
+    required = schema.get("required") or () if isinstance(schema, Mapping) else ()
+    candidates = [{k: v for k, v in value.items() if k != name} for name in required]
+    candidates += [{**value, name: wrong} for name in value for wrong in _UNLIKELY]
+    invalid = [candidate for candidate in candidates if schema_errors(schema, candidate, schemas)]
+    return choices.one_of(invalid) if invalid else None
 
 
 class _Maker:

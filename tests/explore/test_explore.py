@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
-from simkit.explore.choices import TurnPlan
-from simkit.explore.conversations import Cause, ExploredRun, cause_of, converse
+from simkit.explore.choices import Plan, TurnPlan
+from simkit.explore.conversations import Cause, ExploredRun, Subject, cause_of, converse
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import Campaign, Discovery, search
+from simkit.explore.subjects import scenario_subject
 from simkit.session.simulate import simulate
-from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
@@ -29,7 +31,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 KNOWN_BUGS = ROOT / "scenarios" / "known_bugs"
 PAGE = ROOT / "docs" / "how-to" / "explore.md"
 Call = Callable[..., Done]
-TEXTS = ("Hello.", "My order is A-1042.")
 SOUND = """
 version: 1
 pipeline: desk
@@ -71,19 +72,16 @@ turns:
 """
 
 
-def started(folder: Path, pipeline: str) -> Prepared:
+def started(folder: Path, pipeline: str) -> Subject:
     file = folder / "desk.scenario.yaml"
     file.write_text(pipeline + SCENARIO, encoding="utf-8")
     library = Library()
     (item,) = items_in(str(file), library.cache)
-    return library.prepared(item)
+    return scenario_subject(library.prepared(item))
 
 
-def searched(prepared: Prepared, runs: int = 60, seed: int = 0) -> Campaign:
-    def run(plans: Sequence[TurnPlan]) -> ExploredRun:
-        return converse(prepared, plans, TEXTS)
-
-    return search(run, runs=runs, turns_max=2, seed=seed)
+def searched(subject: Subject, runs: int = 60, seed: int = 0) -> Campaign:
+    return search(partial(converse, subject), runs=runs, turns_max=2, seed=seed)
 
 
 def test_a_sound_pipeline_shows_nothing(tmp_path: Path) -> None:
@@ -105,9 +103,9 @@ def test_a_target_that_is_not_shown_the_request_is_found_in_one_turn(tmp_path: P
 
 
 def test_one_seed_is_one_campaign(tmp_path: Path) -> None:
-    prepared = started(tmp_path, BROKEN)
+    subject = started(tmp_path, BROKEN)
 
-    assert searched(prepared) == searched(prepared)
+    assert searched(subject) == searched(subject)
 
 
 def test_another_cause_is_found_after_the_first_one(tmp_path: Path) -> None:
@@ -119,22 +117,21 @@ def test_another_cause_is_found_after_the_first_one(tmp_path: Path) -> None:
 
 NOTHING = Cause("none", "", "")
 NO_FINDING = Finding("none", "W", "nothing", "")
-NUMBERS = st.lists(st.integers(0, 63), max_size=6).map(tuple)
+NUMBERS = st.integers(0, 2**32 - 1)
 ANSWERS = st.lists(NUMBERS, max_size=5).map(tuple)
-PLANS = st.lists(
-    st.builds(TurnPlan, user=NUMBERS, answers=ANSWERS, results=ANSWERS), min_size=1, max_size=3
-)
+TURNS = st.builds(TurnPlan, user=NUMBERS, answers=ANSWERS, results=ANSWERS)
+PLANS = st.builds(Plan, turns=st.lists(TURNS, min_size=1, max_size=3).map(tuple))
 
 
 @pytest.mark.parametrize("pipeline", [SOUND, BROKEN], ids=["sound", "broken"])
-@given(plans=PLANS)
+@given(plan=PLANS)
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 def test_what_is_written_is_what_was_run(
-    pipeline: str, plans: list[TurnPlan], tmp_path_factory: pytest.TempPathFactory
+    pipeline: str, plan: Plan, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The scenario of any conversation fits the pipeline, and shows the same findings."""
-    prepared = started(tmp_path_factory.mktemp("desk"), pipeline)
-    record = converse(prepared, plans, TEXTS)
+    subject = started(tmp_path_factory.mktemp("desk"), pipeline)
+    record = converse(subject, plan)
     cause = next(iter(record.causes), NOTHING)
     conversation = ExploredRun(
         record.turns, record.causes or {NOTHING: NO_FINDING}, record.model_calls
@@ -142,7 +139,7 @@ def test_what_is_written_is_what_was_run(
 
     folder = tmp_path_factory.mktemp("found")
     file = folder / "a.scenario.yaml"
-    text = scenario_text(Discovery(cause, conversation, 1, 1), prepared, folder, "simkit explore")
+    text = scenario_text(Discovery(cause, conversation, 1, 1), subject, folder, "simkit explore")
     file.write_text(text, encoding="utf-8")
 
     library = Library()

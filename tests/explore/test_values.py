@@ -39,19 +39,19 @@ SCHEMAS: dict[str, Any] = {
     "nullable": {"type": ["string", "null"]},
     "anything": {},
 }  # fmt: skip
-NUMBERS = st.lists(st.integers(0, 63), max_size=12)
+NUMBERS = st.integers(0, 2**60)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-@given(numbers=NUMBERS)
-def test_a_value_fits_its_schema(schema: Any, numbers: list[int]) -> None:
-    value = value_of(schema, Choices(numbers), ["A-1042"], {})
+@given(number=NUMBERS)
+def test_a_value_fits_its_schema(schema: Any, number: int) -> None:
+    value = value_of(schema, Choices(number), ["A-1042"], {})
 
     assert schema_errors(schema, value) == []
 
 
 def test_texts_are_those_that_the_conversation_knows() -> None:
-    values = {value_of(LEAF, Choices([number]), ["A-1042", "B-7"], {}) for number in range(7)}
+    values = {value_of(LEAF, Choices(number), ["A-1042", "B-7"], {}) for number in range(7)}
 
     assert values == {"A-1042", "B-7"}
 

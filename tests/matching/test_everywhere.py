@@ -36,9 +36,12 @@ from simkit.spec.fields import json_schema_of
 from simkit.spec.scenario.apps import CodePipeline
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, items_in
+from simkit.spec.scenario.items import simulations_in
 from simkit.spec.scenario.model import Shared
+from simkit.spec.scenario.simulations import prepare_simulation
 
 FILE: Final = "t.scenario.yaml"
+SIMULATION_FILE: Final = "t.simulation.yaml"
 Template = tuple[str | int, ...]
 """A place: ``*`` stands for any key, 0 for any element."""
 
@@ -148,6 +151,13 @@ PLACES: Final[dict[str, dict[str, list[Any]]]] = {
         "turns.0.replies.*.0.when": _WHEN,
         **{f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
     },
+    "simulation": {
+        **{f"always.{name}": nevers for name, nevers in _CLAIMS.items()},
+        **{f"finally.{name}": nevers for name, nevers in _CLAIMS.items()},
+        "models.*.when": _WHEN,
+        "models.*.0.when": _WHEN,
+        **{f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
+    },
     "pipeline": {
         "agents.*.requires.0": _MESSAGE,
         **{f"{place}.drop": _MESSAGE for place in _FILTERS},
@@ -244,6 +254,7 @@ SCENARIO: Final[dict[str, Any]] = {
     "version": 1, "scenario": "s", "pipeline": "p",
     "turns": [{"user": "Hi", "replies": {"a": [{"text": "Yes"}]}}],
 }  # fmt: skip
+SIMULATION: Final[dict[str, Any]] = {"version": 1, "simulation": "s", "pipeline": "p"}
 CODE: Final = {"version": 1, "pipeline": "k", "code": "m:f"}
 PROGRAM: Final = {"version": 1, "pipeline": "k", "program": "node k.mjs"}
 _KEYS: Final = {"context": "a[0]", "runs": "a[0]", "sections": "mine", "tool_results": "t"}
@@ -273,12 +284,14 @@ def _path_of(document: str, place: str) -> Template:
 
 def _make_files(document: str, path: Template, matcher: Any) -> dict[str, str]:
     """Returns files, by name, that hold a matcher at a place."""
-    pipeline, scenario = copy.deepcopy(PIPELINE), copy.deepcopy(SCENARIO)
+    pipeline = copy.deepcopy(PIPELINE)
+    scenario = copy.deepcopy(SIMULATION if document == "simulation" else SCENARIO)
     code, shared = copy.deepcopy(PROGRAM if document == "program" else CODE), {"version": 1}
     target: Any = {
-        "scenario": scenario, "pipeline": pipeline, "code": code, "program": code, "use": shared,
+        "scenario": scenario, "simulation": scenario, "pipeline": pipeline, "code": code,
+        "program": code, "use": shared,
     }[document]  # fmt: skip
-    if path[0] == "agents" and document in ("scenario", "use"):
+    if path[0] == "agents" and document in ("scenario", "simulation", "use"):
         scenario["pipeline"] = "m:f"
     elif document in ("code", "program"):
         scenario["pipeline"] = "k.pipeline.yaml"
@@ -292,11 +305,15 @@ def _make_files(document: str, path: Template, matcher: Any) -> dict[str, str]:
     if "replies" in path:
         lines = scenario["turns"][0]["replies"]["a"]
         (lines[0] if isinstance(lines, list) else lines)["text"] = "Yes"
+    if "models" in path:
+        lines = scenario["models"]["a"]
+        (lines[0] if isinstance(lines, list) else lines)["text"] = "Yes"
     if "score" in path:
         scenario["given"]["state"]["memories"][0] |= {"text": "x"}
         scenario["given"]["state"]["memories"][0]["score"][0]["score"] = 1
     own = [pipeline, scenario] if scenario["pipeline"] == "p" else [scenario]
-    files = {FILE: "\n---\n".join(_yaml(entry) for entry in own), "u.yaml": _yaml(shared)}
+    file = SIMULATION_FILE if document == "simulation" else FILE
+    files = {file: "\n---\n".join(_yaml(entry) for entry in own), "u.yaml": _yaml(shared)}
     return {**files, "k.pipeline.yaml": _yaml(code)}
 
 
@@ -329,6 +346,11 @@ def _refusal(files: dict[str, str]) -> SourceError | None:
         Path(name).write_text(text, encoding="utf-8")
     try:
         library = Library()
+        if SIMULATION_FILE in files:
+            for item in simulations_in(SIMULATION_FILE, library.cache):
+                document = library.documents(item.file)[item.index]
+                prepare_simulation(library, item, document)
+            return None
         for item in items_in(FILE):
             library.prepared(item)
     except SourceError as problem:

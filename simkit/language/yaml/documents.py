@@ -35,7 +35,7 @@ NODES_KEPT_MAX: Final = 100_000
 """Characters of the texts whose nodes are kept: they take about thirty times as many bytes."""
 _T = TypeVar("_T")
 HEAD_KEYS: Final = frozenset(
-    ("scenario", "pipeline", "tags", "skip", "needs", "use", "xfail", "examples")
+    ("scenario", "simulation", "pipeline", "tags", "skip", "needs", "use", "xfail", "examples")
 )
 
 
@@ -63,7 +63,8 @@ class Document:
     """
 
     __slots__ = (
-        "_lines", "_root_of", "_secrets", "_span", "_text", "_turns", "data", "file", "index",
+        "_lines", "_move", "_root_of", "_secrets", "_span", "_text", "_turns", "data", "file",
+        "index",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,7 @@ class Document:
         self._span = span or (0, len(text))
         self._lines: list[str] = []
         self._turns: tuple[tuple[int, str], ...] = ()
+        self._move: Callable[[SourcePath], SourcePath] | None = None
         self._secrets: frozenset[str] | None = None
 
     @property
@@ -109,8 +111,16 @@ class Document:
         other._turns = tuple(turns)
         return other
 
+    def with_paths(self, data: Any, move: Callable[[SourcePath], SourcePath]) -> Document:
+        """Return a document with data that the file holds at other paths; ``move`` returns them."""
+        other = self.with_data(data)
+        other._move = move
+        return other
+
     def written_at(self, path: SourcePath) -> SourcePath:
         """Return the path in the file of the value at a path."""
+        if self._move is not None:
+            return self._move(path)
         turn = self._turn(path)
         return path if turn is None else ("turns", turn[0], *path[2:])
 
@@ -122,7 +132,7 @@ class Document:
     def with_data(self, data: Any) -> Document:
         """Return the document with other values at the same places, such as resolved references."""
         other = Document(self.file, self.index, data, self._root_of, self._text, self._span)
-        other._turns = self._turns
+        other._turns, other._move = self._turns, self._move
         return other
 
     def path_of(self, text: str) -> SourcePath | None:
@@ -174,7 +184,8 @@ class Document:
         has cut a text, the advice is to quote it.
         """
         known = tuple(known)
-        at, which = path_text(path), self.repetition(path)
+        at = path_text(path if self._move is None else self._move(path))
+        which = self.repetition(path)
         return SourceError(
             self.position(path, key),
             what,

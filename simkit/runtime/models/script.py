@@ -56,106 +56,31 @@ def agents_in(turns: Iterable[TurnScript]) -> Iterator[str]:
                     yield line.answer.reply.to
 
 
-class ScriptedModel:
-    """A model that answers with reply lines; a line belongs to one agent and one turn."""
+class ScriptedLines:
+    """Reply lines as answers; each is checked with the request that it answers."""
 
     def __init__(
         self,
-        turns: Sequence[TurnScript],
         tool_args: Mapping[str, JsonValue],
         schemas: Mapping[str, JsonValue],
         function: Callable[[str], Callable[..., Any]],
     ) -> None:
         """``tool_args`` are the tools' argument schemas, by name."""
-        self._turns, self._tool_args, self._schemas = turns, tool_args, schemas
-        self._function = function
-        self._place = 0
-        self._unused: dict[str, list[ScriptLine]] = {}
-        """Agent to its unused lines."""
-        self._calls = defaultdict[str, int](int)
+        self._tool_args, self._schemas, self._function = tool_args, schemas, function
 
-    def begin_turn(self, place: int) -> None:
-        """Begin a turn with its lines; unused lines of the last turn are dropped."""
-        self._place = place
-        self._unused = {agent: [*lines] for agent, lines in self._turns[place].items()}
-        self._calls.clear()
+    def answer(self, line: ScriptLine, request: ModelRequest, where: SourcePath) -> Answer:
+        """Return a line's answer, computed if it is a function.
 
-    def begin_group(self, agents: Sequence[str]) -> None:
-        """Reject lines without ``when`` for an agent that runs twice in parallel."""
-        for agent in dict.fromkeys(agents):
-            times = list(agents).count(agent)
-            if times > 1 and any(line.when is None for line in self._unused.get(agent, ())):
-                raise ScriptMisfit(
-                    f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
-                    f"so each of its lines under turns[{self._place}].replies.{agent} "
-                    "needs a `when` that says which run it answers.",
-                    ("turns", self._place, "replies", agent),
-                )
-
-    def answer(self, request: ModelRequest) -> Answer:
-        """Use the first unused line whose ``when`` holds for the context."""
-        agent = request.agent
-        self._calls[agent] += 1
-        unused = self._unused.get(agent, [])
-        root: dict[str, Any] | None = None
-        for at, line in enumerate(unused):
-            if line.when is not None:
-                root = root if root is not None else _root_of(request)
-                if not line.when.holds(root):
-                    continue
-            del unused[at]
-            if line.is_plain and request.output is None:
-                return line.answer
-            return self._checked(line, request)
-        raise ReplyMissing(self._missing(request, self._calls[agent], unused))
-
-    def unused(self) -> tuple[UnusedLines, ...]:
-        """Return the turn's unused lines."""
-        left = []
-        for agent, lines in self._unused.items():
-            if lines:
-                places = tuple(line.place for line in lines)
-                left.append(UnusedLines(agent, places, self._calls[agent]))
-        return tuple(left)
-
-    def _missing(self, request: ModelRequest, number: int, waiting: Sequence[ScriptLine]) -> str:
-        agent, place = request.agent, self._place
-        where = path_text(("turns", place, "replies", agent))
-        if waiting:
-            which = ", ".join(f"[{line.place}]" for line in waiting)
-            root = _root_of(request)
-            return (
-                f"agent {agent!r} made model call #{number} in turn {place + 1}, "
-                f"but none of its unused lines {which} has a `when` that holds for the context.\n"
-                f"{_why_not(waiting[:WAITING_MAX], root)}"
-                f"Change a `when` under {where}, or add a line without one."
-            )
-        lines = self._turns[place].get(agent)
-        if lines is None:
-            others = ", ".join(name for name in self._unused if name != agent)
-            hint = f" (the turn has replies for {others})" if others else ""
-            nearest = near(agent, [name for name in self._unused if name not in self._calls])
-            hint += f": is `{nearest}` meant for it?" if nearest else ""
-            return (
-                f"agent {agent!r} made a model call in turn {place + 1}, "
-                f"but the scenario has no reply for it{hint}{'' if nearest else '.'}\n"
-                f"Add one under {where}, or expect another agent to run."
-            )
-        has = counted(len(lines), "reply", "replies")
-        return (
-            f"agent {agent!r} made model call #{number} in turn {place + 1}, "
-            f"but the scenario has {has} for it.\n"
-            f"Add one under {where}, or expect the turn to stop earlier."
-        )
-
-    def _checked(self, line: ScriptLine, request: ModelRequest) -> Answer:
+        Raise ScriptMisfit, with the line's path ``where``, if the request does not permit it.
+        """
         answer = line.answer
         reply = answer.reply
-        where = ("turns", self._place, "replies", request.agent, line.place)
         if isinstance(reply, Computes):
             answer = self._computed(answer, reply, request, where)
             reply = answer.reply
-        if isinstance(reply, Calls):
+        if line.is_unchecked:
+            pass
+        elif isinstance(reply, Calls):
             self._check_calls(reply, request, where)
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
             self._check_output(reply, request, where)
@@ -231,6 +156,99 @@ class ScriptedModel:
             )
 
 
+class ScriptedModel:
+    """A model that answers with reply lines; a line belongs to one agent and one turn."""
+
+    def __init__(
+        self,
+        turns: Sequence[TurnScript],
+        tool_args: Mapping[str, JsonValue],
+        schemas: Mapping[str, JsonValue],
+        function: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        """``tool_args`` are the tools' argument schemas, by name."""
+        self._turns, self._lines = turns, ScriptedLines(tool_args, schemas, function)
+        self._place = 0
+        self._unused: dict[str, list[ScriptLine]] = {}
+        """Agent to its unused lines."""
+        self._calls = defaultdict[str, int](int)
+
+    def begin_turn(self, place: int) -> None:
+        """Begin a turn with its lines; unused lines of the last turn are dropped."""
+        self._place = place
+        self._unused = {agent: [*lines] for agent, lines in self._turns[place].items()}
+        self._calls.clear()
+
+    def begin_group(self, agents: Sequence[str]) -> None:
+        """Reject lines without ``when`` for an agent that runs twice in parallel."""
+        for agent in dict.fromkeys(agents):
+            times = list(agents).count(agent)
+            if times > 1 and any(line.when is None for line in self._unused.get(agent, ())):
+                raise ScriptMisfit(
+                    f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
+                    f"so each of its lines under turns[{self._place}].replies.{agent} "
+                    "needs a `when` that says which run it answers.",
+                    ("turns", self._place, "replies", agent),
+                )
+
+    def answer(self, request: ModelRequest) -> Answer:
+        """Use the first unused line whose ``when`` holds for the context."""
+        agent = request.agent
+        self._calls[agent] += 1
+        unused = self._unused.get(agent, [])
+        root: dict[str, Any] | None = None
+        for at, line in enumerate(unused):
+            if line.when is not None:
+                root = root if root is not None else context_root(request)
+                if not line.when.holds(root):
+                    continue
+            del unused[at]
+            if line.is_plain and request.output is None:
+                return line.answer
+            where = ("turns", self._place, "replies", agent, line.place)
+            return self._lines.answer(line, request, where)
+        raise ReplyMissing(self._missing(request, self._calls[agent], unused))
+
+    def unused(self) -> tuple[UnusedLines, ...]:
+        """Return the turn's unused lines."""
+        left = []
+        for agent, lines in self._unused.items():
+            if lines:
+                places = tuple(line.place for line in lines)
+                left.append(UnusedLines(agent, places, self._calls[agent]))
+        return tuple(left)
+
+    def _missing(self, request: ModelRequest, number: int, waiting: Sequence[ScriptLine]) -> str:
+        agent, place = request.agent, self._place
+        where = path_text(("turns", place, "replies", agent))
+        if waiting:
+            which = ", ".join(f"[{line.place}]" for line in waiting)
+            root = context_root(request)
+            return (
+                f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+                f"but none of its unused lines {which} has a `when` that holds for the context.\n"
+                f"{_why_not(waiting[:WAITING_MAX], root)}"
+                f"Change a `when` under {where}, or add a line without one."
+            )
+        lines = self._turns[place].get(agent)
+        if lines is None:
+            others = ", ".join(name for name in self._unused if name != agent)
+            hint = f" (the turn has replies for {others})" if others else ""
+            nearest = near(agent, [name for name in self._unused if name not in self._calls])
+            hint += f": is `{nearest}` meant for it?" if nearest else ""
+            return (
+                f"agent {agent!r} made a model call in turn {place + 1}, "
+                f"but the scenario has no reply for it{hint}{'' if nearest else '.'}\n"
+                f"Add one under {where}, or expect another agent to run."
+            )
+        has = counted(len(lines), "reply", "replies")
+        return (
+            f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+            f"but the scenario has {has} for it.\n"
+            f"Add one under {where}, or expect the turn to stop earlier."
+        )
+
+
 def _located(path: SourcePath, text: str) -> str:
     """Return a schema's error after its path in the value, unless it concerns the whole value."""
     return f"{place_text(path)}: {text}" if path else text
@@ -259,7 +277,7 @@ def _why_not(lines: Sequence[ScriptLine], root: Mapping[str, Any]) -> str:
     return note
 
 
-def _root_of(request: ModelRequest) -> dict[str, Any]:
+def context_root(request: ModelRequest) -> dict[str, Any]:
     """Return the root of a reply line's ``when``: the context, by section and as a whole."""
     sections: Mapping[str, Sequence[Message]] = request.sections()
     return {

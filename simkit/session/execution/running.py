@@ -157,6 +157,9 @@ class Execution:
             self._last.callback(self._process.close)
 
     def _new_process(self) -> Process:
+        if self._task.simulate is not None:
+            # The answering functions live in this process; a new driver reads the store.
+            return InProcessWorker(self._task, self.trace)
         # Most runs stay in their process.
         from simkit.session.execution.subprocess_worker import NewProcess
 

@@ -30,6 +30,7 @@ from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
     ScenarioCase,
+    is_pipeline,
     items_in,
     scenario_files,
 )
@@ -400,7 +401,7 @@ def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
     by_name: dict[str, Document] = {}
     for document in documents:
         data = document.data
-        if isinstance(data, dict) and "pipeline" in data and "scenario" not in data:
+        if isinstance(data, dict) and is_pipeline(data):
             name = text_of(data["pipeline"]) or ""
             if name in by_name:
                 line = by_name[name].line(("pipeline",))

@@ -52,11 +52,13 @@ class Filling:
         seed: int | None = None,
         used: Sequence[Document] = (),
         numbers: Sequence[int] = (),
+        unresolved: Mapping[str, Any] = {},
     ) -> None:
         """``used`` are the files under `use`, the nearest last; ``seed`` replaces the scenario's.
 
         ``numbers`` are the numbers of the document's turns if it holds only a part of them; the
-        last one is the number of all turns. Raise SourceError for invalid fakes.
+        last one is the number of all turns. ``unresolved`` has references that stay, by their
+        paths. Raise SourceError for invalid fakes.
         """
         data = document.data
         if not isinstance(data, dict):
@@ -78,7 +80,9 @@ class Filling:
             "session": "${session}",
             "project": "${project}",
             "fake": Fakes(self._words, Chance(self._seed).child("fake")),
+            **unresolved,
         }
+        self._unresolved = tuple(unresolved)
         cells = _cells(data, row)
         self._root["column"] = {k: cell for k, cell in cells.items() if not _refers(cell)}
         self._make_up([*used, document])
@@ -270,7 +274,9 @@ class Filling:
                 f"`${{{reference}}}` is in a place without turns",
                 advice="It can stand in a turn, and `turns` in claims on the whole run too.",
             )
-        is_known = head in (*ROOTS, *_OF_TURNS) or (head in self._entries and head in root)
+        is_known = head in (*ROOTS, *_OF_TURNS, *self._unresolved) or (
+            head in self._entries and head in root
+        )
         if not is_known:
             raise document.error(
                 path,
@@ -372,6 +378,8 @@ def _absent(
         )
     known = tuple(f"{head}.{key}" for key in value_there)
     advice = "" if known else "The scenario has no `examples:` table."
+    if head == "persona" and not known:
+        advice = "No user has a `persona:`."
     if head == "env":
         advice = "List the variable under `env:`."
     return document.error(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +20,7 @@ from simkit.language.yaml import DocumentCache, Head, near, text_of
 
 SCENARIO_SUFFIX: Final = ".scenario.yaml"
 PIPELINE_SUFFIX: Final = ".pipeline.yaml"
+SIMULATION_SUFFIX: Final = ".simulation.yaml"
 _NAMING: Final = ("scenario", "pipeline")
 """The keys that say what a document is."""
 _SCENARIO_KEYS: Final = ("scenario", "turns", "examples", "expect", "needs")
@@ -26,6 +28,7 @@ _PIPELINE_KEYS: Final = ("pipeline", "agents", "channels", "contracts", "flow")
 _KINDS_ADVICE: Final = (
     "A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and `turns:`."
 )
+_SIMULATED: Final = "a document must be a pipeline or a simulation"
 LABEL_MAX: Final = 60
 """The length of a row's values in its name."""
 Heads: TypeAlias = Callable[[str], list[Head]]
@@ -74,6 +77,12 @@ def scenario_files(path: str | Path) -> list[str]:
         around = place.parent if place.parent.is_dir() else Path()
         known = [str(path_) for path_ in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
         raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
+    if place.name.endswith(SIMULATION_SUFFIX):
+        raise SourceError(
+            str(path),
+            "is no scenario file",
+            advice=f"Simulations are explored: `simkit explore {path}`.",
+        )
     if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
         raise SourceError(
             str(path),
@@ -83,13 +92,18 @@ def scenario_files(path: str | Path) -> list[str]:
     return [str(path)]
 
 
+def is_pipeline(values: Mapping[str, Any]) -> bool:
+    """Return whether a document with these keys declares a pipeline, rather than names one."""
+    return "pipeline" in values and "scenario" not in values and "simulation" not in values
+
+
 def misnamed(path: str | Path) -> str:
     """Return advice on a YAML file of the folder with a wrong ending; empty if there is none.
 
     Only endings are checked: `refund.yaml`, `refund.scenario.yml`.
     """
     for path_ in sorted(Path(path).glob("*.y*ml")):
-        if not path_.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+        if not path_.name.endswith((SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)):
             stem = path_.name.split(".")[0]
             return f"If `{path_.name}` is one, name it `{stem}{SCENARIO_SUFFIX}`."
     return ""
@@ -107,6 +121,29 @@ def items_in(file: str, cache: DocumentCache | None = None) -> list[ScenarioCase
             items += _items_of(file, head, read)
         elif "turns" in head.keys or "pipeline" not in head.values:
             raise _nameless(file, head)
+    _refuse_twins(items)
+    return items
+
+
+def simulations_in(file: str, cache: DocumentCache) -> list[ScenarioCase]:
+    """Return the simulations of a file; only their names and needs are read."""
+    read = cache.heads
+    items: list[ScenarioCase] = []
+    for head in read(file):
+        if "simulation" in head.values:
+            values = {**head.values, "scenario": head.values["simulation"], "examples": None}
+            items += _items_of(file, replace(head, values=values), read)
+            continue
+        for key, place in zip(head.keys, head.places, strict=True):
+            if near(key, ("simulation", *_PIPELINE_KEYS)) == "simulation":
+                where = f"{file}:{place}"
+                raise SourceError(where, f"unknown key `{key}`: {_SIMULATED}", key, "simulation")
+        if not is_pipeline(head.values):
+            raise SourceError(
+                f"{file}:{head.line}:1",
+                _SIMULATED,
+                advice="A simulation has `simulation:`, with its name, and `pipeline:`.",
+            )
     _refuse_twins(items)
     return items
 

@@ -165,59 +165,63 @@ class ScenarioLimits(YamlModel):
     """The most tokens of one context (lint CTX-10)."""
 
 
-class Scenario(YamlModel):
-    """One test, with its conversation and its claims."""
+class RunSetup(YamlModel):
+    """The part that scenarios and simulations share: the pipeline, and how it is run."""
 
     version: Version = 1
     """The format's version: 1, if it is left out."""
-    scenario: TextValue
-    """The scenario's name: a sentence."""
     pipeline: str
     """A pipeline's name in this file, a `*.pipeline.yaml` file, or `module:function`."""
     seed: StrictInt = 0
     """The integer from which all random numbers come."""
     start: StartTime = DEFAULT_START
-    """The virtual time at which the scenario begins, ISO 8601."""
+    """The virtual time at which the conversation begins, ISO 8601."""
     use: tuple[str, ...] = ()
     """Files with shared `given`, `tool_results` and `agents`."""
     env: tuple[str, ...] = ()
     """Environment variables that `${env.X}` may read."""
     given: Given = Field(default_factory=Given)
     """The state before the first turn."""
-    turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
-    """The conversation."""
-    expect: Expect = Field(default_factory=Expect)
-    """Claims on the whole run."""
-    examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
-    """A table; the scenario runs once for each row, and `${column.x}` reads the row."""
     tags: tuple[str, ...] = ()
     """Words for selection; they become pytest marks."""
     skip: TextValue | None = None
     """Why it is not run."""
     needs: tuple[Need, ...] = ()
-    """Distributions that the scenario needs; without them it is skipped: `langgraph`,
-    `'langgraph>=1.2'`."""
-    xfail: Annotated[XFail | None, BeforeValidator(_xfail), OrText] = None
-    """Whether, and why, it is known to fail."""
+    """Distributions that it needs; without them it is skipped: `langgraph`, `'langgraph>=1.2'`."""
     limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: Waivers = Field(default_factory=dict)
     """Lints, and findings of `simkit validate`, that are turned off, each with a reason:
     everywhere (`CTX-07: why`), or by place or effect (`RUN-02: {"app.py:265": why}`)."""
-    faults: Faults = ()
-    """Planned faults in every turn."""
-    schedule: Any = None
-    """The order in which ready work runs."""
     app: AppOptions = Field(default_factory=AppOptions)
     """How a pipeline that is code is built and run."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that a pipeline's code does not attribute itself."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that the code may connect to: exact, `*.example.com`, or with a port."""
-    cassette: CassetteValue | None = None
-    """Recorded traffic that answers calls without reply lines."""
     record: RecordOptions = Field(default_factory=RecordOptions)
     """How requests are compared with recorded ones, and what must not be recorded."""
+
+
+class Scenario(RunSetup):
+    """One test, with its conversation and its claims."""
+
+    scenario: TextValue
+    """The scenario's name: a sentence."""
+    turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
+    """The conversation."""
+    expect: Expect = Field(default_factory=Expect)
+    """Claims on the whole run."""
+    examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
+    """A table; the scenario runs once for each row, and `${column.x}` reads the row."""
+    xfail: Annotated[XFail | None, BeforeValidator(_xfail), OrText] = None
+    """Whether, and why, it is known to fail."""
+    faults: Faults = ()
+    """Planned faults in every turn."""
+    schedule: Any = None
+    """The order in which ready work runs."""
+    cassette: CassetteValue | None = None
+    """Recorded traffic that answers calls without reply lines."""
 
     @property
     def claims_logs(self) -> bool:

@@ -25,6 +25,7 @@ from simkit.providers.failures import FAILURES, Failure
 from simkit.spec.fields import (
     AS_MATCHER,
     Count,
+    Flag,
     FunctionName,
     Number,
     Positive,
@@ -48,7 +49,7 @@ from simkit.spec.scenario.beside import (
 from simkit.trace.store import canonical
 
 ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
-AROUND: Final = ("when", "usage", "latency_ms", "chunks", *EXTRA_WORDS)
+AROUND: Final = ("when", "usage", "latency_ms", "chunks", "unchecked", *EXTRA_WORDS)
 ContextMatcher = Annotated[Any, matcher_of(kinds.CONTEXT), AS_MATCHER]
 ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
 
@@ -161,6 +162,10 @@ class ReplyLine(BesideLine):
     chunks: Positive | tuple[Positive, ...] | Literal["bytes"] | None = None
     """How a stream is cut: into this number of pieces, at these sizes in characters, or byte by
     byte."""
+
+    unchecked: Flag = False
+    """Whether the answer may leave the model's interface on purpose, with arguments or a value that
+    its schema refuses."""
 
     def reply(self) -> m.Reply:
         """Return the answer as a value."""
@@ -286,6 +291,8 @@ class ScriptLine(msgspec.Struct, frozen=True):
     """Matcher of the context; None fits all."""
     is_plain: bool
     """Whether it is a text or a JSON value without extras."""
+    is_unchecked: bool = False
+    """Whether it may leave the model's interface."""
 
 
 TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
@@ -306,7 +313,7 @@ def _compiled_line(place: int, line: ReplyLine) -> ScriptLine:
     answer = line.answer()
     when = compile_matcher(line.when) if "when" in line.model_fields_set else None
     is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
-    return ScriptLine(place, answer, when, is_plain)
+    return ScriptLine(place, answer, when, is_plain, line.unchecked)
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):

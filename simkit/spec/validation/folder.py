@@ -11,12 +11,13 @@ from typing import Any, Final
 from simkit.core.errors import SourceError
 from simkit.language.yaml import FILE_BYTES_MAX, Document, text_of
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, SIMULATION_SUFFIX
 from simkit.spec.validation.problems import Flaw, Problems
 from simkit.spec.validation.usage import used_files
 
 _TOP_KEY: Final = re.compile(r"^(\w[\w-]*)[ \t]*:", re.MULTILINE)
 _SCENARIO: Final = frozenset(("scenario", "turns"))
+_SIMULATION: Final = frozenset(("simulation", "pipeline"))
 _PIPELINE: Final = frozenset(("pipeline", "agents", "flow"))
 _FIXTURES: Final = frozenset(("given", "tool_results"))
 _SHARED: Final = _FIXTURES | {"version", "use", "agents", "lints"}
@@ -31,7 +32,7 @@ def named_files(documents: Iterable[Document], library: Library) -> Iterator[str
     """
     for document in documents:
         data = document.data
-        if isinstance(data, Mapping) and "scenario" in data:
+        if isinstance(data, Mapping) and {"scenario", "simulation"} & {*data}:
             name = text_of(data.get("pipeline")) or ""
             yield normpath(Path(document.file).parent / name)
             try:
@@ -47,7 +48,7 @@ def check_folder(
     """Add the flaws of a folder; ``named`` are the files that its scenarios name."""
     code: str | None = None
     for file in files:
-        if file.endswith(SCENARIO_SUFFIX) or normpath(file) in named:
+        if file.endswith((SCENARIO_SUFFIX, SIMULATION_SUFFIX)) or normpath(file) in named:
             continue
         if file.endswith(PIPELINE_SUFFIX):
             code = _code_in(folder) if code is None else code
@@ -71,7 +72,11 @@ def _check_orphan(file: str, library: Library, problems: Problems) -> None:
 
 def _check_other(file: str, library: Library, problems: Problems) -> None:
     keys = _top_keys(file)
-    for looks, ending in ((_SCENARIO, SCENARIO_SUFFIX), (_PIPELINE, PIPELINE_SUFFIX)):
+    for looks, ending in (
+        (_SCENARIO, SCENARIO_SUFFIX),
+        (_SIMULATION, SIMULATION_SUFFIX),
+        (_PIPELINE, PIPELINE_SUFFIX),
+    ):
         document = _first(file, looks, library) if looks <= keys else None
         if document is not None:
             key = ending.split(".")[1]

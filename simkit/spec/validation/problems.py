@@ -15,6 +15,7 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.waivers import WHOLE, names_place, places_off
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.model import Scenario, Shared
+from simkit.spec.scenario.simulations import Simulation
 from simkit.spec.validation_catalogue import CODES, PREFIX
 
 _OF_FOLDERS: Final = ("VAL-14", "VAL-25", "VAL-30", "VAL-31", "VAL-32")
@@ -188,4 +189,6 @@ def _model_of(document: Document) -> type[BaseModel]:
     data = document.data
     if not isinstance(data, Mapping) or "scenario" in data:
         return Scenario
+    if "simulation" in data:
+        return Simulation
     return Pipeline if "pipeline" in data else Shared

@@ -1,0 +1,119 @@
+"""Simulated users: who speaks next, and what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from simkit.explore.choices import Choices, Plan, rare
+from simkit.spec.scenario.simulations import (
+    DUPLICATE_TURN,
+    END,
+    RESTART,
+    SimulatedUser,
+    Simulation,
+    sample,
+    with_persona,
+)
+
+FIRST_SESSION: Final = "s1"
+"""The session of turns that name none."""
+
+
+class UserSession:
+    """One conversation of a simulated user."""
+
+    def __init__(self, name: str, user: SimulatedUser, choices: Choices) -> None:
+        self.name, self._user = name, user
+        self.persona: Mapping[str, Any] = sample(user.persona, choices.one_of)
+        self._state = user.start or next(iter(user.states), "")
+        self.is_asked = False
+        """Whether an agent has asked the user something, and waits."""
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the user says nothing more."""
+        return self._state == END and not self.is_asked
+
+    def turn(self, choices: Choices) -> dict[str, Any]:
+        """Return the user's next turn, as a scenario writes it."""
+        if self.is_asked:
+            self.is_asked = False
+            answers = self._user.answers
+            answer = choices.one_of(answers) if isinstance(answers, (list, tuple)) else answers
+            answer = sample(answer, choices.one_of)
+            return {"resume": with_persona("Yes." if answer is None else answer, self.persona)}
+        if self._user.says is not None:
+            return {"user": with_persona(choices.one_of(self._user.says), self.persona)}
+        state = self._user.states[self._state]
+        text = with_persona(choices.one_of(state.says), self.persona)
+        self._state = choices.weighted(state.then)
+        return {"user": text}
+
+
+class Crowd:
+    """All users of one conversation with the pipeline, and the order in which they speak."""
+
+    def __init__(self, simulation: Simulation, plan: Plan, shares: Mapping[str, float]) -> None:
+        """``shares`` are those of what may happen to a turn."""
+        self._plan, self._shares = plan, shares
+        choices = Choices(plan.personas)
+        users = [(name, user) for name, user in simulation.users.items()]
+        count = sum(user.sessions for _, user in users)
+        self._sessions = [
+            UserSession(
+                FIRST_SESSION if count == 1 else _session_name(name, number, user.sessions),
+                user,
+                choices,
+            )
+            for name, user in users
+            for number in range(user.sessions)
+        ]
+        self.turns: list[dict[str, Any]] = []
+        """The turns so far, as a scenario writes them."""
+        self.speakers: list[UserSession] = []
+        """The session of each turn."""
+
+    def restarts(self) -> list[bool]:
+        """Return for each turn that may come whether it restarts the process."""
+        return [
+            self._fate(place) == RESTART and place > 0 for place in range(len(self._plan.turns))
+        ]
+
+    def speak(self) -> bool:
+        """Add the next turn; return whether there is one."""
+        place = len(self.turns)
+        if place == len(self._plan.turns):
+            return False
+        choices = Choices(self._plan.turns[place].user)
+        fate = self._fate(place)
+        if fate == DUPLICATE_TURN and self.turns and "user" in self.turns[-1]:
+            before = self.turns[-1]
+            again: dict[str, Any] = {
+                key: before[key] for key in ("user", "session") if key in before
+            }
+            self._add(self.speakers[-1], again)
+            return True
+        open_sessions = [session for session in self._sessions if not session.is_over]
+        if not open_sessions:
+            return False
+        session = choices.one_of(open_sessions)
+        turn = session.turn(choices)
+        if session.name != FIRST_SESSION:
+            turn["session"] = session.name
+        if fate == RESTART and place:
+            turn["restart"] = True
+        self._add(session, turn)
+        return True
+
+    def _add(self, session: UserSession, turn: dict[str, Any]) -> None:
+        self.turns.append(turn)
+        self.speakers.append(session)
+
+    def _fate(self, place: int) -> str:
+        numbers: Sequence[int] = self._plan.turns[place].rare
+        return rare(numbers[0], self._shares) if numbers else ""
+
+
+def _session_name(user: str, number: int, count: int) -> str:
+    return user if count == 1 else f"{user}-{number + 1}"

@@ -1,0 +1,403 @@
+"""Simulations: conversations that may happen, and the claims that must hold in all of them.
+
+A simulation is checked as a scenario of one turn, which holds all of its claims and reply lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from simkit.language.paths import as_text, lookup
+from simkit.language.yaml import Document, SourcePath, path_text
+from simkit.providers.failures import FAILURES
+from simkit.spec.fields import (
+    TEXT_SCHEMA,
+    Count,
+    Flag,
+    Positive,
+    TextValue,
+    YamlModel,
+    one_key,
+    refuse,
+    shown_value,
+    validated,
+)
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.filling import Filling
+from simkit.spec.scenario.items import ScenarioCase
+from simkit.spec.scenario.model import RunSetup
+from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
+
+END: Final = "end"
+"""The state after which a user says nothing more."""
+SAMPLE: Final = "$sample"
+"""The key of a list of which one value is chosen in each conversation."""
+MISBEHAVIOURS: Final = (
+    "unknown_tool", "invalid_arguments", "malformed_json", "empty", "refusal", "repeats_itself",
+)  # fmt: skip
+"""The ways in which a model leaves its interface."""
+_OF_MODELS: Final = ("malformed_json", "refusal", "empty_reply")
+PROVIDER_FAULTS: Final = tuple(
+    name
+    for name, failure in FAILURES.items()
+    if not failure.is_wire_only and name not in _OF_MODELS
+)
+RESTART, DUPLICATE_TURN = "restart", "duplicate_turn"
+FAULTS: Final = (*PROVIDER_FAULTS, RESTART, DUPLICATE_TURN)
+TURNS_MAX: Final = 3
+"""The most turns of a conversation, if nothing else is said."""
+_PERSONA: Final = re.compile(r"\$\{(persona(?:\.[^{}]*)?)\}")
+_FIRST_TURN: Final = "Hello."
+
+
+def _texts(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+Texts = Annotated[
+    tuple[TextValue, ...],
+    Field(min_length=1),
+    BeforeValidator(_texts),
+    WithJsonSchema(
+        {"anyOf": [TEXT_SCHEMA, {"type": "array", "minItems": 1, "items": TEXT_SCHEMA}]}
+    ),
+]
+
+
+def _next(value: Any) -> Any:
+    """Return the states that may follow, with their weights."""
+    if isinstance(value, str):
+        return {value: 1}
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return dict.fromkeys(value, 1)
+    if isinstance(value, dict) and value:
+        return value
+    raise refuse(
+        f"must name a state, or several, not {shown_value(value)}",
+        advice="Write `then: asks`, `then: [asks, end]`, or weights: `then: {asks: 1, end: 3}`.",
+    )
+
+
+Next = Annotated[
+    dict[str, Positive],
+    BeforeValidator(_next),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "additionalProperties": {"type": "integer", "minimum": 1},
+                },
+            ]
+        }
+    ),
+]
+
+
+class UserState(YamlModel):
+    """One state of a simulated user: what it says, and what follows."""
+
+    noun: ClassVar[str] = "key of a state"
+
+    says: Texts
+    """A text, or several of which one is chosen."""
+    then: Next = Field(default_factory=lambda: {END: 1})
+    """The states that may follow: a name, a list, or names with weights. After `end` the user says
+    nothing more."""
+
+
+class SimulatedUser(YamlModel):
+    """A user that nobody scripted: a state machine, and what it knows."""
+
+    noun: ClassVar[str] = "key of a user"
+
+    persona: dict[str, Any] = Field(default_factory=dict)
+    """Values for `${persona.NAME}`; `{$sample: […]}` is one of them, chosen for each
+    conversation."""
+    says: Texts | None = None
+    """Instead of states: a text, or several of which one is chosen in each turn."""
+    start: TextValue | None = None
+    """The first state; without it, the first one that is written."""
+    states: dict[str, UserState] = Field(default_factory=dict)
+    """State to what the user says there."""
+    answers: Any = None
+    """The answer to an agent's question (an interrupt); one of a list."""
+    sessions: Positive = 1
+    """The number of conversations that such a user has at once."""
+
+
+def _user(user: SimulatedUser) -> SimulatedUser:
+    if (user.says is None) == (not user.states):
+        raise refuse("a user has either `says` or `states`")
+    known = (*user.states, END)
+    if user.start is not None and user.start not in user.states:
+        raise refuse(
+            f"there is no state `{user.start}`", tuple(user.states), user.start, at=("start",)
+        )
+    for name, state in user.states.items():
+        for then in state.then:
+            if then not in known:
+                raise refuse(
+                    f"there is no state `{then}`", known, then, at=("states", name, "then")
+                )
+    return user
+
+
+class ModelLine(ReplyLine):
+    """One answer that a model may give: a reply line, with its weight."""
+
+    weight: Positive = 1
+    """How likely it is, beside the weights of the agent's other lines."""
+    anything: Flag = False
+    """Whether the model answers anything that its request permits, instead of a line."""
+
+
+def _model_line(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return {"text": value}
+    if "anything" in value:
+        one_key(value, "key of a line", ("anything",), ("weight",))
+        return value
+    line = {key: inner for key, inner in value.items() if key != "weight"}
+    if "text" in line and ("calls" in line or "handoff" in line):
+        line.pop("text")
+    one_key(line, "key of a reply line", ANSWERS, (*AROUND, "weight"))
+    return value
+
+
+def _lines(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+ModelLines = Annotated[
+    tuple[Annotated[ModelLine, BeforeValidator(_model_line)], ...],
+    Field(min_length=1),
+    BeforeValidator(_lines),
+]
+
+
+class SimulatedTool(YamlModel):
+    """The answers that a tool may give."""
+
+    noun: ClassVar[str] = "key of a tool"
+
+    returns: Any = None
+    """The result; `{$sample: […]}` is one of several. Without it, a value of the tool's schema."""
+    fails: Share | None = None
+    """The share of calls that fail."""
+    error: TextValue = "unavailable"
+    """The message with which it fails."""
+    latency_ms: Count = 0
+    """The duration of its answer in virtual milliseconds."""
+
+
+def _shares(noun: str, known: Sequence[str]) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if isinstance(value, dict):
+            for key in value:
+                if key not in known:
+                    raise refuse(f"unknown {noun} `{key}`", tuple(known), str(key), at=(key,))
+        return value
+
+    return BeforeValidator(check)
+
+
+Misbehaviours = Annotated[dict[str, Share], _shares("misbehaviour", MISBEHAVIOURS)]
+SimulatedFaults = Annotated[dict[str, Share], _shares("fault", FAULTS)]
+
+
+class Simulation(RunSetup):
+    """Conversations that may happen, and the claims that must hold in all of them."""
+
+    simulation: TextValue
+    """The simulation's name: a sentence that says what must hold."""
+    turns: Positive = TURNS_MAX
+    """The most turns of one conversation."""
+    users: dict[str, Annotated[SimulatedUser, AfterValidator(_user)]] = Field(default_factory=dict)
+    """Users by name; without any, one user says what users of a support desk say."""
+    models: dict[str, ModelLines] = Field(default_factory=dict)
+    """Agent to the lines of which its model answers one; other agents answer anything that their
+    requests permit."""
+    tools: dict[str, SimulatedTool] = Field(default_factory=dict)
+    """Tool to what it may answer. Tools with a function, and tools of code, run for real unless
+    they are named here."""
+    misbehaves: Misbehaviours = Field(default_factory=dict)
+    """Way in which a model leaves its interface, to the share of answers."""
+    faults: SimulatedFaults = Field(default_factory=dict)
+    """Fault to its share: failures of providers by model call, `restart` and `duplicate_turn` by
+    turn."""
+    always: Expect = Field(default_factory=Expect)
+    """Claims on every turn in which what they speak of took place."""
+    finally_: Expect = Field(default_factory=Expect, alias="finally")
+    """Claims on each whole conversation."""
+
+
+class PreparedSimulation(msgspec.Struct, frozen=True):
+    """A simulation with all its files, ready to be explored."""
+
+    simulation: Simulation
+    prepared: Prepared
+    """The scenario of one turn as which it was checked."""
+    always: Mapping[str, Any]
+    """The claims on turns, as data with references to personas."""
+    finally_: Mapping[str, Any]
+    """The claims on whole conversations, as data."""
+    lines: Mapping[str, Sequence[Any]]
+    """Agent to its lines, as data without weights; None for any answer."""
+
+
+class _Moved(msgspec.Struct, frozen=True):
+    """Where the file of a simulation holds what stands in its scenario."""
+
+    lines: Mapping[str, tuple[int, ...]] = {}
+    """Agent to the indexes of its lines that are reply lines."""
+
+    def __call__(self, path: SourcePath) -> SourcePath:
+        """Return the path in the file."""
+        if path[:1] == ("expect",):
+            return ("finally", *path[1:])
+        if path[:1] == ("scenario",):
+            return ("simulation",)
+        if path[:1] != ("turns",):
+            return path
+        inner = path[2:]
+        if inner[:1] == ("expect",):
+            return ("always", *inner[1:])
+        if inner[:1] == ("tool_results",):
+            return ("tools", *inner[1:2])
+        if inner[:1] == ("replies",):
+            return ("models", *self._line(inner[1:]))
+        return ("simulation",)
+
+    def _line(self, path: SourcePath) -> SourcePath:
+        if len(path) < 2 or not isinstance(path[1], int):
+            return path
+        lines = self.lines.get(str(path[0]), ())
+        return (path[0], lines[path[1]], *path[2:]) if path[1] < len(lines) else path[:1]
+
+
+def prepare_simulation(
+    library: Library, case: ScenarioCase, document: Document
+) -> PreparedSimulation:
+    """Return a simulation ready to be explored; raise SourceError for the first error."""
+    source = document.data
+    personas = _personas_of(source)
+    filled = Filling(document, None, unresolved={"persona": placeholders(personas)}).filled(
+        document
+    )
+    simulation = validated(Simulation, filled)
+    lines = _lines_data(filled.data, simulation)
+    first = sample(next(iter(personas), {}), lambda options: options[0])
+    replies = {
+        agent: [line for line in agent_lines if line is not None]
+        for agent, agent_lines in _lines_data(source, simulation).items()
+    }
+    turn = {
+        "user": _FIRST_TURN,
+        "replies": {agent: texts for agent, texts in replies.items() if texts},
+        "tool_results": {
+            name: {"returns": tool.get("returns")} for name, tool in source.get("tools", {}).items()
+        },
+        "expect": source.get("always", {}),
+    }
+    # The library fills in what the file refers to; here, only personas are.
+    scenario = {
+        **{key: value for key, value in source.items() if key in RunSetup.model_fields},
+        "scenario": source["simulation"],
+        "turns": [with_persona(turn, first)],
+        "expect": with_persona(source.get("finally", {}), first),
+    }
+    places = {
+        agent: tuple(place for place, line in enumerate(agent_lines) if line is not None)
+        for agent, agent_lines in lines.items()
+    }
+    prepared = library.assembled(case, document.with_paths(scenario, _Moved(places)))
+    claims = filled.data.get("always", {}), filled.data.get("finally", {})
+    return PreparedSimulation(simulation, prepared, *claims, lines)
+
+
+def _lines_data(data: Any, simulation: Simulation) -> dict[str, list[Any]]:
+    """Return the lines of each agent without weights; None for any answer."""
+    return {
+        agent: [
+            _line_data(line, model)
+            for line, model in zip(_lines(data["models"][agent]), models, strict=True)
+        ]
+        for agent, models in simulation.models.items()
+    }
+
+
+def _line_data(line: Any, model: ModelLine) -> Any:
+    """Return a reply line without its weight; None for any answer."""
+    if model.anything:
+        return None
+    if not isinstance(line, dict):
+        return line
+    return {key: value for key, value in line.items() if key != "weight"}
+
+
+def sample(value: Any, choose: Callable[[Sequence[Any]], Any]) -> Any:
+    """Return a value with one chosen of every `$sample`."""
+    if isinstance(value, Mapping):
+        options = value.get(SAMPLE)
+        if len(value) == 1 and isinstance(options, (list, tuple)) and options:
+            return sample(choose(options), choose)
+        return {key: sample(inner, choose) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [sample(inner, choose) for inner in value]
+    return value
+
+
+def with_persona(value: Any, persona: Mapping[str, Any]) -> Any:
+    """Return a value with the references to a persona resolved."""
+    if isinstance(value, str):
+        whole = _PERSONA.fullmatch(value)
+        root = {"persona": persona}
+        if whole is not None:
+            return lookup(root, whole[1])
+        return _PERSONA.sub(lambda match: as_text(lookup(root, match[1])), value)
+    if isinstance(value, Mapping):
+        return {
+            with_persona(key, persona): with_persona(inner, persona) for key, inner in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [with_persona(inner, persona) for inner in value]
+    return value
+
+
+def _personas_of(data: Any) -> list[Mapping[str, Any]]:
+    """Return the personas of a document that is not yet validated."""
+    users = data.get("users") if isinstance(data, dict) else None
+    personas = [user.get("persona") for user in _mappings(users)]
+    return [persona for persona in personas if isinstance(persona, dict)]
+
+
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, dict):
+        yield from (inner for inner in value.values() if isinstance(inner, dict))
+
+
+def placeholders(personas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return for each known reference to a persona the reference itself."""
+    known: dict[str, Any] = {}
+    for persona in personas:
+        known |= _placeholders(persona, ("persona",))
+    return known
+
+
+def _placeholders(value: Mapping[str, Any], at: SourcePath) -> dict[str, Any]:
+    return {
+        key: _placeholders(inner, (*at, key))
+        if isinstance(inner, dict) and SAMPLE not in inner
+        else f"${{{path_text((*at, key))}}}"
+        for key, inner in value.items()
+    }

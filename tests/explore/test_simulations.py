@@ -1,0 +1,429 @@
+"""Simulations: users, models, tools and faults that may be, and claims that hold in all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simkit.checks.findings import Finding
+from simkit.core.errors import SourceError
+from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
+from simkit.explore.conversations import (
+    Cause,
+    ExploredRun,
+    Subject,
+    cause_of,
+    converse,
+    label_of,
+)
+from simkit.explore.scenarios import scenario_text
+from simkit.explore.search import Campaign, Discovery, search
+from simkit.explore.subjects import simulation_subject
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in, simulations_in
+from tests.cli.conftest import project as project
+from tests.cli.conftest import simkit as simkit
+from tests.cli.projects import Done, write
+from tests.test_docs import write_files
+
+Call = Callable[..., Done]
+
+DESK = """
+version: 1
+pipeline: desk
+channels:
+  messages: {reducer: append, scope: session}
+  refunds: {reducer: append, scope: project}
+agents:
+  desk:
+    instructions: You are the desk.
+    tools: [look]
+    handoffs: [billing]
+    context: [instructions, history, current_message]
+    writes: {messages: ["${run.final_message}"]}
+  billing:
+    instructions: You refund.
+    handoffs: []
+    context: [instructions, handoff, current_message]
+    writes: {messages: ["${run.final_message}"], refunds: ["${run.reply}"]}
+tools:
+  look: {args: {type: object, properties: {order: {type: string}}, required: [order]}}
+contracts:
+  - from: desk
+    to: billing
+    payload: {type: object, properties: {order: {type: string}}, required: [order]}
+flow: {handoffs: {start: desk}}
+---
+version: 1
+simulation: the desk
+pipeline: desk
+"""
+BUYER = """
+users:
+  buyer:
+    persona: {order: {$sample: [A-1042, B-7]}}
+    states:
+      asks: {says: "Refund ${persona.order}.", then: [insists, end]}
+      insists: {says: "I said: refund ${persona.order}!", then: {insists: 1, end: 2}}
+    answers: [B-7, "no"]
+"""
+REFUNDS = """
+models:
+  desk:
+    - {weight: 3, handoff: {to: billing, payload: {order: "${persona.order}"}}}
+    - {weight: 1, anything: true}
+    - {weight: 1, interrupt: Which order?}
+  billing: ["Refunded ${persona.order}."]
+tools: {look: {returns: {is: {$sample: [sent, lost]}}, fails: 0.3}}
+"""
+
+
+def subject_of(folder: Path, text: str, pipeline: str = DESK) -> Subject:
+    file = folder / "desk.simulation.yaml"
+    file.write_text(pipeline + text, encoding="utf-8")
+    library = Library()
+    (case,) = simulations_in(str(file), library.cache)
+    return simulation_subject(library, case)
+
+
+def campaign_of(subject: Subject, runs: int = 100) -> Campaign:
+    return search(
+        partial(converse, subject),
+        runs=runs,
+        turns_max=subject.simulation.turns,
+        seed=0,
+        rare=len(subject.rare),
+    )
+
+
+def labels(campaign: Campaign) -> dict[str, Discovery]:
+    return {
+        f"{label_of(discovery.cause)} {discovery.cause.detail}".strip(): discovery
+        for discovery in campaign.discoveries
+    }
+
+
+def replayed(discovery: Discovery, subject: Subject, folder: Path) -> set[Cause]:
+    file = folder / "a.scenario.yaml"
+    file.write_text(scenario_text(discovery, subject, folder, "simkit explore"), encoding="utf-8")
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+    findings = simulate(library.prepared(item)).judgement.findings
+    return {cause_of(finding) for finding in findings if not finding.follows}
+
+
+def test_a_claim_that_always_holds_is_judged_in_every_turn(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, BUYER + REFUNDS + "always: {state: {refunds: {$len: 1}}}\n")
+
+    discoveries = labels(campaign_of(subject))
+
+    assert [*discoveries] == ["always always.state.refunds"]
+    discovery = discoveries["always always.state.refunds"]
+    first, second = discovery.record.turns
+    assert first["user"].startswith("Refund ")
+    order = first["user"].removeprefix("Refund ").removesuffix(".")
+    assert second["user"] == f"I said: refund {order}!"
+    assert replayed(discovery, subject, tmp_path) == {discovery.cause}
+
+
+def test_a_claim_on_a_whole_conversation_is_judged_at_its_end(tmp_path: Path) -> None:
+    claim = "finally: {model_calls: {billing: 0}}\n"
+    subject = subject_of(tmp_path, BUYER + REFUNDS + claim)
+
+    (discovery,) = campaign_of(subject).discoveries
+
+    assert label_of(discovery.cause) == "finally"
+    assert len(discovery.record.turns) == 1
+    assert replayed(discovery, subject, tmp_path) == {discovery.cause}
+
+
+def test_a_claim_on_what_did_not_take_place_is_not_judged(tmp_path: Path) -> None:
+    """The same claims in a scenario would fail in turns in which billing does not run."""
+    claims = """
+always:
+  context: {billing: {includes: [{$contains: "${persona.order}"}]}}
+  runs: {billing: {reply: "Refunded ${persona.order}."}}
+  state: {refunds: {$len: {$gte: 1}}}
+"""
+    campaign = campaign_of(subject_of(tmp_path, BUYER + REFUNDS + claims))
+
+    assert campaign.discoveries == ()
+    assert campaign.turns > campaign.runs
+
+
+def test_a_users_answer_resumes_what_was_asked(tmp_path: Path) -> None:
+    models = "models: {desk: [{interrupt: Which order?}]}\n"
+    subject = subject_of(tmp_path, BUYER + models)
+
+    record = converse(subject, Plan((TurnPlan(), TurnPlan(user=1), TurnPlan())))
+
+    assert [*record.turns[0]] == ["user", "replies"]
+    assert record.turns[1]["resume"] == "no"
+
+
+def test_sessions_are_interleaved_and_each_has_its_persona(tmp_path: Path) -> None:
+    users = BUYER + "    sessions: 2\n"
+    subject = subject_of(tmp_path, users)
+
+    record = converse(
+        subject, Plan((TurnPlan(user=0), TurnPlan(user=1), TurnPlan(user=0)), personas=2)
+    )
+
+    assert [turn["session"] for turn in record.turns] == ["buyer-1", "buyer-2", "buyer-1"]
+    assert [turn["user"] for turn in record.turns] == [
+        "Refund A-1042.", "Refund B-7.", "I said: refund A-1042!",
+    ]  # fmt: skip
+
+
+def test_no_turn_follows_when_all_users_are_done(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "users: {u: {states: {asks: {says: Hello.}}}}\n")
+
+    assert len(converse(subject, Plan((TurnPlan(), TurnPlan(), TurnPlan()))).turns) == 1
+
+
+FAULTY = Plan((TurnPlan(rare=(0, ODDS - 1)), TurnPlan()), enabled=(True,))
+
+
+def test_a_fault_of_the_provider_is_no_finding_and_the_conversation_goes_on(
+    tmp_path: Path,
+) -> None:
+    subject = subject_of(tmp_path, "faults: {rate_limit: 0.2}\n")
+
+    record = converse(subject, FAULTY)
+
+    assert not record.causes
+    assert record.turns[0]["replies"] == {"desk": {"error": "rate_limit"}}
+    assert record.turns[0]["expect"] == {"error": "rate_limit"}
+    assert len(record.turns) == 2
+
+
+def test_a_fault_happens_only_where_it_is_enabled(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "faults: {rate_limit: 0.2}\n")
+
+    record = converse(subject, Plan(FAULTY.turns, enabled=(False,)))
+
+    assert record.turns[0]["replies"] == {"desk": "Done."}
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [("malformed_json", {"error": "malformed_json"}), ("refusal", {"error": "refusal"}),
+     ("empty", "")],
+)  # fmt: skip
+def test_a_model_misbehaves(kind: str, line: Any, tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, f"misbehaves: {{{kind}: 0.2}}\n")
+
+    record = converse(subject, FAULTY)
+
+    assert record.turns[0]["replies"]["desk"] == line
+
+
+def test_arguments_that_do_not_fit_are_sent(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "misbehaves: {invalid_arguments: 0.2}\n")
+
+    record = converse(subject, FAULTY)
+
+    lines = record.turns[0]["replies"]["desk"]
+    line = lines[0] if isinstance(lines, list) else lines
+    assert line == {"calls": [{"look": {}}], "unchecked": True}
+
+
+FAILING = """
+version: 1
+simulation: the desk
+pipeline: broken_simulated:answer
+app: {path: [.]}
+faults: {rate_limit: 0.5}
+"""
+
+
+def test_an_error_of_the_code_ends_the_conversation_and_is_found(tmp_path: Path) -> None:
+    code = "def answer(text):\n    raise KeyError(text)\n"
+    (tmp_path / "broken_simulated.py").write_text(code, encoding="utf-8")
+    subject = subject_of(tmp_path, FAILING, pipeline="")
+
+    record = converse(subject, Plan((TurnPlan(), TurnPlan()), enabled=(True,)))
+
+    assert len(record.turns) == 1
+    assert [label_of(cause) for cause in record.causes] == ["error"]
+    assert [cause.detail for cause in record.causes] == ["KeyError"]
+
+
+def test_a_restart_and_a_message_sent_twice(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "faults: {restart: 0.5, duplicate_turn: 0.5}\n")
+    turns = (TurnPlan(), TurnPlan(rare=(1,)), TurnPlan(rare=(ODDS - 1,)))
+
+    record = converse(subject, Plan(turns, enabled=(True, True)))
+
+    assert [turn.get("restart", False) for turn in record.turns] == [False, False, True]
+    assert record.turns[1]["user"] == record.turns[0]["user"]
+    assert not record.causes
+
+
+def test_shares_are_kept() -> None:
+    happened = [rare(number, {"a": 0.01, "b": 0.25}) for number in range(ODDS)]
+
+    assert (happened.count("a"), happened.count("b")) == (100, 2_500)
+    assert rare(0, {"a": 0.5}) == ""
+    assert rare(0, {}) == rare(ODDS - 1, {}) == ""
+
+
+def test_weights_are_kept() -> None:
+    chosen = [Choices(number).weighted({"a": 3, "b": 1}) for number in range(40)]
+
+    assert (chosen.count("a"), chosen.count("b")) == (30, 10)
+    assert chosen[0] == "a"
+
+
+NUMBERS = st.integers(0, 2**32 - 1)
+MANY = st.lists(NUMBERS, max_size=5).map(tuple)
+ODD = st.lists(st.integers(0, ODDS - 1), max_size=6).map(tuple)
+TURNS = st.builds(TurnPlan, user=NUMBERS, answers=MANY, results=MANY, rare=ODD)
+EVERYTHING = """
+misbehaves: {invalid_arguments: 0.1, malformed_json: 0.1, empty: 0.1, repeats_itself: 0.1}
+faults: {rate_limit: 0.1, timeout: 0.1, duplicate_turn: 0.2}
+always: {state: {refunds: {$len: 1}}, model_calls: {billing: 1}}
+"""
+NOTHING = Cause("none", "", "")
+NO_FINDING = Finding("none", "W", "nothing", "")
+
+
+@given(
+    plan=st.builds(
+        Plan,
+        turns=st.lists(TURNS, min_size=1, max_size=4).map(tuple),
+        personas=NUMBERS,
+        enabled=st.tuples(*[st.booleans()] * 7),
+    )
+)
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+def test_what_is_written_is_what_was_run(
+    plan: Plan, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The scenario of any conversation shows its causes and no other lint, in as many calls."""
+    folder = tmp_path_factory.mktemp("desk")
+    subject = subject_of(folder, BUYER + REFUNDS + EVERYTHING)
+    record = converse(subject, plan)
+
+    for cause in record.causes or {NOTHING: NO_FINDING}:
+        causes: Mapping[Cause, Finding] = record.causes or {NOTHING: NO_FINDING}
+        whole = ExploredRun(record.turns, causes, record.model_calls, record.claims)
+        replayed_causes = replayed(Discovery(cause, whole, 1, 1), subject, folder)
+        lints = {cause for cause in record.causes if label_of(cause) not in ("always", "finally")}
+        assert replayed_causes == lints | {cause} - {NOTHING}
+
+
+MISTAKES = {
+    "users: {u: {}}": "a user has either `says` or `states`",
+    "users: {u: {says: Hi, states: {a: {says: Hi}}}}": "a user has either `says` or `states`",
+    "users: {u: {states: {a: {says: Hi, then: b}}}}": "there is no state `b`",
+    "users: {u: {start: b, states: {a: {says: Hi}}}}": "there is no state `b`",
+    "users: {u: {states: {a: {says: Hi, then: []}}}}": "must name a state, or several",
+    "users: {u: {says: 'Hi ${persona.order}'}}": "`${persona.order}` is not there",
+    "models: {desk: [{weight: 2}]}": "exactly one of these keys must stand here, not 0",
+    "models: {dsk: [Hello]}": "unknown agent `dsk`",
+    "models: {desk: [Hello, {calls: {lok: {}}}]}": "tool `lok`",
+    "models: {desk: [{anything: true, text: Hi}]}": "unknown key of a line `text`",
+    "tools: {lok: {returns: 1}}": "no agent has tool `lok`",
+    "tools: {look: {fails: 2}}": "must be a share above 0 and up to 1",
+    "misbehaves: {unknown_tol: 0.1}": "unknown misbehaviour `unknown_tol`",
+    "faults: {rate_limt: 0.1}": "unknown fault `rate_limt`",
+    "always: {context: {dsk: {tokens: 5}}}": "unknown agent `dsk`",
+    "finally: {model_calls: {dsk: 1}}": "unknown agent `dsk`",
+    "turns: 0": "must be at least 1",
+    "turn: 3": "unknown key `turn`",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_at_its_place(mistake: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as problem:
+        subject_of(tmp_path, mistake + "\n")
+
+    assert MISTAKES[mistake] in str(problem.value)
+    line = (DESK + mistake).count("\n") + 1
+    assert problem.value.where.startswith(f"{tmp_path / 'desk.simulation.yaml'}:{line}:")
+
+
+def test_the_second_of_several_lines_is_named(tmp_path: Path) -> None:
+    text = "models:\n  desk:\n    - anything: true\n    - {calls: {lok: {}}}\n"
+    with pytest.raises(SourceError) as problem:
+        subject_of(tmp_path, text)
+
+    assert problem.value.at == "models.desk[1].calls.lok"
+
+
+def test_the_command_explores_the_simulations_of_a_folder(simkit: Call) -> None:
+    write("a.simulation.yaml", DESK + BUYER)
+    write("b.simulation.yaml", DESK + BUYER + REFUNDS + "always: {state: {refunds: []}}\n")
+
+    done = simkit("explore", ".", "--runs", "30")
+
+    assert done.code == 1, done.err
+    assert "a.simulation.yaml::the desk:\n" in done.out
+    assert "  FOUND  always: the claim on `state.refunds` does not hold" in done.out
+    assert "simkit replay found/always-state-refunds.scenario.yaml" in done.out
+    assert simkit("replay", "found").code == 1
+
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "simulations.md"
+
+
+def test_the_page_shows_what_the_command_says(simkit: Call) -> None:
+    (output,) = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    write_files(PAGE, Path())
+
+    done = simkit("explore", "refunds.simulation.yaml")
+
+    # How many conversations it takes depends on Hypothesis.
+    printed = output.removeprefix("$ simkit explore refunds.simulation.yaml\n")
+    assert re.sub(r"\d+", "#", done.out) == re.sub(r"\d+", "#", printed)
+    assert simkit("replay", "found").code == 1
+
+
+def test_a_simulation_is_checked(simkit: Call) -> None:
+    write("a.simulation.yaml", DESK + BUYER)
+    assert simkit("validate", ".").code == 0
+    write("a.simulation.yaml", DESK + "models: {dsk: Hello}\n")
+
+    done = simkit("validate", "a.simulation.yaml")
+
+    assert done.code == 2
+    assert "unknown agent `dsk`" in done.out + done.err
+    replayed = simkit("replay", "a.simulation.yaml")
+    assert replayed.code == 2
+    assert "simkit explore a.simulation.yaml" in replayed.err
+
+
+def test_a_misspelt_document_is_no_pipeline(simkit: Call) -> None:
+    write("a.simulation.yaml", DESK.replace("simulation: the desk", "simulaton: the desk"))
+
+    done = simkit("explore", "a.simulation.yaml")
+
+    assert done.code == 2
+    assert "unknown key `simulaton`" in done.err
+
+
+def test_a_simulation_is_an_item_of_pytest(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".simulation.yaml", a=DESK + BUYER)
+    broken = DESK + BUYER + REFUNDS + "always: {state: {refunds: []}}\n"
+    pytester.makefile(".simulation.yaml", b=broken)
+
+    result = pytester.runpytest_inprocess("--simkit-runs", "20", "-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "always: the claim on `state.refunds` does not hold*",
+            "    scenario: the desk",
+            "write it as a scenario: simkit explore 'b.simulation.yaml::the desk' --runs 20 *",
+        ]
+    )
