@@ -318,6 +318,7 @@ def explain_command(words: tuple[str, ...]) -> None:
     help="Of at most so many turns; else as the simulation says, or 3.",
 )
 @click.option("--seed", type=int, default=0, help="Draw others.")
+@click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
 @click.option(
     "--to",
     "folder",

@@ -19,9 +19,9 @@ from simkit.cli.selection import select
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, short
-from simkit.explore.conversations import Subject, converse, label_of
+from simkit.explore.conversations import Subject, converse, converse_by, label_of
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
-from simkit.explore.search import Campaign, Discovery, reply_lines, search
+from simkit.explore.search import Campaign, Discovery, reply_lines, search, search_all
 from simkit.explore.subjects import (
     is_pipeline,
     pipeline_subject,
@@ -48,6 +48,8 @@ class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True):
     turns: int | None
     """The most turns of a conversation; None means what the simulation says."""
     seed: int
+    exhaustive: bool
+    """Whether every conversation within the bound is run."""
     folder: str
     """Where scenario files are written."""
 
@@ -75,15 +77,20 @@ def _explore(name: str, subject: Subject, call: ExploreOptions) -> bool:
         progress.begin(f"exploring {name}: {runs} conversations, {causes} found")
 
     try:
-        campaign = search(
-            partial(converse, subject),
-            runs=call.runs,
-            turns_max=call.turns or subject.simulation.turns,
-            seed=call.seed,
-            rare=len(subject.rare),
-            memory=MEMORY / re.sub(r"[^\w-]+", "_", name),
-            tell=tell,
-        )
+        turns_max = call.turns or subject.simulation.turns
+        if call.exhaustive:
+            run_by = partial(converse_by, subject)
+            campaign = search_all(run_by, runs=call.runs, turns_max=turns_max, tell=tell)
+        else:
+            campaign = search(
+                partial(converse, subject),
+                runs=call.runs,
+                turns_max=turns_max,
+                seed=call.seed,
+                rare=len(subject.rare),
+                memory=MEMORY / re.sub(r"[^\w-]+", "_", name),
+                tell=tell,
+            )
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem
     finally:
@@ -163,6 +170,10 @@ def _lines(
         f"{stopped}{counted(campaign.runs, 'conversation')}, {counted(campaign.turns, 'turn')}, "
         f"{counted(campaign.model_calls, 'model call')} ({took:.2f} s)"
     )
+    if call.exhaustive:
+        bound = f"conversation of at most {counted(call.turns or subject.simulation.turns, 'turn')}"
+        more = f"not every {bound} was run: --runs {call.runs * 10} runs more"
+        yield f"every {bound} was run" if campaign.is_complete else more
     for discovery in campaign.discoveries:
         yield ""
         yield from _discovery_lines(discovery, call, name, subject)
@@ -201,7 +212,7 @@ def _command(call: ExploreOptions, name: str) -> str:
         words += ["--runs", str(call.runs)]
     if call.turns is not None:
         words += ["--turns", str(call.turns)]
-    return " ".join([*words, "--seed", str(call.seed)])
+    return " ".join([*words, "--exhaustive" if call.exhaustive else f"--seed {call.seed}"])
 
 
 def _write(folder: Path, discovery: Discovery, text: str) -> Path:

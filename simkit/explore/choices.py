@@ -8,7 +8,7 @@ simplest option, so that fewer and smaller numbers always mean a simpler convers
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ class TurnPlan(msgspec.Struct, frozen=True):
 
     user: int = 0
     """It decides which user speaks, and what it says."""
+    orders: int = 0
+    """It decides in which order parallel agents finish."""
     answers: tuple[int, ...] = ()
     """They decide what the models answer, call by call."""
     results: tuple[int, ...] = ()
@@ -64,6 +66,90 @@ class Choices:
             if place < 0:
                 return option
         raise AssertionError("the weights are more than their sum")
+
+    def happens(self, share: float) -> bool:
+        """Return whether something happens that has a share."""
+        return share > 0 and rare(self.below(ODDS), {"it": share}) != ""
+
+    def order(self, count: int) -> list[int]:
+        """Return the numbers from 0 to ``count`` - 1 in some order; the simplest is sorted."""
+        left = [*range(count)]
+        return [left.pop(self.below(len(left))) for _ in range(count)]
+
+
+class Source(Protocol):
+    """Where the choices of one conversation come from."""
+
+    turns: int
+    """The most turns."""
+    personas: Choices
+    """They decide who the users are."""
+
+    def begin_turn(self, place: int) -> None:
+        """Begin the choices of a turn."""
+
+    def user(self) -> Choices:
+        """Return the choices of who speaks in the turn, and what is said."""
+
+    def order(self) -> Choices:
+        """Return the choices of the order in which parallel agents of the turn finish."""
+
+    def answer(self) -> Choices:
+        """Return the choices of a model's next answer."""
+
+    def result(self) -> Choices:
+        """Return the choices of a tool's next result."""
+
+    def fate(self, place: int, shares: Mapping[str, float]) -> str:
+        """Return which rare thing happens to a turn; empty for none."""
+
+    def oddity(self, shares: Mapping[str, float]) -> str:
+        """Return which rare thing happens to the next answer; empty for none."""
+
+
+class Drawn:
+    """The choices of a plan."""
+
+    def __init__(self, plan: Plan, names: Sequence[str] = ()) -> None:
+        """``names`` are those of all rare things, of which the plan enables some."""
+        self._plan, self.turns, self.personas = plan, len(plan.turns), Choices(plan.personas)
+        self._enabled = {name for name, flag in zip(names, plan.enabled, strict=False) if flag}
+        self.begin_turn(0)
+
+    def begin_turn(self, place: int) -> None:
+        """Begin the choices of a turn."""
+        plan = self._plan.turns[place]
+        self._user, self._order = Choices(plan.user), Choices(plan.orders)
+        self._answers, self._results = iter(plan.answers), iter(plan.results)
+        self._rare = iter(plan.rare[1:])
+
+    def user(self) -> Choices:
+        """Return the choices of who speaks in the turn, and what is said."""
+        return self._user
+
+    def order(self) -> Choices:
+        """Return the choices of the order in which parallel agents of the turn finish."""
+        return self._order
+
+    def answer(self) -> Choices:
+        """Return the choices of a model's next answer."""
+        return Choices(next(self._answers, 0))
+
+    def result(self) -> Choices:
+        """Return the choices of a tool's next result."""
+        return Choices(next(self._results, 0))
+
+    def fate(self, place: int, shares: Mapping[str, float]) -> str:
+        """Return which rare thing happens to a turn; empty for none."""
+        numbers = self._plan.turns[place].rare
+        return rare(numbers[0], self._of_enabled(shares)) if numbers else ""
+
+    def oddity(self, shares: Mapping[str, float]) -> str:
+        """Return which rare thing happens to the next answer; empty for none."""
+        return rare(next(self._rare, 0), self._of_enabled(shares))
+
+    def _of_enabled(self, shares: Mapping[str, float]) -> dict[str, float]:
+        return {name: share for name, share in shares.items() if name in self._enabled}
 
 
 def rare(number: int, shares: Mapping[str, float]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding
 from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
-from simkit.explore.choices import Plan
+from simkit.explore.choices import Drawn, Plan, Source
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
 from simkit.explore.users import Crowd
 from simkit.runtime.compiled import CompiledPipeline
@@ -30,6 +30,8 @@ from simkit.trace.store import canonical, copied
 from simkit.trace.views import TurnView
 
 _ERROR: Final = re.compile(r"ended with error (\w+)")
+_OF_TURNS: Final = (RESTART, DUPLICATE_TURN)
+"""Faults that happen to turns, not to answers."""
 _RAISED: Final = re.compile(r"raised (\w+)")
 _MISTAKES: Final = frozenset(
     (
@@ -84,31 +86,30 @@ class ExploredRun(msgspec.Struct, frozen=True):
 
 
 def converse(subject: Subject, plan: Plan) -> ExploredRun:
+    """Run the conversation of a plan; raise SourceError if the pipeline cannot be run."""
+    return converse_by(subject, Drawn(plan, subject.rare))
+
+
+def converse_by(subject: Subject, source: Source) -> ExploredRun:
     """Run a conversation, and judge it by the lints and the simulation's claims.
 
     Raise SourceError, as `simkit.simulate` does, if the pipeline cannot be run.
     """
-    return _Conversation(subject, plan).run()
+    return _Conversation(subject, source).run()
 
 
 class _Conversation:
-    def __init__(self, subject: Subject, plan: Plan) -> None:
+    def __init__(self, subject: Subject, source: Source) -> None:
         self._subject, simulation = subject, subject.simulation
-        enabled = {
-            name
-            for place, name in enumerate(subject.rare)
-            if place < len(plan.enabled) and plan.enabled[place]
-        }
-        of_turns = {name: simulation.faults.get(name, 0) for name in (RESTART, DUPLICATE_TURN)}
-        of_answers = {**simulation.misbehaves, **simulation.faults}
+        shares = {**simulation.misbehaves, **simulation.faults}
         self._crowd = Crowd(
-            simulation, plan, {name: of_turns[name] for name in of_turns if name in enabled}
+            simulation, source, {name: shares[name] for name in shares if name in _OF_TURNS}
         )
         self._scene = Scene(
-            plan.turns,
+            source,
             simulation,
             subject.lines,
-            {k: v for k, v in of_answers.items() if k in enabled and k not in of_turns},
+            {name: shares[name] for name in shares if name not in _OF_TURNS},
         )
         self._claims: list[dict[str, Any]] = []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from simkit.core.messages import (
     Structured,
     Text,
 )
-from simkit.explore.choices import ODDS, Choices, TurnPlan, rare
+from simkit.explore.choices import Choices, Source
 from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES
 from simkit.runtime.functions import function_named
@@ -57,9 +57,10 @@ KNOWN_MAX: Final = 6
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]+\b")
 """Numbers of orders, invoices and the like."""
 TEXT: Final = "Done."
-FAILS: Final = "fails"
 ANY_TOOL: Final = SimulatedTool(fails=0.25)
 """The answers of a tool that no simulation names."""
+DELAY_MS: Final = 60_000
+"""How much later each of several parallel agents finishes, in virtual time."""
 UNKNOWN_TOOL: Final = "a_tool_that_was_not_offered"
 
 PayloadSchema = Callable[[str, str], JsonValue]
@@ -68,17 +69,17 @@ none."""
 
 
 class Scene:
-    """The plan of one conversation, and the answers of its models and tools so far."""
+    """The choices of one conversation, and the answers of its models and tools so far."""
 
     def __init__(
         self,
-        turns: Sequence[TurnPlan],
+        source: Source,
         simulation: Simulation,
         lines: Mapping[str, Sequence[Any]],
         shares: Mapping[str, float],
     ) -> None:
         """``lines`` are those of the simulation, as data; ``shares`` of what is rare in answers."""
-        self.turns, self.simulation, self.lines, self.shares = turns, simulation, lines, shares
+        self.source, self.simulation, self.lines, self.shares = source, simulation, lines, shares
         self.persona: Mapping[str, Any] = {}
         """The persona of the user who speaks."""
         self.replies: list[dict[str, list[Any]]] = []
@@ -118,8 +119,6 @@ class ChoosingModel:
     def __init__(self, scene: Scene, interfaces: Interfaces) -> None:
         self._scene, self._interfaces = scene, interfaces
         self._checker = ScriptedLines(interfaces.tool_args, interfaces.schemas, interfaces.function)
-        self._answers: Iterator[int] = iter(())
-        self._rare: Iterator[int] = iter(())
         self._actions: Counter[str] = Counter()
         self._repeats: Counter[tuple[str, bytes]] = Counter()
         self._last: dict[str, Reply] = {}
@@ -127,13 +126,23 @@ class ChoosingModel:
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its choices."""
-        plan = self._scene.turns[place]
-        self._answers, self._rare = iter(plan.answers), iter(plan.rare[1:])
         self._actions, self._repeats, self._last = Counter(), Counter(), {}
+        self._delays: dict[str, int] = {}
         self._scene.begin_turn()
 
     def begin_group(self, agents: Sequence[str]) -> None:
-        """Do nothing: every run is answered."""
+        """Choose in which order the agents of a parallel group finish.
+
+        Branches do not see each other, so only the order in which they end can matter: the first
+        answer of each is late by its place in the order.
+        """
+        order = self._scene.source.order().order(len(agents))
+        is_sorted = order == sorted(order)
+        self._delays = (
+            {}
+            if is_sorted
+            else {agents[place]: number * DELAY_MS for number, place in enumerate(order)}
+        )
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return nothing: choices that are left over decide nothing."""
@@ -141,8 +150,8 @@ class ChoosingModel:
 
     def answer(self, request: ModelRequest) -> Answer:
         """Return an answer that the simulation and the request permit, or a rare one."""
-        choices = Choices(next(self._answers, 0))
-        kind = rare(next(self._rare, 0), self._scene.shares)
+        choices = self._scene.source.answer()
+        kind = self._scene.source.oddity(self._scene.shares)
         unusual = self._unusual(kind, request, choices) if kind else None
         if unusual is not None:
             line = line_of(unusual)
@@ -201,6 +210,11 @@ class ChoosingModel:
         return request.session, request.agent, msgspec.json.encode(line["interrupt"])
 
     def _record(self, request: ModelRequest, answer: Answer, line: Any) -> Answer:
+        delay = self._delays.pop(request.agent, 0)
+        if delay:
+            line = {**(line if isinstance(line, dict) else {"text": line})}
+            line["latency_ms"] = answer.latency_ms + delay
+            answer = msgspec.structs.replace(answer, latency_ms=line["latency_ms"])
         lines = self._scene.replies[-1].setdefault(request.agent, [])
         lines.append(line)
         if not isinstance(answer.reply, Handoff):
@@ -306,11 +320,9 @@ class ChoosingTools:
     ) -> None:
         """``real`` returns whether a tool has a function, and ``run`` calls it."""
         self._scene, self._interfaces, self._real, self._run = scene, interfaces, real, run
-        self._results: Iterator[int] = iter(())
 
     def begin_turn(self, place: int) -> None:
-        """Begin a turn with its choices."""
-        self._results = iter(self._scene.turns[place].results)
+        """Do nothing: the model begins the turn."""
 
     def unused(self) -> tuple[UnusedResults, ...]:
         """Return nothing: choices that are left over decide nothing."""
@@ -324,13 +336,13 @@ class ChoosingTools:
         """Return a result that the tool may have, or that of its function."""
         if not self.scripts(tool):
             return ToolReply(self._run(tool, args))
-        choices = Choices(next(self._results, 0))
+        choices = self._scene.source.result()
         results = self._scene.results[-1].setdefault(tool, [])
         at = ("turns", len(self._scene.results) - 1, "tool_results", tool, len(results))
         options = self._scene.simulation.tools.get(tool, ANY_TOOL)
         latency_ms = options.latency_ms
         late = {"latency_ms": latency_ms} if latency_ms else {}
-        if rare(choices.below(ODDS), {FAILS: options.fails or 0}) == FAILS:
+        if choices.happens(options.fails or 0):
             results.append({"error": options.error, **late})
             return ToolReply(None, options.error, latency_ms, at)
         value = self._value(tool, options, choices)

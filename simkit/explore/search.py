@@ -25,8 +25,9 @@ except ModuleNotFoundError as problem:
         "pip install 'agent-simkit[explore]'"
     ) from None
 
-from simkit.explore.choices import ODDS, Plan, TurnPlan
+from simkit.explore.choices import ODDS, Plan, Source, TurnPlan
 from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.enumeration import Enumeration
 
 NUMBER_MAX: Final = 2**32 - 1
 """The largest number: enough digits for everything about one answer."""
@@ -59,6 +60,8 @@ class Campaign(msgspec.Struct, frozen=True):
     model_calls: int
     is_stopped: bool = False
     """Whether it was stopped before its end."""
+    is_complete: bool = False
+    """Whether every conversation within the bound was run."""
 
 
 _Size: TypeAlias = tuple[int, int, int]
@@ -100,6 +103,29 @@ def search(
             break
         tally.begin_round()
     return tally.campaign(is_stopped=is_stopped)
+
+
+def search_all(
+    run: Callable[[Source], ExploredRun],
+    *,
+    runs: int,
+    turns_max: int,
+    tell: Callable[[int, int], None] = lambda runs, causes: None,
+) -> Campaign:
+    """Run every conversation of at most so many turns, or the first ``runs`` of them."""
+    tally = _Tally(runs, tell)
+    enumeration = Enumeration(turns_max)
+    is_stopped = False
+    try:
+        for number, source in enumerate(enumeration):
+            if number == runs:
+                break
+            record = run(source)
+            tally.count(record, (len(record.turns), reply_lines(record.turns), number))
+    except KeyboardInterrupt:
+        is_stopped = True
+    campaign = tally.campaign(is_stopped=is_stopped)
+    return msgspec.structs.replace(campaign, is_complete=enumeration.is_complete)
 
 
 def _round(
@@ -179,11 +205,17 @@ class _Tally:
 
     def add(self, record: ExploredRun, plan: Plan) -> None:
         """Count a conversation; raise the first cause that is new in this round."""
+        self.count(record, _size(record, plan))
+        for cause in record.causes:
+            if cause not in self._settled:
+                raise self._type_of(cause)(cause.id)
+
+    def count(self, record: ExploredRun, size: _Size) -> None:
+        """Count a conversation; keep it if it is the smallest one of a cause."""
         self._runs += 1
         self._fresh += self.causes == self._settled
         self._turns += len(record.turns)
         self._calls += record.model_calls
-        size = _size(record, plan)
         for cause in record.causes:
             self._counts[cause] += 1
             self._first.setdefault(cause, self._runs)
@@ -191,9 +223,6 @@ class _Tally:
             if known is None or size < known[0]:
                 self._smallest[cause] = size, record
         self._tell(self._runs, len(self._counts))
-        for cause in record.causes:
-            if cause not in self._settled:
-                raise self._type_of(cause)(cause.id)
 
     def _type_of(self, cause: Cause) -> type[_Broken]:
         return self._types.setdefault(cause, type(f"Broken{len(self._types)}", (_Broken,), {}))
@@ -217,7 +246,7 @@ def _size(record: ExploredRun, plan: Plan) -> _Size:
     """Return the turns and reply lines of a conversation, and how far it is from the simplest."""
     numbers = [plan.personas, *plan.enabled]
     for turn in plan.turns:
-        numbers += [turn.user, *turn.answers, *turn.results, *turn.rare]
+        numbers += [turn.user, turn.orders, *turn.answers, *turn.results, *turn.rare]
     return len(record.turns), reply_lines(record.turns), sum(numbers)
 
 
@@ -229,6 +258,7 @@ def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
     turn = strategies.builds(
         TurnPlan,
         user=number,
+        orders=number,
         answers=numbers,
         results=numbers,
         rare=odds if rare else strategies.just(()),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from simkit.explore.choices import Choices, Plan, rare
+from simkit.explore.choices import Choices, Source
 from simkit.spec.scenario.simulations import (
     DUPLICATE_TURN,
     END,
@@ -54,10 +54,10 @@ class UserSession:
 class Crowd:
     """All users of one conversation with the pipeline, and the order in which they speak."""
 
-    def __init__(self, simulation: Simulation, plan: Plan, shares: Mapping[str, float]) -> None:
+    def __init__(self, simulation: Simulation, source: Source, shares: Mapping[str, float]) -> None:
         """``shares`` are those of what may happen to a turn."""
-        self._plan, self._shares = plan, shares
-        choices = Choices(plan.personas)
+        self._source, self._shares = source, shares
+        choices = source.personas
         users = [(name, user) for name, user in simulation.users.items()]
         count = sum(user.sessions for _, user in users)
         self._sessions = [
@@ -76,16 +76,15 @@ class Crowd:
 
     def restarts(self) -> list[bool]:
         """Return for each turn that may come whether it restarts the process."""
-        return [
-            self._fate(place) == RESTART and place > 0 for place in range(len(self._plan.turns))
-        ]
+        return [self._fate(place) == RESTART and place > 0 for place in range(self._source.turns)]
 
     def speak(self) -> bool:
         """Add the next turn; return whether there is one."""
         place = len(self.turns)
-        if place == len(self._plan.turns):
+        if place == self._source.turns:
             return False
-        choices = Choices(self._plan.turns[place].user)
+        self._source.begin_turn(place)
+        choices = self._source.user()
         fate = self._fate(place)
         if fate == DUPLICATE_TURN and self.turns and "user" in self.turns[-1]:
             before = self.turns[-1]
@@ -111,8 +110,7 @@ class Crowd:
         self.speakers.append(session)
 
     def _fate(self, place: int) -> str:
-        numbers: Sequence[int] = self._plan.turns[place].rare
-        return rare(numbers[0], self._shares) if numbers else ""
+        return self._source.fate(place, self._shares)
 
 
 def _session_name(user: str, number: int, count: int) -> str:

@@ -17,8 +17,8 @@ _DEEP: Final = 8
 """How far a schema is followed; below, values are examples."""
 _ITEMS_MAX: Final = 2
 """The number of items beyond the least that a list may have."""
-_STRANGE: Final = 8
-"""One text in so many is not what the conversation knows."""
+_KNOWN_WEIGHT: Final = 7
+"""How much likelier a text that the conversation knows is than another one."""
 _UNLIKELY: Final[Sequence[Any]] = ({"not": "this"}, [], 7.5)
 """Values that few schemas allow."""
 _NUMBERS: Final = (0, 1, -1, 2, 100)
@@ -102,7 +102,5 @@ class _Maker:
 
     def _text(self, example: Any) -> Any:
         """Return a text that the conversation knows, or now and then another one."""
-        place = self._choices.below(_STRANGE)
-        if place == _STRANGE - 1:
-            return self._choices.one_of([example, ""])
-        return self._known[place % len(self._known)] if self._known else example
+        known = [(text, _KNOWN_WEIGHT) for text in self._known] or [(example, _KNOWN_WEIGHT)]
+        return self._choices.weighted([*known, ("", 1), *([(example, 1)] if self._known else ())])

@@ -51,7 +51,7 @@ def test_a_value_fits_its_schema(schema: Any, number: int) -> None:
 
 
 def test_texts_are_those_that_the_conversation_knows() -> None:
-    values = {value_of(LEAF, Choices(number), ["A-1042", "B-7"], {}) for number in range(7)}
+    values = {value_of(LEAF, Choices(number), ["A-1042", "B-7"], {}) for number in range(14)}
 
     assert values == {"A-1042", "B-7"}
 

@@ -1,0 +1,120 @@
+"""Exhaustive exploration runs every conversation once, in every order of parallel agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import permutations, product
+from math import factorial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.explore.choices import Choices
+from simkit.explore.conversations import converse_by
+from simkit.explore.enumeration import Enumeration
+from simkit.explore.search import search_all
+from tests.cli.conftest import project as project
+from tests.cli.conftest import simkit as simkit
+from tests.cli.projects import Done, write
+from tests.explore.test_simulations import replayed, subject_of
+
+Call = Callable[..., Done]
+
+
+@given(st.lists(st.integers(1, 4), max_size=5))
+def test_every_combination_is_taken_once(counts: list[int]) -> None:
+    enumeration = Enumeration(turns=1)
+
+    combinations = [
+        tuple(source.answer().below(count) for count in counts) for source in enumeration
+    ]
+
+    assert combinations == list(product(*map(range, counts)))
+    assert enumeration.is_complete
+
+
+def test_what_is_asked_may_depend_on_what_was_chosen() -> None:
+    combinations = []
+    for source in Enumeration(turns=1):
+        first = source.user().below(2)
+        combinations.append((first, source.result().one_of("ab") if first else ""))
+
+    assert combinations == [(0, ""), (1, "a"), (1, "b")]
+
+
+def test_a_weight_is_no_number_of_conversations() -> None:
+    assert [s.answer().weighted({"a": 9, "b": 1}) for s in Enumeration(1)] == ["a", "b"]
+    assert [s.answer().happens(0.01) for s in Enumeration(1)] == [False, True]
+    assert [s.answer().happens(0) for s in Enumeration(1)] == [False]
+
+
+def test_one_rare_thing_happens_at_most() -> None:
+    shares = {"a": 0.1, "b": 0.1}
+    combinations = [(s.oddity(shares), s.oddity(shares)) for s in Enumeration(1)]
+
+    assert combinations == [("", ""), ("", "a"), ("", "b"), ("a", ""), ("b", "")]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4])
+def test_an_order_is_each_permutation(count: int) -> None:
+    drawn = {tuple(Choices(number).order(count)) for number in range(factorial(count))}
+
+    assert drawn == set(permutations(range(count)))
+    assert Choices(0).order(count) == list(range(count))
+
+
+PARALLEL = """
+pipeline: par
+channels:
+  decision: {scope: turn}
+  results: {reducer: append, scope: turn}
+agents:
+  head: {context: [current_message], writes: {decision: "${run.output}"}}
+  a: {context: [current_message], writes: {results: [a]}}
+  b: {context: [current_message], writes: {results: [b]}}
+  c: {context: [current_message], writes: {results: [c]}}
+flow: {router: {decide: head, to: "${run.output.to}"}}
+---
+simulation: three agents
+pipeline: par
+turns: 1
+users: {u: {says: Hello.}}
+models: {head: {json: {to: {parallel: [a, b, c]}}}, a: A, b: B, c: C}
+"""
+
+
+def test_three_parallel_agents_finish_in_six_orders(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "", pipeline=PARALLEL)
+
+    campaign = search_all(partial(converse_by, subject), runs=100, turns_max=1)
+
+    assert (campaign.runs, campaign.is_complete, campaign.discoveries) == (6, True, ())
+
+
+@pytest.mark.parametrize("order", list(permutations("abc")))
+def test_an_order_that_breaks_a_claim_is_found_and_written(
+    order: tuple[str, ...], tmp_path: Path
+) -> None:
+    claim = f"always: {{state: {{results: {{$not: [{', '.join(order)}]}}}}}}\n"
+    subject = subject_of(tmp_path, claim, pipeline=PARALLEL)
+
+    campaign = search_all(partial(converse_by, subject), runs=100, turns_max=1)
+
+    (discovery,) = campaign.discoveries
+    assert discovery.runs == 1
+    assert replayed(discovery, subject, tmp_path) == {discovery.cause}
+
+
+def test_the_command_says_whether_all_were_run(simkit: Call) -> None:
+    write("a.simulation.yaml", PARALLEL)
+
+    whole = simkit("explore", "a.simulation.yaml", "--exhaustive")
+    part = simkit("explore", "a.simulation.yaml", "--exhaustive", "--runs", "4")
+
+    assert (whole.code, part.code) == (0, 0)
+    assert whole.out.startswith("6 conversations, 6 turns, 24 model calls")
+    assert "every conversation of at most 1 turn was run\nnothing was found" in whole.out
+    assert "not every conversation of at most 1 turn was run: --runs 40 runs more" in part.out
