@@ -20,6 +20,7 @@ from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, short
 from simkit.explore.conversations import Subject, converse, converse_by, label_of
+from simkit.explore.reach import reach_lines
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery, reply_lines, search, search_all
 from simkit.explore.subjects import (
@@ -170,6 +171,7 @@ def _lines(
         f"{stopped}{counted(campaign.runs, 'conversation')}, {counted(campaign.turns, 'turn')}, "
         f"{counted(campaign.model_calls, 'model call')} ({took:.2f} s)"
     )
+    yield from reach_lines(campaign.reach)
     if call.exhaustive:
         bound = f"conversation of at most {counted(call.turns or subject.simulation.turns, 'turn')}"
         more = f"not every {bound} was run: --runs {call.runs * 10} runs more"

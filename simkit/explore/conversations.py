@@ -15,12 +15,14 @@ from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
 from simkit.explore.choices import Drawn, Plan, Source
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
+from simkit.explore.reach import Part, Reach
 from simkit.explore.users import Crowd
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Tools, TurnModel
 from simkit.runtime.schemas import schema_of
 from simkit.session.simulate import Conversation
+from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
@@ -83,6 +85,7 @@ class ExploredRun(msgspec.Struct, frozen=True):
     model_calls: int
     claims: tuple[Mapping[str, Any], ...] = ()
     """The claims on each turn that were judged."""
+    reach: Reach = Reach()
 
 
 def converse(subject: Subject, plan: Plan) -> ExploredRun:
@@ -137,7 +140,14 @@ class _Conversation:
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
         }
-        return ExploredRun(tuple(self._script()), causes, calls, tuple(self._claims))
+        agents = {Part("agent", run.agent) for turn in view.turns for run in turn.runs}
+        pipeline = subject.prepared.pipeline
+        declared = pipeline.agents if isinstance(pipeline, Pipeline) else ()
+        reach = Reach(
+            frozenset(self._scene.offered | {Part("agent", name) for name in declared}),
+            frozenset(self._scene.reached | agents),
+        )
+        return ExploredRun(tuple(self._script()), causes, calls, tuple(self._claims), reach)
 
     def _takes_turn(self, conversation: Conversation) -> bool:
         """Take the next turn; return whether another one may follow."""

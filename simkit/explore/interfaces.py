@@ -27,6 +27,7 @@ from simkit.core.messages import (
     Text,
 )
 from simkit.explore.choices import Choices, Source
+from simkit.explore.reach import Part, parts_of
 from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES
 from simkit.runtime.functions import function_named
@@ -88,6 +89,10 @@ class Scene:
         """The answers of tools, turn by turn, as a scenario has them."""
         self.questions: set[Any] = set()
         """Session, agent and question of each interrupt so far."""
+        self.offered: set[Part] = set()
+        """The tools and handoffs that models were offered."""
+        self.reached: set[Part] = set()
+        """The tools and handoffs that models asked for."""
         self.faults: list[set[str]] = []
         """The faults of providers, turn by turn."""
 
@@ -210,14 +215,19 @@ class ChoosingModel:
         return request.session, request.agent, msgspec.json.encode(line["interrupt"])
 
     def _record(self, request: ModelRequest, answer: Answer, line: Any) -> Answer:
-        delay = self._delays.pop(request.agent, 0)
+        agent, reply = request.agent, answer.reply
+        self._scene.offered.update(parts_of(agent, request.tools, request.handoffs))
+        tools = [call.tool for call in reply.calls] if isinstance(reply, Calls) else []
+        handoffs = [reply.to] if isinstance(reply, Handoff) else []
+        self._scene.reached.update(parts_of(agent, tools, handoffs))
+        delay = self._delays.pop(agent, 0)
         if delay:
             line = {**(line if isinstance(line, dict) else {"text": line})}
             line["latency_ms"] = answer.latency_ms + delay
             answer = msgspec.structs.replace(answer, latency_ms=line["latency_ms"])
-        lines = self._scene.replies[-1].setdefault(request.agent, [])
+        lines = self._scene.replies[-1].setdefault(agent, [])
         lines.append(line)
-        if not isinstance(answer.reply, Handoff):
+        if not isinstance(reply, Handoff):
             return answer
         return msgspec.structs.replace(answer, line=len(lines) - 1)
 

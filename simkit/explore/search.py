@@ -28,6 +28,7 @@ except ModuleNotFoundError as problem:
 from simkit.explore.choices import ODDS, Plan, Source, TurnPlan
 from simkit.explore.conversations import Cause, ExploredRun
 from simkit.explore.enumeration import Enumeration
+from simkit.explore.reach import Reach
 
 NUMBER_MAX: Final = 2**32 - 1
 """The largest number: enough digits for everything about one answer."""
@@ -58,6 +59,8 @@ class Campaign(msgspec.Struct, frozen=True):
     """The number of conversations, those made to find the smallest ones included."""
     turns: int
     model_calls: int
+    reach: Reach = Reach()
+    """The parts of the pipeline that the conversations came to."""
     is_stopped: bool = False
     """Whether it was stopped before its end."""
     is_complete: bool = False
@@ -181,6 +184,7 @@ class _Tally:
         self._first: dict[Cause, int] = {}
         self._smallest: dict[Cause, tuple[_Size, ExploredRun]] = {}
         self._types: dict[Cause, type[_Broken]] = {}
+        self._reach = Reach()
         self._settled: set[Cause] = set()
         """The causes of earlier rounds."""
 
@@ -216,6 +220,7 @@ class _Tally:
         self._fresh += self.causes == self._settled
         self._turns += len(record.turns)
         self._calls += record.model_calls
+        self._reach = self._reach.joined(record.reach)
         for cause in record.causes:
             self._counts[cause] += 1
             self._first.setdefault(cause, self._runs)
@@ -233,7 +238,9 @@ class _Tally:
             Discovery(cause, self._smallest[cause][1], self._counts[cause], first)
             for cause, first in self._first.items()
         )
-        return Campaign(tuple(discoveries), self._runs, self._turns, self._calls, is_stopped)
+        return Campaign(
+            tuple(discoveries), self._runs, self._turns, self._calls, self._reach, is_stopped
+        )
 
 
 def reply_lines(turns: Sequence[Mapping[str, Any]]) -> int:

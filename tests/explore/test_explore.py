@@ -246,20 +246,30 @@ def answer(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("bug", "lint", "lines"), [("swarm_26", "HND-06", 3), ("supervisor_230", "HND-06", 3)]
+    ("bug", "lint", "turns", "lines"),
+    [
+        ("swarm_26:app", "HND-06", 1, 3),
+        ("supervisor_230:app", "HND-06", 1, 3),
+        ("langgraph_7129:app", "CTX-01", 1, 2),
+        ("langgraph_4007:app", "STA-09", 1, 0),
+        ("openai_agents_2258:Desk", "CTX-17", 2, 3),
+    ],
 )
 def test_bugs_of_frameworks_are_found_from_the_application_alone(
-    bug: str, lint: str, lines: int, simkit: Call
+    bug: str, lint: str, turns: int, lines: int, simkit: Call
 ) -> None:
-    pytest.importorskip("langgraph_swarm")
-    shutil.copy(KNOWN_BUGS / f"{bug}.py", f"{bug}.py")
+    module = bug.partition(":")[0]
+    for package in ("langgraph_swarm", "langgraph_supervisor", "langchain", "agents"):
+        pytest.importorskip(package)
+    shutil.copy(KNOWN_BUGS / f"{module}.py", f"{module}.py")
 
-    done = simkit("explore", f"{bug}:app", "--runs", "30", "--turns", "1")
+    done = simkit("explore", bug, "--runs", "20", "--turns", str(turns))
 
     assert done.code == 1
     assert f"  FOUND  {lint}: " in done.out
     part = done.out.partition(f"  FOUND  {lint}: ")[2]
-    assert "smallest: 1 turn, " in part
-    count = int(part.partition("smallest: 1 turn, ")[2].split()[0])
-    assert count <= lines
+    smallest = re.search(r"smallest: (\d+) turns?, (\d+) reply lines?", part)
+    assert smallest is not None
+    assert int(smallest[1]) <= turns
+    assert int(smallest[2]) <= lines
     assert "simkit replay found/" in part

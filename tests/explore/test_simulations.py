@@ -374,6 +374,18 @@ def test_the_command_explores_the_simulations_of_a_folder(simkit: Call) -> None:
     assert simkit("replay", "found").code == 1
 
 
+def test_what_was_never_reached_is_listed(simkit: Call) -> None:
+    write("a.simulation.yaml", DESK + "models: {desk: Hello.}\n")
+
+    done = simkit("explore", "a.simulation.yaml", "--runs", "5")
+
+    assert done.code == 0
+    assert "reached 1 of 2 agents, 0 of 1 handoff, 0 of 1 tool\n" in done.out
+    assert "never reached: agent billing\n" in done.out
+    assert "never reached: handoff desk → billing\n" in done.out
+    assert "never reached: tool look of desk\n" in done.out
+
+
 PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "simulations.md"
 
 

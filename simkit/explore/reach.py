@@ -1,0 +1,51 @@
+"""Reach: the agents, handoffs and tools that the conversations of a campaign came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from simkit.core.text import counted
+
+KINDS: Final = ("agent", "handoff", "tool")
+NAMES_MAX: Final = 8
+"""The number of names of a kind that a report lists."""
+
+
+class Part(NamedTuple):
+    """A part of a pipeline."""
+
+    kind: str
+    """One of `KINDS`."""
+    name: str
+
+
+class Reach(NamedTuple):
+    """The parts that could be reached, and those that were."""
+
+    offered: frozenset[Part] = frozenset()
+    reached: frozenset[Part] = frozenset()
+
+    def joined(self, other: Reach) -> Reach:
+        """Return the reach of both."""
+        return Reach(self.offered | other.offered, self.reached | other.reached)
+
+
+def parts_of(agent: str, tools: Iterable[str], handoffs: Iterable[str]) -> Iterator[Part]:
+    """Yield the parts that a model call of an agent offers, or that its answer asks for."""
+    yield from (Part("tool", f"{tool} of {agent}") for tool in tools)
+    yield from (Part("handoff", f"{agent} → {target}") for target in handoffs)
+
+
+def reach_lines(reach: Reach) -> Sequence[str]:
+    """Return a line of counts, and a line for each kind with parts that were not reached."""
+    counts, missing = [], []
+    for kind in KINDS:
+        known = sorted(part.name for part in reach.offered | reach.reached if part.kind == kind)
+        left = [name for name in known if Part(kind, name) not in reach.reached]
+        if known:
+            counts.append(f"{len(known) - len(left)} of {counted(len(known), kind)}")
+        if left:
+            more = f" and {len(left) - NAMES_MAX} more" if len(left) > NAMES_MAX else ""
+            missing.append(f"never reached: {kind} {', '.join(left[:NAMES_MAX])}{more}")
+    return [f"reached {', '.join(counts)}", *missing] if counts else []
