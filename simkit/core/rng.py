@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cached_property
 from random import Random
 
+import msgspec
 
-class Chance:
+
+class Chance(msgspec.Struct, eq=False):
     """A named source of random numbers below the seed."""
 
-    def __init__(self, seed: int, path: str = "") -> None:
-        self._seed, self._path = seed, path
+    seed: int
+    path: str = ""
+    _random: Random | None = None
 
-    @cached_property
+    @property
     def random(self) -> Random:
         """Return the generator.
 
         It is made on first use: many sources only have children, and seeding is slow.
         """
-        digest = hashlib.sha256(f"{self._seed}/{self._path}".encode()).digest()
-        return Random(int.from_bytes(digest[:8], "big"))
+        generator = self._random
+        if generator is None:
+            digest = hashlib.sha256(f"{self.seed}/{self.path}".encode()).digest()
+            generator = self._random = Random(int.from_bytes(digest[:8], "big"))
+        return generator
 
     def child(self, name: str) -> Chance:
         """Return the source of that name; equal names give equal draws."""
-        return Chance(self._seed, f"{self._path}/{name}")
+        return Chance(self.seed, f"{self.path}/{name}")

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
+from simkit.core.messages import ABSENT
 from simkit.language.paths import Part, as_text, getter, parse, walk
 
 Resolve: TypeAlias = Callable[[Mapping[str, Any]], Any]
@@ -114,9 +115,7 @@ def _compile(value: Any) -> Resolve:
     """
     names: dict[str, Any] = {"as_text": as_text}
     expression = _expression(value, names)
-    resolve: Resolve = (
-        names["v1"] if expression == "v1(root)" else eval(f"lambda root: {expression}", names)
-    )
+    resolve: Resolve = eval(f"lambda root: {expression}", names)
     return resolve
 
 
@@ -138,9 +137,9 @@ def _expression(value: Any, names: dict[str, Any]) -> str:
 def _text_expression(text: str, names: dict[str, Any]) -> str:
     pieces = _pieces(text)
     if len(pieces) == 1 and isinstance(pieces[0], _Path):
-        return f"{_named(getter(pieces[0].text, None), names)}(root)"
+        return _path_expression(pieces[0].text, None, names)
     parts = [
-        f"as_text({_named(getter(piece.text), names)}(root))"
+        _as_text_expression(_path_expression(piece.text, ABSENT, names))
         if isinstance(piece, _Path)
         else _named(piece, names)
         for piece in pieces
@@ -148,9 +147,32 @@ def _text_expression(text: str, names: dict[str, Any]) -> str:
     return f"''.join(({', '.join(parts)},))"
 
 
+def _path_expression(path: str, missing: Any, names: dict[str, Any]) -> str:
+    """Return the expression for the value at a path, or ``missing``.
+
+    It reads a key that is there without a call, and asks the getter for everything else.
+    """
+    get = f"{_named(getter(path, missing), names)}(root)"
+    parts = parse(path)
+    key = _named(path, names)
+    if parts == (path,):
+        return f"(root[{key}] if root.__class__ is dict and {key} in root else {get})"
+    if len(parts) != 2 or path != f"{parts[0]}.{parts[1]}":
+        return get
+    head, last = (_named(part, names) for part in parts)
+    return (
+        f"(inner[{last}] if root.__class__ is dict and {key} not in root and {head} in root "
+        f"and (inner := root[{head}]).__class__ is dict and {last} in inner else {get})"
+    )
+
+
+def _as_text_expression(expression: str) -> str:
+    return f"(text if (text := {expression}).__class__ is str else as_text(text))"
+
+
 def _key_expression(key: Any, names: dict[str, Any]) -> str:
     expression = _expression(key, names)
-    return f"as_text({expression})" if _has_references(key) else expression
+    return _as_text_expression(expression) if _has_references(key) else expression
 
 
 def _named(value: Any, names: dict[str, Any]) -> str:

@@ -348,7 +348,9 @@ class Activation:
             handoffs=agent.passes_to,
         )
         for name in self._reading.slices:
-            self._reading.slices[name].stream.to_log()
+            stream = self._reading.slices[name].stream
+            if stream.numbers_kept or stream.cuts or stream.restarts:
+                stream.to_log()
         recorder.record_model_call(position, call=call)
         context = ContextMessages(built.parts, tuple(messages), self._reading.history_of)
         request = ModelRequest(

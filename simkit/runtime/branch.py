@@ -27,6 +27,8 @@ class BranchLog(Sequence[Message]):
         size = self._size
         if type(index) is slice:
             if not self._own:
+                if index.stop is None and index.step is None and (index.start or 0) >= 0:
+                    return self._base[index.start : size]
                 start, stop, step = index.indices(size)
                 return self._base[start:stop:step]
             start, stop, step = index.indices(len(self))

@@ -71,19 +71,21 @@ class HistorySelection(msgspec.Struct):
                 # unless a parallel run has replaced them.
                 now = conversation.values.get(channel)
                 anchor = now if continues(self.branch.start_values.get(channel), now) else anchor
-            size = len(source)
-            settled = settled if settled < size else size
-            # A channel that keeps only its last items has moved to the left since the turn began.
-            while settled and source[settled - 1].turn >= conversation.first_turn:
-                settled -= 1
         owner = self.agent
         if contract is not None and contract.history != "all" and self.handoff is not None:
             owner = f"{self.agent}#{self.handoff.source}#{self.handoff.type}"
         stream = conversation.stream((owner, reader.section), anchor)
         history_slice = reader.read(
-            stream, source, settled, omit, self.turn.state.committed, conversation.sizes
+            stream,
+            source,
+            settled,
+            omit,
+            self.turn.state.committed,
+            conversation.sizes,
+            conversation.first_turn,
         )
-        self.slices[reader.section], self.last_read = history_slice, (source, settled)
+        self.slices[reader.section] = history_slice
+        self.last_read = source, history_slice.settled
         return history_slice
 
     def history_of(self, part: e.Shown) -> list[Message]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -177,7 +177,7 @@ class State:
         logged: Callable[[Any], Message],
     ) -> WriteResult:
         """Apply an update; ``logged`` turns other values into logged messages."""
-        values = self._sessions[session]
+        values, channels = self._sessions[session], self._channels
         recorded: dict[str, Any] = {}
         deltas: dict[str, Any] = {}
         computed: dict[str, Any] | None = None
@@ -185,20 +185,24 @@ class State:
         replaced = _NOTHING
         # Nothing is written unless all can be.
         reduced: dict[str, Any] = {}
-        committed: Sequence[Message] = ()
-        for name, delta in update.items():
-            if name not in self._channels:
+        committed: set[str] = set()
+        for name in update:
+            delta = update[name]
+            if name not in channels:
                 raise self._no_channel(name)
-            channel = self._channels[name]
+            channel = channels[name]
             if channel.holds_messages:
                 delta = _messages(delta, logged)
                 is_whole = type(delta) is dict
-                if name == self._conversation:
-                    committed = (delta[DECLARED_RESET] if is_whole else delta) or ()
+                messages = (delta[DECLARED_RESET] if is_whole else delta) or ()
                 if is_whole or channel.last or channel.reducer != "append":
                     replaced |= {name}
-            if channel.holds_messages and type(delta) is list:
-                recorded[name] = [{"$message": int(message.id[1:])} for message in delta]
+                references: list[JsonValue] = []
+                for message in messages:
+                    references += ({"$message": int(message.id[1:])},)
+                    if name == self._conversation:
+                        committed |= {message.id}
+                recorded[name] = references if type(delta) is list else canonical(delta)
             else:
                 recorded[name] = delta if type(delta) is str else canonical(delta)
             if channel.is_plain:
@@ -220,13 +224,12 @@ class State:
             if channel.schema is not None:
                 self._check_value(channel, new, delta)
             reduced[name] = new
-        values.update(reduced)
+        values |= reduced
         if self.has_shared:
             for name, new in reduced.items():
-                if self._channels[name].is_shared:
-                    self._share(session, self._channels[name], new)
-        for message in committed:
-            self.committed.add(message.id)
+                if channels[name].is_shared:
+                    self._share(session, channels[name], new)
+        self.committed |= committed
         return WriteResult(recorded, computed, impure, deltas, replaced)
 
     def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
@@ -283,12 +286,15 @@ def _messages(delta: Any, logged: Callable[[Any], Message]) -> Any:
         return {DECLARED_RESET: _messages(delta[DECLARED_RESET], logged)}
     if delta is None:
         return None
-    items = delta if isinstance(delta, (list, tuple, Appended)) else [delta]
-    return [
-        item if type(item) is Message and item.id else logged(item)
-        for item in items
-        if item is not None
-    ]
+    if type(delta) is not list:
+        delta = delta if isinstance(delta, (tuple, Appended)) else [delta]
+    messages: list[Message] = []
+    for item in delta:
+        if type(item) is Message and item.id:
+            messages += (item,)
+        elif item is not None:
+            messages += (logged(item),)
+    return messages
 
 
 def _speaks_of_items(schema: JsonValue) -> bool:

@@ -42,17 +42,17 @@ class Appended(Sequence[Any]):
 
     def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
         """Return this list with ``more`` appended, cut to its ``last`` items if given."""
-        items, hi, head = self._items, self._hi, self._head
+        items, head = self._items, self._head
         size = len(items)
-        if hi != size or (last and head is not None):
+        if self._hi != size or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
                 return Appended(list(more), head=self)
             items, head = list(self), None
             lo, size = 0, len(items)
         else:
             lo = self._lo
-        items.extend(more)
-        size += len(more)
+        items += more
+        size = len(items)
         if last and size - lo > last:
             lo = size - last
             if lo > _SPENT_MAX + 4 * last:
@@ -87,13 +87,16 @@ class Appended(Sequence[Any]):
     def __getitem__(self, index: int | slice) -> Any:
         if self._head is not None:
             return self._behind(self._head, index)
-        size = self._hi - self._lo
         if type(index) is slice:
+            if index.stop is None and index.step is None and (index.start or 0) >= 0:
+                return self._items[self._lo + (index.start or 0) : self._hi]
+            size = self._hi - self._lo
             start, stop, step = index.indices(size)
             if step < 0:
                 return [self._items[self._lo + place] for place in range(start, stop, step)]
             return self._items[self._lo + start : self._lo + stop : step]
         assert type(index) is int
+        size = self._hi - self._lo
         if index < 0:
             index += size
         if not 0 <= index < size:
@@ -321,13 +324,16 @@ def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
     reduce = reducer_of(reducer, last)
     if reducer not in _PARTICULAR:
         return reduce
-    is_mapping = _PARTICULAR[reducer][1] is is_object
+    plain, is_mapping = BUILT_IN[reducer], _PARTICULAR[reducer][1] is is_object
 
     def checked(current: Any, update: Any) -> Any:
-        if not (is_mapping and type(update) is dict and type(current) is dict):
-            problem = problem_of(reducer, update, current)
-            if problem:
-                raise WriteInvalid(f"channel `{channel}`: {problem}")
+        if is_mapping and type(update) is dict and type(current) is dict:
+            if DECLARED_RESET not in update:
+                return plain(current, update)
+            return reduce(current, update)
+        problem = problem_of(reducer, update, current)
+        if problem:
+            raise WriteInvalid(f"channel `{channel}`: {problem}")
         return reduce(current, update)
 
     return checked

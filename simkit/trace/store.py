@@ -54,11 +54,14 @@ def canonical(value: Any) -> JsonValue:
             (key,) = value
             if key in REFERENCES:
                 return {"$data": [[key, canonical(value[key])]]}
-        return {
+        mapping: dict[str, JsonValue] = {}
+        for key in value:
             # Keys are texts nearly always, and so are most values.
-            (k if type(k) is str else _key(k)): v if type(v) is str else canonical(v)
-            for k, v in value.items()
-        }
+            item = value[key]
+            mapping[key if type(key) is str else _key(key)] = (
+                item if type(item) is str else canonical(item)
+            )
+        return mapping
     if kind is list or kind is tuple or kind is Appended:
         return [item if type(item) is str else canonical(item) for item in value]
     if kind is Message:

@@ -204,10 +204,12 @@ class World:
         session that has its own copy of process state, so that draws of other sessions do not
         change it. The first session continues with the state from before the first turn.
         """
-        self._turn, self._turns = name, max(self._turns, turns_before)
-        self._streams.clear()
-        self._moment = -1
-        self.counter = max(self.counter, turns_before * IDS_OF_A_TURN)
+        self._turn, self._streams, self._moment = name, {}, -1
+        if turns_before > self._turns:
+            self._turns = turns_before
+        ids_before = turns_before * IDS_OF_A_TURN
+        if ids_before > self.counter:
+            self.counter = ids_before
         if of_session:
             if of_session not in self._of_sessions:
                 self._of_sessions[of_session] = (

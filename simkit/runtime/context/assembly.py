@@ -196,7 +196,7 @@ class Assembly:
                 put = entry.make(root, sources, current)
             left_out += put.left_out
             if put.part is not None:
-                parts.append(put.part)
+                parts += (put.part,)
                 tokens += put.tokens
         return Assembled(parts, tokens, tuple(left_out))
 

@@ -89,6 +89,8 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     tokens: int
     stream: Stream
     tail: Entries
+    settled: int
+    """The index of the first message in the source that is not settled."""
 
     def message(self, place: int) -> Message:
         """Return the message at an index of settled + tail."""
@@ -159,24 +161,33 @@ class HistoryReader:
         omit: str,
         committed: Container[str],
         sizes: Sizes,
+        first_turn: int,
     ) -> Slice:
         """Return the slice of ``source``; its first ``settled`` messages will not change.
 
+        Messages since ``first_turn``, the turn of the user's last message, are not settled.
         ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the ids
         of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
         read_to = stream.read_to
-        fresh = source[read_to:]
-        if not self._later and read_to < settled:
-            number_list, cuts = stream.numbers_kept, stream.cuts
-            messages, fresh = fresh[: settled - read_to], fresh[settled - read_to :]
-            stream.extend(self._keep_new(messages, committed, sizes, number_list, cuts))
-            stream.read_to = settled
-        if omit:
-            fresh = [message for message in fresh if message.id != omit]
+        fresh: Sequence[Message] = source[read_to:]
+        if read_to < settled:
+            count = len(fresh)
+            settled = settled if settled - read_to < count else read_to + count
+            # A channel that keeps only its last items has moved to the left since the turn began.
+            while read_to < settled and fresh[settled - read_to - 1].turn >= first_turn:
+                settled -= 1
+            if not self._later and read_to < settled:
+                messages, fresh = fresh[: settled - read_to], fresh[settled - read_to :]
+                stream.extend(
+                    self._keep_new(messages, committed, sizes, stream.numbers_kept, stream.cuts)
+                )
+                stream.read_to = settled
         numbers: list[int] = []
         tail_cuts: list[Cut] = []
-        tail: Entries = self._keep_new(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
+        tail: Entries = []
+        if fresh:
+            tail = self._keep_new(fresh, committed, sizes, numbers, tail_cuts, omit)
         for of_all, filters in self._later:
             if isinstance(of_all, _UsersFilter):
                 tail = _filtered_by_user(of_all, tail, tail_cuts, self._count)
@@ -206,7 +217,7 @@ class HistoryReader:
             tuple(tail_cuts),
             stream.restarts,
         )
-        return Slice(history_part, tokens, stream, tail)
+        return Slice(history_part, tokens, stream, tail, settled)
 
     def _keep_new(
         self,
@@ -215,12 +226,14 @@ class HistoryReader:
         sizes: Sizes,
         numbers: list[int],
         cuts: list[Cut],
+        omit: str = "",
     ) -> Entries:
         """Filter logged messages: return those that are kept, with their sizes."""
-        entries = [(message, sizes[message.id][1]) for message in messages]
-        if not self._filters:
-            numbers += [sizes[message.id][0] for message in messages]
-            return entries
+        entries: Entries = []
+        # Comprehensions and methods of lists are calls, and contexts are built in every run.
+        for message in messages:
+            if message.id != omit:
+                entries += ((message, sizes[message.id][1]),)
         return self._filtered(self._filters, entries, committed, sizes, numbers, cuts)
 
     def _filtered(
@@ -234,7 +247,8 @@ class HistoryReader:
     ) -> Entries:
         """Return the result of filters; record the numbers of kept messages, and the cuts."""
         if not filters:
-            numbers += [sizes[message.id][0] for message, _ in candidates]
+            for message, _ in candidates:
+                numbers += (sizes[message.id][0],)
             return candidates
         entries: Entries = []
         # A message of the conversation without calls passes all named filters.
@@ -245,8 +259,8 @@ class HistoryReader:
                 message.role == "assistant" and message.id in committed
             )
             if are_named and is_said and not message.calls:
-                numbers.append(number)
-                entries.append((message, tokens))
+                numbers += (number,)
+                entries += ((message, tokens),)
                 continue
             for name, function in filters:
                 after = function(message, committed)

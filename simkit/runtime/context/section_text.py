@@ -58,6 +58,7 @@ class SectionTexts:
 
     def of(self, item: r.Item) -> Say:
         """Return the function root → text for one section."""
+        section = item.name  # Each access searches for it.
         match item.options:
             case r.Instructions():
                 text = compile_references(self._instructions)
@@ -67,13 +68,11 @@ class SectionTexts:
             case r.CurrentMessage():
                 return _current
             case r.Input() as options:
-                return lambda root: _previewed(
-                    root["input"], options, item.name, rendering.text_form
-                )
+                return lambda root: _previewed(root["input"], options, section, rendering.text_form)
             case r.Task():
                 return lambda root: SectionText(rendering.text_form(root.get("task") or ""))
             case r.Upstream() as upstream:
-                return lambda root: _previewed(root.get("upstream"), upstream, item.name, _json_of)
+                return lambda root: _previewed(root.get("upstream"), upstream, section, _json_of)
             case r.PreviousAgents() as agents:
                 return _told_of(item, lambda root: rendering.previous_agents_text(root, agents))
             case r.Shared() as shared:
@@ -100,11 +99,12 @@ class SectionTexts:
     ) -> Say:
         ranges = compile_references(options.time_ranges)
         channels = options.from_ or (IMPLIED_CHANNELS[item.kind],)
-        recaller = Recaller(item.name, options, channels, self._scopes, self._count)
+        section = item.name
+        recaller = Recaller(section, options, channels, self._scopes, self._count)
 
         def recalled(root: Root) -> SectionText:
             recall_result = recaller.recall(root, ranges.resolve(root))
-            lines, left_out = _lines(recall_result, options.preview, item.name, line)
+            lines, left_out = _lines(recall_result, options.preview, section, line)
             grouped = rendering.grouped(lines, channels)
             if not grouped:
                 return SectionText("", left_out)
@@ -168,10 +168,12 @@ def _previewed(
 
 def _told_of(item: r.Item, text: Callable[[Root], tuple[str, Sequence[Loss]]]) -> Say:
     channel = getattr(item.options, "from_", None) or IMPLIED_CHANNELS.get(item.kind, "")
+    section = item.name
 
     def text_at(root: Root) -> SectionText:
         content, losses = text(root)
-        return SectionText(content, _shortened(losses, item.name, channel))
+        left_out = _shortened(losses, section, channel) if losses else ()
+        return SectionText(content, left_out)
 
     return text_at
 

@@ -10,7 +10,6 @@ from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
 from simkit.runtime.ports import ModelRequest, TurnModel
 from simkit.spec.scenario.replies import Fault
-from simkit.trace.events import UnusedLines
 
 
 class Planned(msgspec.Struct, frozen=True, gc=False):
@@ -69,23 +68,19 @@ class FaultyModel:
 
     def __init__(self, model: TurnModel, plan: FaultPlan) -> None:
         self._model, self._plan = model, plan
+        self.answer = model.answer
+        """Answers a call: a turn without planned faults asks the other model itself."""
+        self.begin_group, self.unused = model.begin_group, model.unused
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
         self._plan.begin_turn(place)
         self._model.begin_turn(place)
+        self.answer = self._answer if self._plan.faults else self._model.answer
 
-    def begin_group(self, agents: Sequence[str]) -> None:
-        """Announce the agents that now run in parallel."""
-        self._model.begin_group(agents)
-
-    def answer(self, request: ModelRequest) -> Answer:
+    def _answer(self, request: ModelRequest) -> Answer:
         """Return the planned failure, or the other model's answer."""
-        planned = self._plan.due(request.agent) if self._plan.faults else None
+        planned = self._plan.due(request.agent)
         if planned is None:
             return self._model.answer(request)
         return Answer(planned.fails, fault=planned.words)
-
-    def unused(self) -> tuple[UnusedLines, ...]:
-        """Return the turn's unused answers."""
-        return self._model.unused()

@@ -238,7 +238,7 @@ def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) 
     """Return the beginning of a scenario's turn."""
     user = turn.user
     text, value = "", None
-    resumes = "resume" in turn.model_fields_set
+    resumes = "resume" in turn.__pydantic_fields_set__
     if resumes:
         value = canonical(turn.resume)
     elif user is not None and user.text is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
@@ -94,10 +93,15 @@ class Turn(YamlModel):
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
 
-    @cached_property
+    @property
     def script(self) -> TurnScript:
         """The compiled replies, which all runs of the scenario share."""
-        return compiled_script(self.replies)
+        # Not a cached property: Python 3.11 locks it.
+        values = self.__dict__
+        if "script" not in values:
+            values["script"] = compiled_script(self.replies)
+        script: TurnScript = values["script"]
+        return script
 
     def __getstate__(self) -> dict[Any, Any]:
         """Return what another process needs; it compiles the replies again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import count
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
@@ -169,7 +170,7 @@ class ReplyLine(BesideLine):
 
     def reply(self) -> m.Reply:
         """Return the answer as a value."""
-        fields_set = self.model_fields_set
+        fields_set = self.__pydantic_fields_set__
         if "json_" in fields_set:
             return m.Structured(canonical(self.json_))
         if "calls" in fields_set:
@@ -301,17 +302,20 @@ TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
 
 def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) -> TurnScript:
     """Compile the reply lines of a turn."""
-    return {
-        agent: tuple(map(_compiled_line, range(len(lines)), lines))
-        if isinstance(lines, tuple)
-        else (_compiled_line(0, lines),)
-        for agent, lines in replies.items()
-    }
+    script: dict[str, tuple[ScriptLine, ...]] = {}
+    for agent in replies:
+        lines = replies[agent]
+        if type(lines) is tuple:
+            script[agent] = tuple(map(_compiled_line, count(), lines))
+        else:
+            assert isinstance(lines, ReplyLine)
+            script[agent] = (_compiled_line(0, lines),)
+    return script
 
 
 def _compiled_line(place: int, line: ReplyLine) -> ScriptLine:
     answer = line.answer()
-    when = compile_matcher(line.when) if "when" in line.model_fields_set else None
+    when = compile_matcher(line.when) if "when" in line.__pydantic_fields_set__ else None
     is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
     return ScriptLine(place, answer, when, is_plain, line.unchecked)
 
