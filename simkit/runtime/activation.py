@@ -18,7 +18,8 @@ from simkit.core.errors import (
 )
 from simkit.core.messages import ABSENT, Message
 from simkit.language.json_schema import place_text, schema_errors
-from simkit.runtime.compiled import CompiledRule
+from simkit.runtime.branch import Branch
+from simkit.runtime.compiled import CompiledAgent, CompiledRule
 from simkit.runtime.context.assembly import Assembled
 from simkit.runtime.context.on_demand import ContextMessages
 from simkit.runtime.handoff_execution import Passing, TurnStopped
@@ -35,34 +36,41 @@ from simkit.trace.store import canonical, copied
 _encode = msgspec.json.Encoder().encode
 
 
-class Activation:
+class Activation(msgspec.Struct, eq=False):
     """One agent run in a turn; ``start`` announces it, ``steps`` runs it."""
 
-    def __init__(self, turn: Turn, spec: Start, group: str = "") -> None:
-        """``group`` is the parallel group in which it opens a branch; empty for none."""
-        self.turn, self.spec, self.group = turn, spec, group
-        self.agent = turn.compiled.agents[spec.agent]
-        self.handoff, self.depth, self.branch = spec.handoff, spec.depth, spec.branch
-        self.onward: Request | None = None
-        """The handoff that ended this run, by transfer or replace; None if there is none."""
-        self.output: Any = None
-        self.final: Message | None = None
-        self.messages: list[Message] = []
-        self._log: Sequence[Message] = ()
-        self.tools: ToolUse | None = None
-        """The tools that it has called; None if it has not called any."""
-        self._usage: dict[str, int] = {}
-        self._thinking = ""
-        self._model_calls = 0
-        self._has_ended = False
-        self._handoff_execution: Passing | None = None
-        self._base = ""
+    turn: Turn
+    spec: Start
+    agent: CompiledAgent
+    branch: Branch | None
+    """Its parallel branch; None if there is none."""
+    group: str = ""
+    """The parallel group in which it opens a branch; empty for none."""
+    id: str = ""
+    started_at: int = 0
+    input: Any = None
+    root: dict[str, Any] = {}
+    """The values for references before the run."""
+    onward: Request | None = None
+    """The handoff that ended this run, by transfer or replace; None if there is none."""
+    output: Any = None
+    final: Message | None = None
+    messages: list[Message] = []
+    tools: ToolUse | None = None
+    """The tools that it has called; None if it has not called any."""
+    _log: Sequence[Message] = ()
+    _usage: dict[str, int] = {}
+    _thinking: str = ""
+    _model_calls: int = 0
+    _has_ended: bool = False
+    _handoff_execution: Passing | None = None
+    _base: str = ""
 
     # Start
 
     def start(self) -> None:
         """Assign the run's number and the state that it can read, and emit AgentStarted."""
-        turn, spec, handoff = self.turn, self.spec, self.handoff
+        turn, spec, handoff = self.turn, self.spec, self.spec.handoff
         turn.runs += 1
         if turn.runs > turn.limits.agent_runs_per_turn:
             turn.limit("agent_runs_per_turn", turn.runs)
@@ -98,7 +106,9 @@ class Activation:
             "input": self.input,
             "task": spec.task or None,
             "upstream": spec.upstream,
-            "now": turn.clock.iso(self.started_at),
+            "now": turn.clock.last_iso[1]
+            if turn.clock.last_iso[0] == self.started_at
+            else turn.clock.iso(self.started_at),
         }
         turn.recorder.record_agent_start(
             Position(turn.session, turn.number, self.agent.name, self.id),
@@ -118,7 +128,7 @@ class Activation:
 
     def _given_input(self) -> tuple[Any, m.JsonValue]:
         """Return the input that a step or a handoff gives, and the same as plain data."""
-        value, handoff, turn = self.spec.input, self.handoff, self.turn
+        value, handoff, turn = self.spec.input, self.spec.handoff, self.turn
         if handoff is not None:
             if value is ABSENT:
                 value = handoff.payload if handoff.payload is not None else handoff.query
@@ -140,14 +150,14 @@ class Activation:
     def steps(self) -> Steps:
         """Run the agent to its end."""
         try:
-            agent, changed = self.agent, ()
+            turn, agent = self.turn, self.agent
+            status, changed = "done", ()
             if agent.input is not None:
                 self._check(agent.input, self.input, InputInvalid, "input")
             before = _first_that_holds(agent.before, self.root) if agent.before else None
             if before is not None:
-                self._finish("stood_in", self._root_with_run(), before, "before")
-                return
-            if agent.function is not None:
+                status = "stood_in"
+            elif agent.function is not None:
                 changed = yield from self._call_function()
             else:
                 yield from self._converse()
@@ -155,8 +165,16 @@ class Activation:
                 self._end("handed_off")
                 return
             root = self._root_with_run()
-            rule = _first_that_holds(agent.after, root) if agent.after else None
-            self._finish("done", root, rule, "after", changed)
+            rule, cause = before, "before"
+            if before is None and agent.after:
+                rule, cause = _first_that_holds(agent.after, root), "after"
+            update = agent.writes.resolve(root) if agent.writes is not None else {}
+            ruled = rule.writes.resolve(root) if rule is not None else None
+            if ruled:
+                update = {**update, **ruled}
+            if update:
+                turn.write(update, cause if ruled else "writes", agent.name, self.id, self.branch)
+            self._end(status, changed)
         except GeneratorExit:
             self.cancel(self.turn.closing)
             raise
@@ -171,25 +189,6 @@ class Activation:
         """End a run that was announced and has not ended yet."""
         if not self._has_ended:
             self._end(why)
-
-    def _finish(
-        self,
-        status: str,
-        root: Mapping[str, Any],
-        rule: CompiledRule | None,
-        cause: str,
-        changed: tuple[str, ...] = (),
-    ) -> None:
-        writes = self.agent.writes
-        update = writes.resolve(root) if writes is not None else {}
-        ruled = rule.writes.resolve(root) if rule is not None else None
-        if ruled:
-            update = {**update, **ruled}
-        if update:
-            self.turn.write(
-                update, cause if ruled else "writes", self.agent.name, self.id, self.branch
-            )
-        self._end(status, changed)
 
     def _end(self, status: str, changed: tuple[str, ...] = ()) -> None:
         self._has_ended = True
@@ -269,14 +268,28 @@ class Activation:
         while True:
             if built is None:
                 # Once for all model calls of the run.
-                built = self._assembled()
-                if self._reading.latency_ms:
-                    yield self._reading.latency_ms
+                handoff, current = self.spec.handoff, self.turn.user
+                if handoff is not None and handoff.query is not None:
+                    query = m.Message("user", handoff.query, turn=self.turn.number)
+                    current = query, 0, 0
+                reading = HistorySelection(
+                    self.turn,
+                    self.agent.name,
+                    self.id,
+                    handoff,
+                    self.root["state"],
+                    self.branch,
+                    self._log,
+                    current,
+                )
+                built = self.agent.assembly.build(self.root, reading)
+                if reading.latency_ms:
+                    yield reading.latency_ms
                     if self.branch is not None:
                         # A parallel run may have emitted meanwhile what this context was about to
                         # emit.
-                        built = self.agent.assembly.build(self.root, self._reading)
-            call, answer = self._ask(built)
+                        built = self.agent.assembly.build(self.root, reading)
+            call, answer = self._ask(built, reading)
             self._thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
             if answer.latency_ms:
                 yield answer.latency_ms
@@ -310,20 +323,7 @@ class Activation:
         execution = self._handoff_execution = self._handoff_execution or Passing(self)
         return execution.hand_off(reply, call, usage)
 
-    def _assembled(self) -> Assembled:
-        """Build the run's context."""
-        self._reading = HistorySelection(
-            self.turn,
-            self.agent.name,
-            self.id,
-            self.handoff,
-            self.root["state"],
-            self.branch,
-            self._log,
-        )
-        return self.agent.assembly.build(self.root, self._reading)
-
-    def _ask(self, built: Assembled) -> tuple[str, m.Answer]:
+    def _ask(self, built: Assembled, reading: HistorySelection) -> tuple[str, m.Answer]:
         turn, agent, messages = self.turn, self.agent, self.messages
         self._model_calls += 1
         if self._model_calls > turn.limits.model_calls_per_run:
@@ -347,12 +347,12 @@ class Activation:
             left_out=() if base else built.left_out,
             handoffs=agent.passes_to,
         )
-        for name in self._reading.slices:
-            stream = self._reading.slices[name].stream
-            if stream.numbers_kept or stream.cuts or stream.restarts:
-                stream.to_log()
+        for name in reading.slices:
+            # The event has reported all settled parts.
+            stream = reading.slices[name].stream
+            stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
         recorder.record_model_call(position, call=call)
-        context = ContextMessages(built.parts, tuple(messages), self._reading.history_of)
+        context = ContextMessages(built.parts, tuple(messages), reading.history_of)
         request = ModelRequest(
             agent.name,
             turn.number,
@@ -409,19 +409,36 @@ class Activation:
         )
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
+        """End the conversation with the model's last message.
+
+        It makes the message and its event itself: `say` and `replied` would be two calls more in
+        every run.
+        """
+        turn, agent, how = self.turn, self.agent, ""
         if type(reply) is m.Structured:
-            self.output = reply.value
-            text = _encode(reply.value).decode()
-            self.replied(call, self.say(text, data=reply.value), "json", usage)
+            kind, data = "json", reply.value
+            text, self.output = _encode(data).decode(), data
         else:
             assert type(reply) is m.Text
-            self.replied(call, self.say(reply.text), "text", usage)
-            self.output, how = parsed(reply.text, self.agent.parse, self.agent.name)
+            kind, text, data = "text", reply.text, None
+        self.final = message = turn.conversation.add(
+            "assistant", text, agent=agent.name, run=self.id, data=data, branch=self.branch
+        )
+        self.messages += (message,)
+        position = Position(turn.session, turn.number, agent.name, self.id)
+        turn.recorder.record_reply(
+            position,
+            call=call,
+            message=turn.numbers.messages,
+            reply=kind,
+            usage=usage,
+            thinking=self._thinking,
+        )
+        if kind == "text":
+            self.output, how = parsed(text, agent.parse, agent.name)
             if how:
-                self.turn.recorder.record_parsed_reply(
-                    self.position(), call=call, how=how, value=self.output
-                )
-        if self.agent.output is not None:
+                turn.recorder.record_parsed_reply(position, call=call, how=how, value=self.output)
+        if agent.output is not None:
             self._check_output()
 
     def _check_output(self) -> None:

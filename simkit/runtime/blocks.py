@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from simkit.core.messages import Message
 
 Path: TypeAlias = tuple[tuple[str, int], ...]
@@ -58,19 +60,16 @@ def in_blocks(
     return ordered
 
 
-class BranchLogs:
+class BranchLogs(msgspec.Struct, eq=False):
     """The messages of parallel branches since the user's last message, and the unfinished runs."""
 
-    __slots__ = ("_speakers", "at_work", "ended", "paths")
-
-    def __init__(self) -> None:
-        self.paths: dict[str, Path] = {}
-        """The branches of messages, by message id."""
-        self._speakers: dict[str, str] = {}
-        self.at_work: set[str] = set()
-        """Runs in branches that have not ended."""
-        self.ended = 0
-        """The number of runs that have ended: each changes what others see of the log."""
+    paths: dict[str, Path] = {}
+    """The branches of messages, by message id."""
+    _speakers: dict[str, str] = {}
+    at_work: set[str] = set()
+    """Runs in branches that have not ended."""
+    ended: int = 0
+    """The number of runs that have ended: each changes what others see of the log."""
 
     def hear(self, message: Message, run: str, path: Path) -> None:
         """Add a message that a run wrote in a branch."""

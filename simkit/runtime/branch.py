@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 from simkit.core.messages import Message
@@ -108,7 +108,7 @@ class Branch:
             yield branch
             branch = branch.outer
 
-    def note(self, update: Mapping[str, Any], replaced: frozenset[str]) -> None:
+    def note(self, update: Mapping[str, Any], replaced: Set[str]) -> None:
         """Record a write of one of its runs, here and in the outer branches."""
         for branch in self.lineage():
             branch._pending.append(update)

@@ -22,10 +22,11 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
     ``started`` is the first run if it was announced already, with its parallel group.
     """
     while True:
-        activation = started or Activation(turn, start)
-        if started is None:
+        activation, started = started, None
+        if activation is None:
+            agent = turn.compiled.agents[start.agent]
+            activation = Activation(turn, start, agent, start.branch)
             activation.start()
-        started = None
         timeout = _timeout_of(start.handoff) if start.handoff is not None else None
         if timeout is None:
             yield from activation.steps()
@@ -67,7 +68,8 @@ def in_parallel(
     started: list[Activation] = []
     try:
         for start in starts:
-            activation = Activation(turn, start, group)
+            agent = turn.compiled.agents[start.agent]
+            activation = Activation(turn, start, agent, start.branch, group)
             activation.start()
             started.append(activation)
         yield Together([go_on(place, start_) for place, start_ in enumerate(started)])
@@ -96,7 +98,7 @@ class Way:
         if not contracts:
             return None
         request = Handoff(target, contracts[0].type, None, source.output)
-        return requested(compiled, "", self._name, request, source.depth + 1)
+        return requested(compiled, "", self._name, request, source.spec.depth + 1)
 
     def tell(self) -> None:
         """Emit the request, and the rejection if the contract refuses it."""

@@ -10,13 +10,14 @@ from simkit.core.errors import Unsupported
 class VirtualClock:
     """A clock of milliseconds since the scenario's start."""
 
-    __slots__ = ("_iso", "now", "start")
+    __slots__ = ("last_iso", "now", "start")
 
     def __init__(self, start: str) -> None:
         self.now = 0
         """The current time in milliseconds."""
         self.start = datetime.fromisoformat(start)
-        self._iso = (-1, "")
+        self.last_iso = (-1, "")
+        """The last time that was asked for, and its text."""
 
     def moment(self) -> datetime:
         """Return the virtual date and time."""
@@ -24,10 +25,10 @@ class VirtualClock:
 
     def iso(self, at: int) -> str:
         """Return a time as ISO 8601 text; the last one is cached."""
-        if self._iso[0] != at:
+        if self.last_iso[0] != at:
             text = self._after(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            self._iso = at, text
-        return self._iso[1]
+            self.last_iso = at, text
+        return self.last_iso[1]
 
     def _after(self, at: int) -> datetime:
         try:

@@ -154,23 +154,18 @@ class CompiledPipeline:
         self.tool_returns = {
             name: schema_of(tool.returns, pipeline.schemas) for name, tool in pipeline.tools.items()
         }
-        self._readers: dict[tuple[str, int, int], HistoryReader | None] = {}
+        self.readers: dict[tuple[str, int, int], HistoryReader | None] = {}
+        """The readers made so far: agent, history section and contract (0 for none) to reader."""
         self._writes: dict[int, Template] = {
             id(contract): compile_references(contract.writes)
             for contract in pipeline.contracts
             if contract.writes
         }
 
-    def reader(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:
-        """Return the reader of an agent's history section; None if no history is passed on."""
-        key = (agent, place, id(contract) if contract is not None else 0)
-        if key not in self._readers:
-            self._readers[key] = self._make_reader(agent, place, contract)
-        return self._readers[key]
-
-    def _make_reader(
+    def make_reader(
         self, agent: str, place: int, contract: Contract | None
     ) -> HistoryReader | None:
+        """Return the reader of an agent's history section; None if no history is passed on."""
         name, options = self.agents[agent].assembly.histories[place]
         before: tuple[Filter, ...] = ()
         if contract is not None:

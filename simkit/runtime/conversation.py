@@ -163,13 +163,14 @@ class Conversation:
 
     def stream(self, key: tuple[str, str], source: Any) -> Stream:
         """Return the settled history under a key; a new one if the source was replaced."""
-        stream = self.streams.get(key)
-        if stream is not None:
+        restarts = self.is_restored
+        if key in self.streams:
+            stream = self.streams[key]
             anchor = stream.anchor
             if anchor is source or (type(source) is Appended and source.continues(anchor)):
                 stream.anchor = source
                 return stream
-        restarts = stream is not None or self.is_restored
+            restarts = True
         fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source, restarts)
         self.streams[key] = fresh
         return fresh

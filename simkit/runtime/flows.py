@@ -63,16 +63,16 @@ class RouterFlow:
         chosen = self._to.resolve(activation.root_now())
         parallel = type(chosen) is not list and isinstance(chosen, Mapping) and "parallel" in chosen
         route_targets = chosen["parallel"] if parallel else chosen
-        is_list = isinstance(route_targets, (list, tuple))
+        is_list = type(route_targets) is list or isinstance(route_targets, tuple)
         targets = list(route_targets) if is_list else [route_targets]
         self._check(targets, activation.output)
         turn.recorder.record_route(activation.position(), targets=tuple(targets), parallel=parallel)
-        starts = [Start(target) for target in targets]
-        if parallel and len(starts) > 1:
+        if parallel and len(targets) > 1:
+            starts = [Start(target) for target in targets]
             yield from in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))
             return
-        for start in starts:
-            yield from chain(turn, start)
+        for target in targets:
+            yield from chain(turn, Start(target))
 
     def _check(self, targets: Sequence[Any], answer: Any) -> None:
         for target in targets or [None]:
@@ -80,7 +80,7 @@ class RouterFlow:
                 raise self._no_route("itself", answer)
             if target is None:
                 raise self._no_route("nobody", answer)
-            if not isinstance(target, str) or target not in self._agents:
+            if type(target) is not str or target not in self._agents:
                 raise self._no_route(f"{target!r}, which is no agent", answer)
 
     def _no_route(self, chosen: str, answer: Any) -> NoRoute:

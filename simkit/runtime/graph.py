@@ -241,7 +241,7 @@ class _Onward:
             Start(
                 node,
                 None,
-                source.depth,
+                source.spec.depth,
                 source.branch,
                 source.output,
                 upstream={self.node: self.left(source)},

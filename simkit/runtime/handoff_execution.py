@@ -30,7 +30,6 @@ class Source(Protocol):
     turn: Turn
     spec: Start
     id: str
-    depth: int
     branch: Branch | None
 
     @property
@@ -81,7 +80,7 @@ class Passing:
         turn.numbers.handoffs += 1
         turn.numbers.calls += 1
         request = requested(
-            turn.compiled, f"h{turn.numbers.handoffs}", source.name, reply, source.depth + 1
+            turn.compiled, f"h{turn.numbers.handoffs}", source.name, reply, source.spec.depth + 1
         )
         handoff_call = ToolCall(
             f"call{turn.numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", _arguments(request)

@@ -32,6 +32,9 @@ class HistorySelection(msgspec.Struct):
     """The parallel branch of the run; None if there is none."""
     log: Sequence[Message]
     """The messages before the run."""
+    current: tuple[Message, int, int]
+    """The message that the run answers, with its number and tokens: both 0 for a handoff's query,
+    which is not in the log."""
     slices: dict[str, Slice] = {}
     """Section to the messages that it shows."""
     omit: str = ""
@@ -40,20 +43,15 @@ class HistorySelection(msgspec.Struct):
     latency_ms: int = 0
     """Virtual milliseconds that summaries took."""
 
-    def current(self) -> tuple[Message, int, int]:
-        """Return the message that the run answers, with its number and tokens.
-
-        Both are 0 for a handoff's query.
-        """
-        handoff, user = self.handoff, self.turn.user
-        if handoff is not None and handoff.query is not None:
-            return Message("user", handoff.query, turn=self.turn.number), 0, 0
-        return user, *self.turn.conversation.sizes[user.id]
-
     def history(self, place: int, omit: str) -> Slice | None:
         """Return the slice for the recipe's history section; None if none is passed on."""
         contract = self.handoff.contract if self.handoff is not None else None
-        reader = self.turn.compiled.reader(self.agent, place, contract)
+        compiled = self.turn.compiled
+        key = (self.agent, place, 0 if contract is None else id(contract))
+        try:
+            reader = compiled.readers[key]
+        except KeyError:
+            reader = compiled.readers[key] = compiled.make_reader(self.agent, place, contract)
         if reader is None:
             return None
         self.omit = omit

@@ -141,11 +141,15 @@ class NativeDriver:
 
     def _take(self, user_turn: UserTurn) -> e.ErrorFacts | None:
         sessions = self._sessions
-        sessions.clock.advance_to(user_turn.not_before)
+        if user_turn.not_before:
+            sessions.clock.advance_to(user_turn.not_before)
         is_first = user_turn.session not in sessions.conversations
         is_back = is_first and user_turn.session in sessions.saved
-        conversation = sessions.conversation(user_turn.session, user_turn.project)
-        waiting = self._waiting.pop(user_turn.session, None)
+        if is_first:
+            conversation = sessions.conversation(user_turn.session, user_turn.project)
+        else:
+            conversation = sessions.conversations[user_turn.session]
+        waiting = self._waiting.pop(user_turn.session, None) if self._waiting else None
         if waiting is None and is_back and sessions.saved[user_turn.session].asks:
             waiting = self._revived(conversation)
         if user_turn.resumes:

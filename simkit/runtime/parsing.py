@@ -18,7 +18,9 @@ def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
     ``text`` means that the text contains no JSON; empty, that it was not parsed. Raise
     OutputInvalid if ``parse: json`` meets something else.
     """
-    if parse == "text":
+    first = text[:1]
+    if parse == "text" or (parse == "auto" and "!" <= first <= "~" and first not in "{["):
+        # Most replies begin with a letter.
         return text, ""
     stripped = text.strip()
     if parse in ("json", "json_or_text", "json_in_text") or stripped[:1] in ("{", "["):

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
+import msgspec
+
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.ports import Schedule
 from simkit.trace.events import TurnInterrupted
@@ -51,30 +53,29 @@ class Fifo:
         return 0
 
 
-class _ScheduledTask:
-    __slots__ = ("parent", "place", "results", "steps", "throw", "value", "waits")
+class _ScheduledTask(msgspec.Struct, eq=False):
+    steps: Steps
+    parent: _ScheduledTask | None = None
+    place: int = 0
+    value: Any = None
+    throw: BaseException | None = None
+    waits: int = 0
+    results: list[Any] = []
 
-    def __init__(self, steps: Steps, parent: _ScheduledTask | None = None, place: int = 0) -> None:
-        self.steps, self.parent, self.place = steps, parent, place
-        self.value: Any = None
-        self.throw: BaseException | None = None
-        self.waits = 0
-        self.results: list[Any] = []
 
-
-class Scheduler:
+class Scheduler(msgspec.Struct, eq=False):
     """A scheduler of one turn's work."""
 
-    def __init__(
-        self, clock: VirtualClock, schedule: Schedule, on_advance: Callable[[int], None]
-    ) -> None:
-        """``on_advance`` is called with the new time before it is reached, and may raise."""
-        self._clock, self._schedule, self._on_advance = clock, schedule, on_advance
-        self._times: list[int] = []
-        """The times of due work, as a heap; each once."""
-        self._due: dict[int, deque[_ScheduledTask]] = {}
-        """The tasks due at a time, in the order in which they were added."""
-        self._waiting: list[tuple[_ScheduledTask, TurnInterrupted]] = []
+    _clock: VirtualClock
+    _schedule: Schedule
+    _on_advance: Callable[[int], None]
+    """Called with a new time before it is reached; it may raise."""
+    _root: _ScheduledTask | None = None
+    _times: list[int] = []
+    """The times of due work, as a heap; each once."""
+    _due: dict[int, deque[_ScheduledTask]] = {}
+    """The tasks due at a time, in the order in which they were added."""
+    _waiting: list[tuple[_ScheduledTask, TurnInterrupted]] = []
 
     @property
     def question(self) -> TurnInterrupted | None:
@@ -83,8 +84,14 @@ class Scheduler:
 
     def run(self, steps: Steps) -> Any:
         """Return the task's result, or None if it waits for the user; raise its errors."""
-        self._root = _ScheduledTask(steps)
-        return self._run(self._root)
+        try:
+            request = steps.send(None)
+        except StopIteration as stop:
+            # Most turns wait for nothing.
+            return stop.value
+        self._root = root = _ScheduledTask(steps)
+        self._grant(root, request)
+        return self._run(None)
 
     def resume(self, answer: Any) -> Any:
         """Continue the task that asked first with the user's answer."""
@@ -98,11 +105,12 @@ class Scheduler:
             task.steps.close()
         self._waiting.clear()
 
-    def _run(self, task: _ScheduledTask) -> Any:
-        """Run a task, the only one that is due, and then what becomes due."""
+    def _run(self, task: _ScheduledTask | None) -> Any:
+        """Run a task if no other is due, and then what becomes due."""
         root = self._root
+        assert root is not None
         try:
-            while self._step(task) is not root:
+            while task is None or self._step(task) is not root:
                 if not self._times:
                     break
                 task = self._next()
@@ -158,6 +166,11 @@ class Scheduler:
             task.throw = problem
             return self._finish(task)
         task.value = None
+        self._grant(task, request)
+        return None
+
+    def _grant(self, task: _ScheduledTask, request: Any) -> None:
+        """Let a task wait for what it has yielded."""
         if isinstance(request, Together):
             task.waits = len(request.steps)
             task.results = [None] * len(request.steps)
@@ -167,7 +180,6 @@ class Scheduler:
             self._waiting.append((task, request.question))
         else:
             self._push(task, self._clock.now + request)
-        return None
 
     def _finish(self, task: _ScheduledTask) -> _ScheduledTask:
         parent = task.parent

@@ -135,7 +135,7 @@ class Sessions:
     def turn(self, number: int, conversation: Conversation) -> Turn:
         """Return a new turn of a session."""
         doors = self.doors
-        turn = Turn(
+        return Turn(
             number,
             conversation,
             doors.compiled,
@@ -145,9 +145,10 @@ class Sessions:
             doors.model,
             doors.tools,
             doors.limits,
+            chain,
+            conversation.name,
+            self.numbers,
         )
-        turn.chain = chain
-        return turn
 
     def scheduler(self, turn: Turn) -> Scheduler:
         """Return the scheduler of a turn's work."""

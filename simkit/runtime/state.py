@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -88,21 +88,6 @@ def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Chann
     return channels
 
 
-class WriteResult(msgspec.Struct, frozen=True, gc=False):
-    """The result of a write, for its event."""
-
-    update: dict[str, Any]
-    values: dict[str, Any] | None
-    impure: dict[str, str] | None
-    deltas: dict[str, Any]
-    """The update, with its messages logged."""
-    replaced: frozenset[str]
-    """Channels of messages to which it did more than append."""
-
-
-_NOTHING: Final[frozenset[str]] = frozenset()
-
-
 class State:
     """All channels of all sessions."""
 
@@ -112,7 +97,7 @@ class State:
         conversation: str,
         schemas: Mapping[str, JsonValue],
     ) -> None:
-        self._channels, self._conversation, self._schemas = channels, conversation, schemas
+        self.channels, self.conversation, self._schemas = channels, conversation, schemas
         self.has_shared = any(channel.is_shared for channel in channels.values())
         self._of_turn = [channel for channel in channels.values() if channel.scope == "turn"]
         self.message_channels = [
@@ -129,7 +114,7 @@ class State:
     def begin(self, session: str, project: str) -> dict[str, Any]:
         """Return a new session's values: its own are initial, longer-lived ones as they are now."""
         values = {}
-        for name, channel in self._channels.items():
+        for name, channel in self.channels.items():
             if channel.scope == "agent_run":
                 continue
             values[name] = self._shared_value(channel, project)
@@ -150,13 +135,13 @@ class State:
     def shared(self, session: str) -> Iterator[Channel]:
         """Yield the non-empty channels that a session shares with others."""
         values = self._sessions[session]
-        for name, channel in self._channels.items():
+        for name, channel in self.channels.items():
             if channel.is_shared and values[name] != channel.empty():
                 yield channel
 
     def scope_if_shared(self, name: str, delta: Any) -> str:
         """Return the scope of a written channel that sessions share; else empty."""
-        channel = self._channels[name]
+        channel = self.channels[name]
         if delta is None and channel.function is None and channel.reducer != "replace":
             # Such reducers skip null: nothing was written.
             return ""
@@ -170,81 +155,19 @@ class State:
                 return other[channel.name]
         return channel.empty()
 
-    def write(
-        self,
-        session: str,
-        update: Mapping[str, Any],
-        logged: Callable[[Any], Message],
-    ) -> WriteResult:
-        """Apply an update; ``logged`` turns other values into logged messages."""
-        values, channels = self._sessions[session], self._channels
-        recorded: dict[str, Any] = {}
-        deltas: dict[str, Any] = {}
-        computed: dict[str, Any] | None = None
-        impure: dict[str, str] | None = None
-        replaced = _NOTHING
-        # Nothing is written unless all can be.
-        reduced: dict[str, Any] = {}
-        committed: set[str] = set()
-        for name in update:
-            delta = update[name]
-            if name not in channels:
-                raise self._no_channel(name)
-            channel = channels[name]
-            if channel.holds_messages:
-                delta = _messages(delta, logged)
-                is_whole = type(delta) is dict
-                messages = (delta[DECLARED_RESET] if is_whole else delta) or ()
-                if is_whole or channel.last or channel.reducer != "append":
-                    replaced |= {name}
-                references: list[JsonValue] = []
-                for message in messages:
-                    references += ({"$message": int(message.id[1:])},)
-                    if name == self._conversation:
-                        committed |= {message.id}
-                recorded[name] = references if type(delta) is list else canonical(delta)
-            else:
-                recorded[name] = delta if type(delta) is str else canonical(delta)
-            if channel.is_plain:
-                deltas[name], reduced[name] = delta, channel.reduce(values[name], delta)
-                continue
-            if channel.scope == "agent_run":
-                if channel.schema is not None:
-                    alone, _ = self._joined(channel, channel.empty(), delta)
-                    self._check_value(channel, alone, delta)
-                continue
-            deltas[name] = delta
-            if channel.function is None:
-                new = channel.reduce(values[name], delta)
-            else:
-                new, fault = self._joined(channel, values[name], delta)
-                computed = {**(computed or {}), name: canonical(new)}
-                if fault:
-                    impure = {**(impure or {}), name: fault}
-            if channel.schema is not None:
-                self._check_value(channel, new, delta)
-            reduced[name] = new
-        values |= reduced
-        if self.has_shared:
-            for name, new in reduced.items():
-                if channels[name].is_shared:
-                    self._share(session, channels[name], new)
-        self.committed |= committed
-        return WriteResult(recorded, computed, impure, deltas, replaced)
-
-    def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
+    def join(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
         """Return a channel's new value, and its reducer's error."""
         if channel.function is None:
             return channel.reduce(current, delta), ""
         new, fault = _reduced_by_user(channel.function, current, delta)
-        if channel.holds_messages and not _are_messages(new):
+        if channel.holds_messages and not _aremessages_in(new):
             raise WriteInvalid(
                 f"channel `{channel.name}` is read as history, so its reducer must return a "
                 "list of the messages that it is given"
             )
         return new, fault
 
-    def _check_value(self, channel: Channel, value: Any, delta: Any) -> None:
+    def check_value(self, channel: Channel, value: Any, delta: Any) -> None:
         """Check a value with the channel's schema; of a growing list, only the new items."""
         schema = channel.schema
         before = 0
@@ -259,14 +182,21 @@ class State:
     def joined(self, values: Mapping[str, Any], deltas: Mapping[str, Any]) -> dict[str, Any]:
         """Return other values, those of a branch, with a written update applied."""
         return {
-            name: self._joined(self._channels[name], values[name], delta)[0]
+            name: self.join(self.channels[name], values[name], delta)[0]
             for name, delta in deltas.items()
         }
 
-    def _no_channel(self, name: str) -> WriteInvalid:
+    def no_channel(self, name: str) -> WriteInvalid:
         """Return the error for an unknown channel: its name may be made from references."""
-        known = ", ".join(sorted(self._channels))
+        known = ", ".join(sorted(self.channels))
         return WriteInvalid(f"there is no channel {name!r} to write; channels: {known}")
+
+    def share(self, session: str, changed: Mapping[str, Any]) -> None:
+        """Pass a session's new values on to the sessions that share their channels."""
+        for name, value in changed.items():
+            channel = self.channels[name]
+            if channel.is_shared:
+                self._share(session, channel, value)
 
     def _share(self, session: str, channel: Channel, value: Any) -> None:
         project = self._projects[session]
@@ -281,9 +211,10 @@ class State:
             values[channel.name] = channel.empty()
 
 
-def _messages(delta: Any, logged: Callable[[Any], Message]) -> Any:
+def messages_in(delta: Any, logged: Callable[[Any], Message]) -> Any:
+    """Return an update of a channel of messages; ``logged`` makes messages of other values."""
     if type(delta) is dict and is_reset(delta):
-        return {DECLARED_RESET: _messages(delta[DECLARED_RESET], logged)}
+        return {DECLARED_RESET: messages_in(delta[DECLARED_RESET], logged)}
     if delta is None:
         return None
     if type(delta) is not list:
@@ -317,7 +248,7 @@ def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> 
     return value, ""
 
 
-def _are_messages(value: Any) -> bool:
+def _aremessages_in(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, Message) for item in value)
 
 

@@ -12,14 +12,15 @@ from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.runtime.branch import Branch
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
-from simkit.runtime.conversation import Conversation
+from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoffs import Request
 from simkit.runtime.ports import Tools, TurnModel
 from simkit.runtime.scheduler import Steps
-from simkit.runtime.state import State, as_message
+from simkit.runtime.state import State, as_message, messages_in
 from simkit.spec.pipeline.model import Limits
 from simkit.trace.events import TurnInterrupted
 from simkit.trace.recorder import EventRecorder, Position
+from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import canonical
 
 
@@ -47,37 +48,33 @@ class Start(msgspec.Struct, frozen=True):
     """Why its last output was refused; empty on the first try."""
 
 
-class Turn:
+class Turn(msgspec.Struct, eq=False):
     """One turn: its ports, its counters, and the methods to emit and write."""
 
-    def __init__(
-        self,
-        number: int,
-        conversation: Conversation,
-        compiled: CompiledPipeline,
-        state: State,
-        recorder: EventRecorder,
-        clock: VirtualClock,
-        model: TurnModel,
-        tools: Tools,
-        limits: Limits,
-    ) -> None:
-        self.number, self.conversation, self.compiled = number, conversation, compiled
-        self.state, self.recorder, self.clock = state, recorder, clock
-        self.model, self.tools, self.limits = model, tools, limits
-        self.session = conversation.name
-        self.numbers = conversation.numbers
-        self.runs = self.handoffs = 0
-        self.user: Message = Message("user")
-        self.input: Any = None
-        """The user's message as a value if it has one, else its text."""
-        self.recorded_input: JsonValue = None
-        """The same as plain data, which the events of a turn share; do not change it."""
-        self.reply: Any = None
-        self.chain: Callable[[Turn, Start], Steps]
-        """Runs an agent, and those it passes control to; the kernel supplies it."""
-        self.closing = "cancelled"
-        """The reason for closing runs, while they are closed."""
+    number: int
+    conversation: Conversation
+    compiled: CompiledPipeline
+    state: State
+    recorder: EventRecorder
+    clock: VirtualClock
+    model: TurnModel
+    tools: Tools
+    limits: Limits
+    chain: Callable[[Turn, Start], Steps]
+    """Runs an agent, and those it passes control to."""
+    session: str
+    numbers: Numbers
+    runs: int = 0
+    handoffs: int = 0
+    user: tuple[Message, int, int] = (Message("user"), 0, 0)
+    """The user's message, its number in the log, and its tokens."""
+    input: Any = None
+    """The user's message as a value if it has one, else its text."""
+    recorded_input: JsonValue = None
+    """The same as plain data, which the events of a turn share; do not change it."""
+    reply: Any = None
+    closing: str = "cancelled"
+    """The reason for closing runs, while they are closed."""
 
     def begin_again(self, number: int) -> None:
         """Continue as another turn, because the user has answered."""
@@ -134,30 +131,83 @@ class Turn:
         branch: Branch | None = None,
         handoff: str = "",
     ) -> None:
-        """Write channels, as one event."""
-        write = self.state.write(
-            self.session, update, lambda item: self._logged(item, agent, run, branch)
-        )
+        """Write channels, all at once, as one event; raise WriteInvalid.
+
+        It is one function of many lines because every run of an agent comes through here.
+        """
+        state, values = self.state, self.conversation.values
+        channels = state.channels
+        recorded: dict[str, JsonValue] = {}
+        deltas: dict[str, Any] = {}
+        """The update, with its messages logged."""
+        computed: dict[str, JsonValue] | None = None
+        impure: dict[str, str] | None = None
+        replaced: set[str] = set()
+        """Channels of messages to which it does more than append."""
+        # Nothing is written unless all can be.
+        reduced: dict[str, Any] = {}
+        committed: set[str] = set()
+        for name in update:
+            delta = update[name]
+            if name not in channels:
+                raise state.no_channel(name)
+            channel = channels[name]
+            if channel.holds_messages:
+                for item in delta if type(delta) is list else (None,):
+                    if type(item) is not Message or not item.id:
+                        delta = self._messages_in(delta, agent, run, branch)
+                        break
+                is_whole = type(delta) is dict
+                if is_whole or channel.last or channel.reducer != "append":
+                    replaced |= {name}
+                references: list[JsonValue] = []
+                for message in (delta[DECLARED_RESET] if is_whole else delta) or ():
+                    references += ({"$message": int(message.id[1:])},)
+                    if name == state.conversation:
+                        committed |= {message.id}
+                recorded[name] = references if type(delta) is list else canonical(delta)
+            else:
+                recorded[name] = delta if type(delta) is str else canonical(delta)
+            if channel.is_plain:
+                deltas[name], reduced[name] = delta, channel.reduce(values[name], delta)
+                continue
+            if channel.scope == "agent_run":
+                if channel.schema is not None:
+                    alone, _ = state.join(channel, channel.empty(), delta)
+                    state.check_value(channel, alone, delta)
+                continue
+            new, fault = state.join(channel, values[name], delta)
+            if channel.function is not None:
+                computed = {**(computed or {}), name: canonical(new)}
+                if fault:
+                    impure = {**(impure or {}), name: fault}
+            if channel.schema is not None:
+                state.check_value(channel, new, delta)
+            deltas[name], reduced[name] = delta, new
+        values |= reduced
+        state.committed |= committed
+        if state.has_shared:
+            state.share(self.session, reduced)
         branch_values = None
         if branch is not None:
-            branch.note(write.deltas, write.replaced)
-            if write.values is not None:
+            branch.note(deltas, replaced)
+            if computed is not None:
                 branch_values = {
-                    branch_.run: {name: canonical(branch_.values()[name]) for name in write.values}
+                    branch_.run: {name: canonical(branch_.values()[name]) for name in computed}
                     for branch_ in branch.lineage()
                 }
         self.recorder.record_state_update(
             Position(self.session, self.number, agent, run),
-            update=write.update,
-            values=write.values,
+            update=recorded,
+            values=computed,
             cause=cause,
-            impure=write.impure,
+            impure=impure,
             group=branch.group if branch is not None else "",
             branch=branch.run if branch is not None else "",
             branch_values=branch_values,
             handoff=handoff,
         )
-        if self.state.has_shared:
+        if state.has_shared:
             self._record_stored(update, agent, run)
 
     def _record_stored(self, update: Mapping[str, Any], agent: str, run: str) -> None:
@@ -169,7 +219,11 @@ class Turn:
                     self.position(agent, run), channel=name, scope=scope
                 )
 
-    def _logged(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
+    def _messages_in(self, delta: Any, agent: str, run: str, branch: Branch | None) -> Any:
+        """Return an update of a channel of messages; values that are none yet are logged."""
+        return messages_in(delta, lambda item: self._log(item, agent, run, branch))
+
+    def _log(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
         """Add values to the log that were written into the conversation and are no messages yet."""
         message = as_message(item, agent or None)
         return self.conversation.add(

@@ -45,9 +45,10 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
 
 def hear(turn: Turn, user_turn: UserTurn) -> None:
     """Add the user's message to log and conversation."""
-    turn.user = turn.conversation.add("user", user_turn.text, data=user_turn.value)
+    message = turn.conversation.add("user", user_turn.text, data=user_turn.value)
+    turn.user = message, *turn.conversation.sizes[message.id]
     turn.input = user_turn.text if user_turn.value is None else user_turn.value
-    turn.write({turn.compiled.pipeline.conversation: [turn.user]}, "user")
+    turn.write({turn.compiled.pipeline.conversation: [message]}, "user")
     turn.recorded_input = turn.input if type(turn.input) is str else canonical(turn.input)
 
 

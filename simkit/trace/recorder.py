@@ -11,6 +11,7 @@ Values must be plain data (`simkit.trace.store.canonical`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
 import msgspec
@@ -143,6 +144,9 @@ class EventRecorder:
 _SHARED: Final = e.HandoffEvent.__struct_fields__[len(e.Event.__struct_fields__) :]
 
 
+_shared_of: Final = attrgetter(*_SHARED)
+
+
 def _handoff_facts(request: e.HandoffRequested) -> dict[str, Any]:
     """Return the fields that all events of one handoff share."""
-    return {name: getattr(request, name) for name in _SHARED}
+    return dict(zip(_SHARED, _shared_of(request), strict=True))

@@ -242,6 +242,7 @@ BUILT_IN: Final[Mapping[str, Reducer]] = {
 }
 
 _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
+    "replace": type(None),
     "append": Appended,
     "merge": dict,
     "merge_deep": dict,

@@ -50,14 +50,12 @@ def canonical(value: Any) -> JsonValue:
     if kind is str or kind is int or kind is bool or value is None:
         return value
     if kind is dict:
-        if len(value) == 1:
-            (key,) = value
-            if key in REFERENCES:
-                return {"$data": [[key, canonical(value[key])]]}
         mapping: dict[str, JsonValue] = {}
         for key in value:
             # Keys are texts nearly always, and so are most values.
             item = value[key]
+            if key in REFERENCES and len(value) == 1:
+                return {"$data": [[key, canonical(item)]]}
             mapping[key if type(key) is str else _key(key)] = (
                 item if type(item) is str else canonical(item)
             )

@@ -26,8 +26,7 @@ class NoSources:
     def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
         return None
 
-    def current(self) -> tuple[Message, int, int]:
-        return Message("user", "Hi", "m1"), 1, 1
+    current: tuple[Message, int, int] = (Message("user", "Hi", "m1"), 1, 1)
 
 
 class Built(NamedTuple):

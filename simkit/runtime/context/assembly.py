@@ -29,11 +29,8 @@ class Sources(Protocol):
     def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
         """Return a summarizing agent's message about what the window dropped."""
 
-    def current(self) -> tuple[Message, int, int]:
-        """Return the message that the run answers, with its number in the log and its tokens.
-
-        For a handoff's query, which is not in the log, both are 0.
-        """
+    current: tuple[Message, int, int]
+    """The message that the run answers, with its number in the log and its tokens."""
 
 
 class Current(msgspec.Struct, frozen=True):
@@ -45,7 +42,7 @@ class Current(msgspec.Struct, frozen=True):
     omit: str = ""
     """The message's id, by which histories leave it out; empty if they show it."""
     log_entry: tuple[Message, int, int] = (Message("user"), 0, 0)
-    """The message, its number and its tokens, as `Sources.current` returns them."""
+    """The message, its number and its tokens, as `Sources.current` has them."""
 
 
 NOT_SHOWN = Current()
@@ -78,6 +75,7 @@ class Section:
         "after",
         "constant",
         "format",
+        "is_plain",
         "item",
         "name",
         "role",
@@ -101,10 +99,11 @@ class Section:
         self.when: Matcher | None = (
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
-        is_plain = self._is_bare and self.when is None
-        self.constant: SectionText | None = constant if is_plain else None
+        self.is_plain = self._is_bare and self.when is None
+        """Whether it has nothing around its text, and is always there."""
+        self.constant: SectionText | None = constant if self.is_plain else None
         """The text that it has for every root; None if the root decides."""
-        self.says: Say = text if is_plain else self._whole
+        self.says: Say = text if self.is_plain else self._whole
         """Returns the section's whole text; empty if it makes nothing here."""
 
     def _whole(self, root: Root) -> SectionText:
@@ -185,9 +184,11 @@ class Assembly:
         tokens = 0
         current = NOT_SHOWN
         for section in self._current:
-            text = section.says(root).text
+            log_entry = message, number, _ = sources.current
+            # A user's text is the message itself.
+            is_itself = section.is_plain and type(root["user"]) is str
+            text = message.content if is_itself else section.says(root).text
             if text:
-                log_entry = message, number, _ = sources.current()
                 current = Current(section, text, message.id if number else "", log_entry)
                 break
         for entry in self._entries:
@@ -251,7 +252,7 @@ class _CurrentEntry:
         text = current.text if is_first else self.section.says(root).text
         if not text:
             return NO_PART
-        message, number, tokens = current.log_entry if is_first else sources.current()
+        message, number, tokens = current.log_entry if is_first else sources.current
         if text is not message.content or not number:
             tokens = self._count(text)
         text_message = Message(

@@ -61,18 +61,6 @@ class Stream:
         self.restarts = restarts
         """Whether an older stream with this name was reported, and must be discarded."""
 
-    def to_log(self) -> None:
-        """Record that an event has reported all settled parts."""
-        if self.numbers_kept or self.cuts:
-            self.numbers_kept, self.cuts = [], []
-        self.restarts = False
-
-    def extend(self, entries: Entries) -> None:
-        """Append the next settled messages."""
-        self.entries += entries
-        for _, tokens in entries:
-            self.tokens += tokens
-
     def measure(self) -> None:
         """Bring ``sums`` and ``rounds`` up to date."""
         for place in range(len(self.sums) - 1, len(self.entries)):
@@ -179,9 +167,12 @@ class HistoryReader:
                 settled -= 1
             if not self._later and read_to < settled:
                 messages, fresh = fresh[: settled - read_to], fresh[settled - read_to :]
-                stream.extend(
-                    self._keep_new(messages, committed, sizes, stream.numbers_kept, stream.cuts)
+                entries = self._keep_new(
+                    messages, committed, sizes, stream.numbers_kept, stream.cuts
                 )
+                stream.entries += entries
+                for _, message_tokens in entries:
+                    stream.tokens += message_tokens
                 stream.read_to = settled
         numbers: list[int] = []
         tail_cuts: list[Cut] = []
@@ -233,7 +224,12 @@ class HistoryReader:
         # Comprehensions and methods of lists are calls, and contexts are built in every run.
         for message in messages:
             if message.id != omit:
-                entries += ((message, sizes[message.id][1]),)
+                number, tokens = sizes[message.id]
+                entries += ((message, tokens),)
+                if not self._filters:
+                    numbers += (number,)
+        if not self._filters:
+            return entries
         return self._filtered(self._filters, entries, committed, sizes, numbers, cuts)
 
     def _filtered(

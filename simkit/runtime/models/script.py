@@ -313,7 +313,9 @@ class ScriptedTools:
     def unused(self) -> tuple[UnusedResults, ...]:
         """Return the turn's own unused results; those for all turns are no finding."""
         lines_unused = []
-        for tool, scripted in self._turns[self._place].items():
+        results = self._turns[self._place]
+        for tool in results:
+            scripted = results[tool]
             if scripted.may_wait:
                 continue
             used = self._used.get(tool, ())

@@ -305,11 +305,11 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
     script: dict[str, tuple[ScriptLine, ...]] = {}
     for agent in replies:
         lines = replies[agent]
-        if type(lines) is tuple:
-            script[agent] = tuple(map(_compiled_line, count(), lines))
-        else:
-            assert isinstance(lines, ReplyLine)
-            script[agent] = (_compiled_line(0, lines),)
+        match lines:
+            case ReplyLine():
+                script[agent] = (_compiled_line(0, lines),)
+            case _:
+                script[agent] = tuple(map(_compiled_line, count(), lines))
     return script
 
 
