@@ -20,7 +20,6 @@ from simkit.core.messages import ABSENT, Message
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.branch import Branch
 from simkit.runtime.compiled import CompiledAgent, CompiledRule
-from simkit.runtime.context.assembly import Assembled
 from simkit.runtime.context.on_demand import ContextMessages
 from simkit.runtime.handoff_execution import Passing, TurnStopped
 from simkit.runtime.handoffs import Request
@@ -263,121 +262,121 @@ class Activation(msgspec.Struct, eq=False):
     # A model agent
 
     def _converse(self) -> Steps:
-        """Call the model until it answers with text, or passes control."""
-        built: Assembled | None = None
+        """Call the model until it answers with text, or passes control.
+
+        Every model call of every run comes through here, so that it is one function: the context,
+        its events, the answer.
+        """
+        turn, agent, messages = self.turn, self.agent, self.messages
+        reading: HistorySelection | None = None
         while True:
-            if built is None:
+            if reading is None:
                 # Once for all model calls of the run.
-                handoff, current = self.spec.handoff, self.turn.user
-                if handoff is not None and handoff.query is not None:
-                    query = m.Message("user", handoff.query, turn=self.turn.number)
-                    current = query, 0, 0
+                handoff = self.spec.handoff
+                current = turn.user if handoff is None else self._current(handoff)
                 reading = HistorySelection(
-                    self.turn,
-                    self.agent.name,
-                    self.id,
-                    handoff,
-                    self.root["state"],
-                    self.branch,
-                    self._log,
-                    current,
-                )
-                built = self.agent.assembly.build(self.root, reading)
+                    turn, agent.name, self.id, handoff, self.root["state"], self.branch,
+                    self._log, current,
+                )  # fmt: skip
+                built = agent.assembly.build(self.root, reading)
                 if reading.latency_ms:
                     yield reading.latency_ms
                     if self.branch is not None:
                         # A parallel run may have emitted meanwhile what this context was about to
                         # emit.
-                        built = self.agent.assembly.build(self.root, reading)
-            call, answer = self._ask(built, reading)
+                        built = agent.assembly.build(self.root, reading)
+            self._model_calls += 1
+            if self._model_calls > turn.limits.model_calls_per_run:
+                turn.limit("model_calls_per_run", self._model_calls)
+            # They are others after a wait, if another process continues the turn.
+            recorder, numbers = turn.recorder, turn.numbers
+            numbers.model_calls += 1
+            call = f"c{numbers.model_calls}"
+            position = Position(turn.session, turn.number, agent.name, self.id)
+            base, self._base = self._base, self._base or call
+            sizes = [numbers.sizes[message.id] for message in messages] if messages else ()
+            recorder.record_context(
+                position,
+                call=call,
+                parts=() if base else tuple(built.parts),
+                base=base,
+                said=tuple([number for number, _ in sizes]) if sizes else (),
+                tools=agent.tools,
+                settings=agent.settings or None,
+                tokens=built.tokens + sum([size for _, size in sizes]) if sizes else built.tokens,
+                budget=turn.limits.context_tokens or 0,
+                left_out=() if base else built.left_out,
+                handoffs=agent.passes_to,
+            )
+            for name in reading.slices:
+                # The event has reported all settled parts.
+                stream = reading.slices[name].stream
+                stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
+            recorder.record_model_call(position, call=call)
+            context = ContextMessages(built.parts, tuple(messages), reading.history_of)
+            request = ModelRequest(
+                agent.name, turn.number, self.id, call, agent.tools, agent.output,
+                context.messages, context.sections, self._read, {}, agent.passes_to, turn.session,
+            )  # fmt: skip
+            try:
+                answer = turn.model.answer(request)
+            except PipelineError as problem:
+                self._fail_unanswered(call, problem)
+                raise
+            if answer.fault:
+                recorder.record_fault(position, fault=answer.fault)
             self._thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
             if answer.latency_ms:
                 yield answer.latency_ms
-            reply = answer.reply
             if answer.usage is not None:
-                for key, number in msgspec.structs.asdict(answer.usage).items():
-                    self._usage[key] = self._usage.get(key, 0) + (number or 0)
+                self._add_usage(answer.usage)
+            reply = answer.reply
             if type(reply) is m.Text or type(reply) is m.Structured:
                 self._conclude(call, reply, answer.usage)
                 return
-            if isinstance(reply, m.Calls):
-                done = yield from self._use_tools(call, reply, answer.usage)
-                if done:
-                    return
-            elif isinstance(reply, m.Handoff):
-                self.onward = yield from self._handing_off(reply, call, answer.usage)
-                if self.onward is not None:
-                    return
-            elif isinstance(reply, m.Fails):
-                self._fail(call, reply)
+            is_done = yield from self._act_on(call, reply, answer.usage)
+            if is_done:
                 return
-            elif isinstance(reply, m.Interrupts):
-                yield from self._ask_user(call, reply, answer.usage)
-                built = None
-            else:
-                raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
+            if type(reply) is m.Interrupts:
+                reading = None
+
+    def _current(self, handoff: Request) -> tuple[Message, int, int]:
+        """Return the message that a handoff's target answers, with its number and tokens."""
+        if handoff.query is None:
+            return self.turn.user
+        return Message("user", handoff.query, turn=self.turn.number), 0, 0
+
+    def _add_usage(self, usage: m.Usage) -> None:
+        for key, number in msgspec.structs.asdict(usage).items():
+            self._usage[key] = self._usage.get(key, 0) + (number or 0)
+
+    def _fail_unanswered(self, call: str, problem: PipelineError) -> None:
+        """Emit that a call got no answer."""
+        error, status, message = unanswered_as(problem)
+        self.turn.recorder.record_model_failure(
+            self.position(), call=call, error=error, status=status, message=message
+        )
+
+    def _act_on(self, call: str, reply: m.Reply, usage: m.Usage | None) -> Steps:
+        """Do what a reply asks for; return whether the run's conversation is over."""
+        if type(reply) is m.Calls:
+            return (yield from self._use_tools(call, reply, usage))
+        if type(reply) is m.Handoff:
+            self.onward = yield from self._handing_off(reply, call, usage)
+            return self.onward is not None
+        if isinstance(reply, m.Fails):
+            self._fail(call, reply)
+            return True
+        if not isinstance(reply, m.Interrupts):
+            raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
+        yield from self._ask_user(call, reply, usage)
+        return False
 
     def _handing_off(self, reply: m.Handoff, call: str, usage: m.Usage | None = None) -> Steps:
         # Made on first use: the two refer to each other, so that only the garbage collector frees
         # them.
         execution = self._handoff_execution = self._handoff_execution or Passing(self)
         return execution.hand_off(reply, call, usage)
-
-    def _ask(self, built: Assembled, reading: HistorySelection) -> tuple[str, m.Answer]:
-        turn, agent, messages = self.turn, self.agent, self.messages
-        self._model_calls += 1
-        if self._model_calls > turn.limits.model_calls_per_run:
-            turn.limit("model_calls_per_run", self._model_calls)
-        turn.numbers.model_calls += 1
-        call = f"c{turn.numbers.model_calls}"
-        recorder = turn.recorder
-        position = Position(turn.session, turn.number, agent.name, self.id)
-        base, self._base = self._base, self._base or call
-        sizes = [turn.numbers.sizes[message.id] for message in messages] if messages else ()
-        recorder.record_context(
-            position,
-            call=call,
-            parts=() if base else tuple(built.parts),
-            base=base,
-            said=tuple([number for number, _ in sizes]) if sizes else (),
-            tools=agent.tools,
-            settings=agent.settings or None,
-            tokens=built.tokens + sum([size for _, size in sizes]) if sizes else built.tokens,
-            budget=turn.limits.context_tokens or 0,
-            left_out=() if base else built.left_out,
-            handoffs=agent.passes_to,
-        )
-        for name in reading.slices:
-            # The event has reported all settled parts.
-            stream = reading.slices[name].stream
-            stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
-        recorder.record_model_call(position, call=call)
-        context = ContextMessages(built.parts, tuple(messages), reading.history_of)
-        request = ModelRequest(
-            agent.name,
-            turn.number,
-            self.id,
-            call,
-            agent.tools,
-            agent.output,
-            context.messages,
-            context.sections,
-            self._read,
-            {},
-            agent.passes_to,
-            turn.session,
-        )
-        try:
-            answer = turn.model.answer(request)
-        except PipelineError as problem:
-            error, status, message = unanswered_as(problem)
-            recorder.record_model_failure(
-                position, call=call, error=error, status=status, message=message
-            )
-            raise
-        if answer.fault:
-            recorder.record_fault(position, fault=answer.fault)
-        return call, answer
 
     def _read(self, text: str) -> m.JsonValue:
         return parsed(text, self.agent.parse, self.agent.name)[0]

@@ -142,6 +142,7 @@ class CompiledPipeline:
             for name, definition in members_of(pipeline).items()
         }
         self.contracts = pipeline.contracts
+        self._contracts: dict[tuple[str, str], list[Contract]] = {}
         self.tool_args = {
             name: QUERY_ARGS
             if tool.reads is not None and tool.args is None
@@ -183,12 +184,15 @@ class CompiledPipeline:
         return self._writes.get(id(contract)) if contract is not None else None
 
     def contracts_for(self, source: str, target: str) -> list[Contract]:
-        """Return the contracts of a pair, in the order of the file."""
-        return [
-            contract
-            for contract in self.contracts
-            if contract.to == target and (source in contract.from_ or "*" in contract.from_)
-        ]
+        """Return the contracts of a pair, in the order of the file; do not change the list."""
+        pair = source, target
+        if pair not in self._contracts:
+            self._contracts[pair] = [
+                contract
+                for contract in self.contracts
+                if contract.to == target and (source in contract.from_ or "*" in contract.from_)
+            ]
+        return self._contracts[pair]
 
 
 class _Compiled(threading.local):

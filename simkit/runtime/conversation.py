@@ -161,20 +161,6 @@ class Conversation:
         )
         return message
 
-    def stream(self, key: tuple[str, str], source: Any) -> Stream:
-        """Return the settled history under a key; a new one if the source was replaced."""
-        restarts = self.is_restored
-        if key in self.streams:
-            stream = self.streams[key]
-            anchor = stream.anchor
-            if anchor is source or (type(source) is Appended and source.continues(anchor)):
-                stream.anchor = source
-                return stream
-            restarts = True
-        fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source, restarts)
-        self.streams[key] = fresh
-        return fresh
-
 
 def continues(old: Any, new: Any) -> bool:
     """Return whether the new list is the old one with items appended."""

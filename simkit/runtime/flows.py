@@ -18,6 +18,7 @@ from simkit.runtime.graph import GraphFlow
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
+from simkit.trace.recorder import Position
 
 ANSWER_CHARACTERS_MAX: Final = 120
 """The length of a router's answer in an error."""
@@ -66,7 +67,8 @@ class RouterFlow:
         is_list = type(route_targets) is list or isinstance(route_targets, tuple)
         targets = list(route_targets) if is_list else [route_targets]
         self._check(targets, activation.output)
-        turn.recorder.record_route(activation.position(), targets=tuple(targets), parallel=parallel)
+        position = Position(turn.session, turn.number, activation.agent.name, activation.id)
+        turn.recorder.record_route(position, targets=tuple(targets), parallel=parallel)
         if parallel and len(targets) > 1:
             starts = [Start(target) for target in targets]
             yield from in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))

@@ -76,7 +76,8 @@ class Passing:
         """
         source, turn = self._source, self._source.turn
         turn.handoffs += 1
-        turn.limit("handoffs_per_turn", turn.handoffs)
+        if turn.handoffs > turn.limits.handoffs_per_turn:
+            turn.limit("handoffs_per_turn", turn.handoffs)
         turn.numbers.handoffs += 1
         turn.numbers.calls += 1
         request = requested(

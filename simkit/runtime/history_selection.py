@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from simkit.core.errors import ModelError, ScriptBroken
 from simkit.core.messages import Fails, Message, Text, thinking_said
 from simkit.runtime.branch import Branch
-from simkit.runtime.context.history import Slice
+from simkit.runtime.context.history import Slice, Stream
 from simkit.runtime.context.tokens import tokens_of
 from simkit.runtime.conversation import Summary, continues
 from simkit.runtime.handoffs import Request
 from simkit.runtime.ports import ModelRequest
 from simkit.runtime.turn import Turn
 from simkit.trace import events as e
+from simkit.trace.reducers import Appended
 
 
 class HistorySelection(msgspec.Struct):
@@ -72,7 +73,20 @@ class HistorySelection(msgspec.Struct):
         owner = self.agent
         if contract is not None and contract.history != "all" and self.handoff is not None:
             owner = f"{self.agent}#{self.handoff.source}#{self.handoff.type}"
-        stream = conversation.stream((owner, reader.section), anchor)
+        # The settled history under this name goes on, unless its source was replaced.
+        name, streams = (owner, reader.section), conversation.streams
+        try:
+            stream: Stream | None = streams[name]
+        except KeyError:
+            stream = None
+        if stream is None or not (
+            stream.anchor is anchor
+            or (type(anchor) is Appended and anchor.continues(stream.anchor))
+        ):
+            restarts = stream is not None or conversation.is_restored
+            identity = f"{conversation.name}/{owner}/{reader.section}"
+            stream = streams[name] = Stream(identity, anchor, restarts)
+        stream.anchor = anchor
         history_slice = reader.read(
             stream,
             source,

@@ -155,7 +155,11 @@ class NativeDriver:
         if user_turn.resumes:
             turn, scheduler = self._going_on(waiting, user_turn)
         else:
-            turn, scheduler = self._anew(waiting, conversation)
+            if waiting is not None:
+                # Nobody answers its question any more.
+                waiting.scheduler.drop()
+                sessions.state.end_turn(conversation.name)
+            turn, scheduler = sessions.begin_turn(len(self._turns_before), conversation)
         self._begin(turn, user_turn)
         if is_first:
             self._say_read(turn, is_back)
@@ -184,16 +188,6 @@ class NativeDriver:
             )
         waiting.turn.begin_again(number)
         return waiting.turn, waiting.scheduler
-
-    def _anew(
-        self, waiting: Suspended | None, conversation: Conversation
-    ) -> tuple[Turn, Scheduler]:
-        """Return a new turn; a turn of its session that waits is dropped."""
-        if waiting is not None:
-            waiting.scheduler.drop()
-            self._sessions.state.end_turn(conversation.name)
-        turn = self._sessions.turn(len(self._turns_before), conversation)
-        return turn, self._sessions.scheduler(turn)
 
     def _begin(self, turn: Turn, user_turn: UserTurn) -> None:
         sessions = self._sessions

@@ -150,9 +150,11 @@ class Sessions:
             self.numbers,
         )
 
-    def scheduler(self, turn: Turn) -> Scheduler:
-        """Return the scheduler of a turn's work."""
-        return Scheduler(self.clock, self.doors.schedule, lambda at: turn.limit("virtual_ms", at))
+    def begin_turn(self, number: int, conversation: Conversation) -> tuple[Turn, Scheduler]:
+        """Return a new turn, and the scheduler of its work."""
+        turn = self.turn(number, conversation)
+        schedule = self.doors.schedule
+        return turn, Scheduler(self.clock, schedule, lambda at: turn.limit("virtual_ms", at))
 
     def say_defaults(self, conversation: Conversation) -> None:
         """Log the default values of channels that histories read, so that they are messages too."""

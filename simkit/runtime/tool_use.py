@@ -66,8 +66,9 @@ class ToolUse:
             )
         turn.compiled.functions.caller = self._agent
         replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
-        for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
-            wait = started + replies[place].latency_ms - turn.clock.now
+        latencies = [reply.latency_ms for reply in replies]
+        for place in sorted(range(len(calls)), key=latencies.__getitem__):
+            wait = started + latencies[place] - turn.clock.now
             if wait > 0:
                 yield wait
             self._record(calls[place], replies[place], started, position())
@@ -94,10 +95,8 @@ class ToolUse:
     def _record(self, call: ToolCall, reply: ToolReply, started: int, position: Position) -> None:
         turn = self._turn
         self.names.append(call.name)
-        self.timestamps[call.id] = {
-            "executedAt": turn.clock.iso(started),
-            "returnedAt": turn.clock.iso(turn.clock.now),
-        }
+        called_at, returned_at = turn.clock.iso(started), turn.clock.iso(turn.clock.now)
+        self.timestamps[call.id] = {"executedAt": called_at, "returnedAt": returned_at}
         self.records.append(
             {
                 "call_id": call.id,
@@ -105,8 +104,8 @@ class ToolUse:
                 "args": call.args,
                 "result": reply.result,
                 "error": reply.error,
-                "called_at": turn.clock.iso(started),
-                "returned_at": turn.clock.iso(turn.clock.now),
+                "called_at": called_at,
+                "returned_at": returned_at,
             }
         )
         if reply.error is not None:

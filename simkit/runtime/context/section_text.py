@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -182,7 +183,7 @@ def _handed_over(options: r.HandoffSection, item: r.Item) -> Say:
     if options.format is not None:
         # The format shows the handoff, also if it has no payload.
         return lambda root: NOTHING if root.get("handoff") is None else SectionText("handoff")
-    return _told_of(item, lambda root: rendering.handoff_text(root, options))
+    return _told_of(item, partial(rendering.handoff_text, options=options))
 
 
 def _lines(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -66,16 +66,9 @@ def _exact(name: str) -> Counter:
 _encode = msgspec.json.Encoder().encode
 
 
-def texts_of(message: Message) -> Iterator[str]:
-    """Yield every text of a message that costs tokens: content, call names and arguments."""
-    yield message.content
-    for call in message.calls:
-        yield call.name
-        yield _encode(call.args).decode()
-
-
 def tokens_of(message: Message, count: Counter) -> int:
-    """Return a message's size in tokens."""
-    if not message.calls:
-        return count(message.content)
-    return sum(count(text) for text in texts_of(message))
+    """Return a message's size in tokens: its content, and the names and arguments of its calls."""
+    tokens = count(message.content)
+    for call in message.calls:
+        tokens += count(call.name) + count(_encode(call.args).decode())
+    return tokens

@@ -14,6 +14,7 @@ from simkit.spec.fields import Count, OrText, TextValue, YamlModel, refuse
 from simkit.trace.store import canonical
 
 EXTRA_WORDS: Final = ("thinking", "logprobs", "citations", "raw")
+EXTRA_KEYS: Final = frozenset(EXTRA_WORDS)
 _ANSWER_WORDS: Final = ("text", "json", "calls", "handoff")
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "thinking": _ANSWER_WORDS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from itertools import count
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
@@ -39,6 +38,7 @@ from simkit.spec.fields import (
     validated_inside,
 )
 from simkit.spec.scenario.beside import (
+    EXTRA_KEYS,
     EXTRA_WORDS,
     BesideLine,
     UsageValue,
@@ -190,9 +190,9 @@ class ReplyLine(BesideLine):
     def answer(self) -> m.Answer:
         """Return the answer with its extras."""
         usage = self.usage and self.usage.usage()
-        return m.Answer(
-            self.reply(), usage or None, self.latency_ms, self.chunks, extras=self.extras()
-        )
+        has_extras = self.__pydantic_fields_set__ & EXTRA_KEYS
+        extras = self.extras() if has_extras else m.NO_EXTRAS
+        return m.Answer(self.reply(), usage or None, self.latency_ms, self.chunks, extras=extras)
 
 
 _FAILED: Final = Failure(500, "The provider failed.")
@@ -307,17 +307,17 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
         lines = replies[agent]
         match lines:
             case ReplyLine():
-                script[agent] = (_compiled_line(0, lines),)
+                lines = (lines,)
             case _:
-                script[agent] = tuple(map(_compiled_line, count(), lines))
+                pass
+        compiled_lines: list[ScriptLine] = []
+        for place, line in enumerate(lines):
+            answer = line.answer()
+            when = compile_matcher(line.when) if "when" in line.__pydantic_fields_set__ else None
+            is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
+            compiled_lines += (ScriptLine(place, answer, when, is_plain, line.unchecked),)
+        script[agent] = tuple(compiled_lines)
     return script
-
-
-def _compiled_line(place: int, line: ReplyLine) -> ScriptLine:
-    answer = line.answer()
-    when = compile_matcher(line.when) if "when" in line.__pydantic_fields_set__ else None
-    is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
-    return ScriptLine(place, answer, when, is_plain, line.unchecked)
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):
