@@ -29,6 +29,7 @@ from simkit.runtime.ports import ModelRequest
 from simkit.runtime.scheduler import Steps, Waiting
 from simkit.runtime.tool_use import ToolAnswer, ToolUse
 from simkit.runtime.turn import Start, Turn
+from simkit.trace import events as e
 from simkit.trace.recorder import Position
 from simkit.trace.store import canonical, copied
 
@@ -109,18 +110,25 @@ class Activation(msgspec.Struct, eq=False):
             if turn.clock.last_iso[0] == self.started_at
             else turn.clock.iso(self.started_at),
         }
-        turn.recorder.record_agent_start(
-            Position(turn.session, turn.number, self.agent.name, self.id),
-            input=recorded_input,
-            handoff=handoff.id if handoff else "",
-            handoff_from=handoff.source if handoff else "",
-            group=self.group,
-            channels=carries,
-            branch=self.branch.run if self.branch is not None else "",
-            outer=outer.run if self.group and outer is not None else "",
-            after=spec.after,
-            task=spec.task,
-            goal=spec.goal,
+        recorder = turn.recorder
+        recorder.emit(
+            e.AgentStarted(
+                recorder.clock.now,
+                turn.session,
+                turn.number,
+                self.agent.name,
+                self.id,
+                input=recorded_input,
+                handoff=handoff.id if handoff else "",
+                handoff_from=handoff.source if handoff else "",
+                group=self.group,
+                channels=carries,
+                branch=branch.run if branch is not None else "",
+                outer=outer.run if self.group and outer is not None else "",
+                after=spec.after,
+                task=spec.task,
+                goal=spec.goal,
+            )
         )
         if spec.problem_text and not self.messages:
             self._hear_from("system", spec.problem_text)
@@ -194,12 +202,19 @@ class Activation(msgspec.Struct, eq=False):
         if self.branch is not None:
             self.turn.conversation.branch_logs.end(self.id)
         turn, final, output = self.turn, self.final, self.output
-        turn.recorder.record_agent_end(
-            Position(turn.session, turn.number, self.agent.name, self.id),
-            status=status,
-            output=output if type(output) is str else canonical(output),
-            message=turn.numbers.sizes[final.id][0] if final is not None else 0,
-            changed_in_place=changed,
+        recorder = turn.recorder
+        recorder.emit(
+            e.AgentFinished(
+                recorder.clock.now,
+                turn.session,
+                turn.number,
+                self.agent.name,
+                self.id,
+                status=status,
+                output=output if type(output) is str else canonical(output),
+                message=turn.numbers.sizes[final.id][0] if final is not None else 0,
+                changed_in_place=changed,
+            )
         )
 
     def root_now(self) -> dict[str, Any]:
@@ -292,27 +307,36 @@ class Activation(msgspec.Struct, eq=False):
             recorder, numbers = turn.recorder, turn.numbers
             numbers.model_calls += 1
             call = f"c{numbers.model_calls}"
-            position = Position(turn.session, turn.number, agent.name, self.id)
             base, self._base = self._base, self._base or call
             sizes = [numbers.sizes[message.id] for message in messages] if messages else ()
-            recorder.record_context(
-                position,
-                call=call,
-                parts=() if base else tuple(built.parts),
-                base=base,
-                said=tuple([number for number, _ in sizes]) if sizes else (),
-                tools=agent.tools,
-                settings=agent.settings or None,
-                tokens=built.tokens + sum([size for _, size in sizes]) if sizes else built.tokens,
-                budget=turn.limits.context_tokens or 0,
-                left_out=() if base else built.left_out,
-                handoffs=agent.passes_to,
+            tokens = built.tokens + sum([size for _, size in sizes]) if sizes else built.tokens
+            now = recorder.clock.now
+            recorder.emit(
+                e.ContextBuilt(
+                    now,
+                    turn.session,
+                    turn.number,
+                    agent.name,
+                    self.id,
+                    call=call,
+                    parts=() if base else tuple(built.parts),
+                    base=base,
+                    said=tuple([number for number, _ in sizes]) if sizes else (),
+                    tools=agent.tools,
+                    settings=agent.settings or None,
+                    tokens=tokens,
+                    budget=turn.limits.context_tokens or 0,
+                    left_out=() if base else built.left_out,
+                    handoffs=agent.passes_to,
+                )
             )
             for name in reading.slices:
                 # The event has reported all settled parts.
                 stream = reading.slices[name].stream
                 stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
-            recorder.record_model_call(position, call=call)
+            recorder.emit(
+                e.ModelCalled(now, turn.session, turn.number, agent.name, self.id, call=call)
+            )
             context = ContextMessages(built.parts, tuple(messages), reading.history_of)
             request = ModelRequest(
                 agent.name, turn.number, self.id, call, agent.tools, agent.output,
@@ -324,7 +348,7 @@ class Activation(msgspec.Struct, eq=False):
                 self._fail_unanswered(call, problem)
                 raise
             if answer.fault:
-                recorder.record_fault(position, fault=answer.fault)
+                recorder.record_fault(self.position(), fault=answer.fault)
             self._thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
             if answer.latency_ms:
                 yield answer.latency_ms
@@ -424,19 +448,25 @@ class Activation(msgspec.Struct, eq=False):
             "assistant", text, agent=agent.name, run=self.id, data=data, branch=self.branch
         )
         self.messages += (message,)
-        position = Position(turn.session, turn.number, agent.name, self.id)
-        turn.recorder.record_reply(
-            position,
-            call=call,
-            message=turn.numbers.messages,
-            reply=kind,
-            usage=usage,
-            thinking=self._thinking,
+        recorder = turn.recorder
+        recorder.emit(
+            e.ModelReplied(
+                recorder.clock.now,
+                turn.session,
+                turn.number,
+                agent.name,
+                self.id,
+                call=call,
+                message=turn.numbers.messages,
+                reply=kind,
+                usage=usage,
+                thinking=self._thinking,
+            )
         )
         if kind == "text":
             self.output, how = parsed(text, agent.parse, agent.name)
             if how:
-                turn.recorder.record_parsed_reply(position, call=call, how=how, value=self.output)
+                recorder.record_parsed_reply(self.position(), call=call, how=how, value=self.output)
         if agent.output is not None:
             self._check_output()
 

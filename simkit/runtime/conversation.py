@@ -12,7 +12,8 @@ from simkit.runtime.blocks import BranchLogs, in_blocks
 from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.context.history import Stream
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.trace.recorder import EventRecorder, Position
+from simkit.trace import events as e
+from simkit.trace.recorder import EventRecorder
 from simkit.trace.reducers import Appended
 
 
@@ -156,8 +157,17 @@ class Conversation:
             branch.hear(message)
             self.branch_logs.hear(message, run, branch.path)
         self.sizes[message.id] = (number, tokens)
-        self.recorder.record_message(
-            Position(self.name, self.turn, agent or "", run), message=message, tokens=tokens
+        recorder = self.recorder
+        recorder.emit(
+            e.MessageAdded(
+                recorder.clock.now,
+                self.name,
+                self.turn,
+                agent or "",
+                run,
+                message=message,
+                tokens=tokens,
+            )
         )
         return message
 

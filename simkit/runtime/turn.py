@@ -18,7 +18,7 @@ from simkit.runtime.ports import Tools, TurnModel
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message, messages_in
 from simkit.spec.pipeline.model import Limits
-from simkit.trace.events import TurnInterrupted
+from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder, Position
 from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import canonical
@@ -82,7 +82,7 @@ class Turn(msgspec.Struct, eq=False):
         self.runs = self.handoffs = 0
         self.reply = None
 
-    def ask_again(self, question: TurnInterrupted) -> None:
+    def ask_again(self, question: e.TurnInterrupted) -> None:
         """Record again, in a later turn, the questions that are still open."""
         self.recorder.record_question(
             self.position(question.agent, question.run), question=question.question
@@ -196,16 +196,23 @@ class Turn(msgspec.Struct, eq=False):
                     branch_.run: {name: canonical(branch_.values()[name]) for name in computed}
                     for branch_ in branch.lineage()
                 }
-        self.recorder.record_state_update(
-            Position(self.session, self.number, agent, run),
-            update=recorded,
-            values=computed,
-            cause=cause,
-            impure=impure,
-            group=branch.group if branch is not None else "",
-            branch=branch.run if branch is not None else "",
-            branch_values=branch_values,
-            handoff=handoff,
+        recorder = self.recorder
+        recorder.emit(
+            e.StateUpdated(
+                recorder.clock.now,
+                self.session,
+                self.number,
+                agent,
+                run,
+                update=recorded,
+                values=computed,
+                cause=cause,
+                impure=impure,
+                group=branch.group if branch is not None else "",
+                branch=branch.run if branch is not None else "",
+                branch_values=branch_values,
+                handoff=handoff,
+            )
         )
         if state.has_shared:
             self._record_stored(update, agent, run)

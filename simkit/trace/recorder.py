@@ -1,11 +1,13 @@
-"""The recorder: the runtime and all adapters record events here, and nowhere else.
+"""The recorder: the runtime and all adapters record events here.
 
 It has one method for each event of `simkit.trace.events`. A method takes the position and, by
 keyword, the event's fields; it reads the time itself:
 
     recorder.record_model_call(Position("s1", 1, "triage", "r1"), call="c1")
 
-Values must be plain data (`simkit.trace.store.canonical`).
+Values must be plain data (`simkit.trace.store.canonical`). The events that every run of a declared
+agent makes are made at the call itself and emitted with ``recorder.emit``: for events with many
+fields the method costs more than the event (decision 033).
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def _method_for(
     source = f"""
 def record(self, at, /, *, {parameters}):
     event = events.{name}({time}, at.session, at.turn, at.agent, at.run, {facts})
-    self._emit(event)
+    self.emit(event)
     return event
 """
     names: dict[str, Any] = {"events": e, "default": default}
@@ -88,10 +90,11 @@ def record(self, at, /, *, {parameters}):
 class EventRecorder:
     """Records one run, each fact as one event, with the clock's time."""
 
-    __slots__ = ("_emit", "clock")
+    __slots__ = ("clock", "emit")
 
     def __init__(self, sink: Sink, clock: Clock) -> None:
-        self._emit: Callable[[Any], None] = sink.emit
+        self.emit: Callable[[Any], None] = sink.emit
+        """Takes an event that the caller has made, for the few events that every run makes."""
         self.clock = clock
 
     # Importing a pipeline may have moved the clock, but a run begins at 0.

@@ -76,7 +76,7 @@ def conversation(pipeline: str, turn: str) -> Prepared:
 
 @pytest.mark.parametrize(
     ("pipeline", "turn", "bound"),
-    [(ROUTER, ROUTED, 250), (DESK, HANDED_OVER, 315)],
+    [(ROUTER, ROUTED, 227), (DESK, HANDED_OVER, 296)],
     ids=["a router and two agents", "a tool and a handoff"],
 )
 def test_running_a_turn_calls_few_functions(pipeline: str, turn: str, bound: int) -> None:
