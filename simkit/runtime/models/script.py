@@ -19,6 +19,7 @@ from simkit.core.errors import (
 )
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.messages import (
+    NO_EXTRAS,
     Answer,
     Calls,
     Computes,
@@ -75,16 +76,16 @@ class ScriptedLines:
         """
         answer = line.answer
         reply = answer.reply
-        if isinstance(reply, Computes):
+        if type(reply) is Computes:
             answer = self._computed(answer, reply, request, where)
             reply = answer.reply
         if line.is_unchecked:
             pass
-        elif isinstance(reply, Calls):
+        elif type(reply) is Calls:
             self._check_calls(reply, request, where)
-        elif isinstance(reply, (Text, Structured)) and request.output is not None:
+        elif request.output is not None and isinstance(reply, (Text, Structured)):
             self._check_output(reply, request, where)
-        if isinstance(reply, Handoff) or not answer.extras.is_nothing:
+        if type(reply) is Handoff or answer.extras is not NO_EXTRAS:
             answer = msgspec.structs.replace(answer, line=line.place)
         return answer
 
@@ -169,15 +170,15 @@ class ScriptedModel:
         """``tool_args`` are the tools' argument schemas, by name."""
         self._turns, self._lines = turns, ScriptedLines(tool_args, schemas, function)
         self._place = 0
-        self._unused: dict[str, list[ScriptLine]] = {}
+        self._unused: dict[str, Sequence[ScriptLine]] = {}
         """Agent to its unused lines."""
         self._calls = defaultdict[str, int](int)
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its lines; unused lines of the last turn are dropped."""
         self._place = place
-        self._unused = {agent: [*lines] for agent, lines in self._turns[place].items()}
-        self._calls.clear()
+        self._unused = {**self._turns[place]}
+        self._calls = defaultdict(int)
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Reject lines without ``when`` for an agent that runs twice in parallel."""
@@ -195,14 +196,14 @@ class ScriptedModel:
         """Use the first unused line whose ``when`` holds for the context."""
         agent = request.agent
         self._calls[agent] += 1
-        unused = self._unused.get(agent, [])
+        unused = self._unused.get(agent, ())
         root: dict[str, Any] | None = None
         for at, line in enumerate(unused):
             if line.when is not None:
                 root = root if root is not None else context_root(request)
                 if not line.when.holds(root):
                     continue
-            del unused[at]
+            self._unused[agent] = (*unused[:at], *unused[at + 1 :])
             if line.is_plain and request.output is None:
                 return line.answer
             where = ("turns", self._place, "replies", agent, line.place)
@@ -212,7 +213,8 @@ class ScriptedModel:
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
         left = []
-        for agent, lines in self._unused.items():
+        for agent in self._unused:
+            lines = self._unused[agent]
             if lines:
                 places = tuple(line.place for line in lines)
                 left.append(UnusedLines(agent, places, self._calls[agent]))
