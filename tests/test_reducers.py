@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.core.errors import WriteInvalid
 from simkit.core.messages import Message
 from simkit.trace.reducers import (
+    BUILT_IN,
     Appended,
     add,
     append,
     by_id,
+    channel_reducer,
     empty_value,
     is_reset,
     merge,
@@ -134,6 +137,37 @@ def test_reducer_that_keeps_its_last_items_also_knows_the_reset() -> None:
 
     assert reduce(Appended([1, 2]), [3]) == [2, 3]
     assert reduce(Appended([1, 2]), {"$set": [5]}) == [5]
+
+
+PLAIN = st.recursive(
+    st.none() | st.integers() | st.sampled_from(["a", "id"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "id", "$set"]), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(current=PLAIN, update=PLAIN)
+def test_a_channel_reduces_as_its_reducer_does_or_refuses(
+    name: str, current: Any, update: Any
+) -> None:
+    if name == "append":
+        current = append(None, current)
+    reduce = channel_reducer("x", name)
+    if problem_of(name, update, current):
+        with pytest.raises(WriteInvalid):
+            reduce(current, update)
+        return
+
+    value = reduce(current, update)
+
+    if is_reset(update):
+        assert value == empty_value(name, update["$set"])
+    else:
+        assert value == BUILT_IN[name](current, update)
 
 
 def test_append_leaves_the_plain_list_it_was_given_as_it_was() -> None:

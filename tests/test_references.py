@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections import UserDict
 from typing import Any
 
 import pytest
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.core.messages import Message
+from simkit.core.messages import ABSENT, Message
+from simkit.language.paths import as_text, lookup
 from simkit.language.references import compile, references_in
 from simkit.language.yaml.parsing import NESTING_MAX
 
@@ -38,6 +40,22 @@ def resolved(value: Any) -> Any:
 )
 def test_reference_alone_keeps_its_type(text: str, value: Any) -> None:
     assert resolved(text) == value
+
+
+@pytest.mark.parametrize("path", ["a", "a.b", "a.b.c"])
+@pytest.mark.parametrize("inner", [{"b": 1}, {"b": None}, {"b": {"c": 2}}, {}, UserDict(b=1),
+                                   MESSAGE, [1], "text", None])  # fmt: skip
+@pytest.mark.parametrize("outer", [dict, UserDict])
+@pytest.mark.parametrize("dotted", [{}, {"a.b": 2}, {"a.b": None}, {"a.b.c": 3}])
+def test_a_reference_reads_what_its_path_names(
+    path: str, inner: Any, outer: Any, dotted: dict[str, Any]
+) -> None:
+    for root in (outer({"a": inner, **dotted}), outer(dotted)):
+        value = lookup(root, path)
+
+        assert compile(f"${{{path}}}").resolve(root) == (None if value is ABSENT else value)
+        assert compile(f"It is ${{{path}}}").resolve(root) == f"It is {as_text(value)}"
+        assert compile({f"${{{path}}}": 1}).resolve(root) == {as_text(value): 1}
 
 
 def test_reference_alone_is_the_very_value() -> None:

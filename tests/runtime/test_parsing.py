@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simkit.core.errors import OutputInvalid
 from simkit.runtime.parsing import parsed
@@ -51,6 +54,17 @@ PROSE = 'Here it is: {"a": [1, {"b": 2}]} and {"c": 3}.'
 )
 def test_text_is_read_as_this_value(parse: str, text: str, output: Any, how: str) -> None:
     assert parsed(text, parse, "helper") == (output, how)
+
+
+@given(st.text('{}[]",:a1 \n\t\x1f\x85\xa0\u2003é~!\x7f', max_size=12))
+def test_text_whose_first_character_opens_json_may_be_json(text: str) -> None:
+    try:
+        value = msgspec.json.decode(text.strip())
+    except msgspec.DecodeError:
+        value = None
+    expected = (value, "json") if isinstance(value, (dict, list)) else (text, "")
+
+    assert parsed(text, "auto", "helper") == expected
 
 
 @pytest.mark.parametrize(
