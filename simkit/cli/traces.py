@@ -119,14 +119,15 @@ class _ViewOfFile(View):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
+        self.wake()
 
-    def apply(self, event: e.AnyEvent) -> None:
+    def read(self, event: e.AnyEvent) -> None:
         """Take the next event into account; raise TraceError if it does not fit."""
         try:
-            super().apply(event)
+            super().read(event)
         # A view trusts its trace. A changed trace may raise anywhere in it.
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
-            where, kind = f"{self._name}:{len(self.events) + 1}", e.kind_of(event)
+            where, kind = f"{self._name}:{self.hi + 1}", e.kind_of(event)
             raise TraceError(
                 f"{where}: the trace is damaged: this {kind} does not fit what came before"
             ) from None

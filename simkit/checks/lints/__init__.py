@@ -25,6 +25,7 @@ from simkit.checks.lints import (
     tools,
 )
 from simkit.checks.lints.pairing import Pairing
+from simkit.checks.lints.screening import Screen
 from simkit.checks.lints.watching import Lint, Watch
 
 __all__ = ["Lint", "Watch", "all_lints"]
@@ -76,6 +77,8 @@ _LINTS: Final[Sequence[Callable[..., Lint]]] = (
     clients.CutReplyTaken,
     clients.RetryStorm,
 )
+_SCREENED: Final = (duplicates.DuplicateMessage, context.CurrentMessageTwice, state.DoubleCount)
+"""The lints that share one screen with those of `_PAIRING`."""
 _PAIRING: Final = (
     sequence.OrphanResult,
     sequence.OrphanCall,
@@ -87,6 +90,10 @@ _PAIRING: Final = (
 
 def all_lints() -> Iterator[Lint]:
     """Yield a new instance of every lint; each keeps its state over one trace."""
-    pairing = Pairing()
+    screen = Screen()
+    pairing = Pairing(screen)
     for lint in _LINTS:
-        yield lint(pairing) if lint in _PAIRING else lint()
+        if lint in _PAIRING:
+            yield lint(pairing)
+        else:
+            yield lint(screen) if lint in _SCREENED else lint()

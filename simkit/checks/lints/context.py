@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.screening import Screen
 from simkit.checks.lints.watching import reads
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, View
@@ -155,7 +156,7 @@ class OverBudget:
 
     id = "CTX-10"
 
-    @reads(e.ContextBuilt)
+    @reads(e.ContextBuilt, has=("budget",))
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check every context that has a budget."""
         budget, tokens = event.budget, event.tokens
@@ -183,7 +184,10 @@ class CurrentMessageTwice:
 
     id = "CTX-16"
 
-    @reads(e.ContextBuilt)
+    def __init__(self, screen: Screen | None = None) -> None:
+        self.reader = screen or Screen()
+
+    @reads(e.ContextBuilt, waits="reader.repetitive")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each run: its made messages, and the current turn."""
         current = view.turns[-1].message

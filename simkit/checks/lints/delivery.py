@@ -55,6 +55,13 @@ class RequestLost:
 
     def __init__(self) -> None:
         self._lost: list[_Lost] = []
+        self._handoffs: list[e.HandoffRequested] = []
+
+    @reads(e.HandoffRequested)
+    def request(self, event: e.HandoffRequested, view: View) -> Iterable[Hit]:
+        """Wait for the contexts of a handoff's target."""
+        self._handoffs.append(event)
+        return ()
 
     @reads(e.TurnFinished, waits="_lost")
     def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
@@ -63,7 +70,7 @@ class RequestLost:
         self._lost.clear()
         return hits
 
-    @reads(e.ContextBuilt, waits="view.handoffs")
+    @reads(e.ContextBuilt, waits="_handoffs")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each handoff's target; for code, again at the turn's end."""
         lost_here = self._missing(event, view)
@@ -245,6 +252,13 @@ class ContextIgnored:
     def __init__(self) -> None:
         self._waiting: dict[str, _Handed] = {}
         """Runs of targets, with the keys that have not reached them yet."""
+        self._handoffs: list[e.HandoffRequested] = []
+
+    @reads(e.HandoffRequested)
+    def request(self, event: e.HandoffRequested, view: View) -> Iterable[Hit]:
+        """Wait for the contexts of a handoff's target."""
+        self._handoffs.append(event)
+        return ()
 
     @reads(e.AgentFinished, waits="_waiting")
     def finish(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
@@ -260,7 +274,7 @@ class ContextIgnored:
         self._waiting.clear()
         return [hit for handed in over for hit in self._hits(handed, view)]
 
-    @reads(e.ContextBuilt, waits="view.handoffs")
+    @reads(e.ContextBuilt, waits="_handoffs")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Search for the payload in each context of the target, until its run is over."""
         first_call = first_call_of_target(event, view)
@@ -413,15 +427,14 @@ class DataInQuery:
 
     def _index_states(self, view: View) -> None:
         """Index the state updates since the last long query."""
-        events = view.events
-        for place in range(self._read, len(events)):
-            update = events[place]
+        for place in range(self._read, view.hi):
+            update = view.events[place]
             if type(update) is e.StateUpdated:
                 blocks = self._indexes.get(update.session)
                 if blocks is None:
                     blocks = self._indexes[update.session] = _Blocks()
                 blocks.add_all(update.update)
-        self._read = len(events)
+        self._read = view.hi
 
 
 class _Blocks:

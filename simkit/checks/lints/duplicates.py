@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.screening import Screen, key_of
 from simkit.checks.lints.watching import reads
 from simkit.core.messages import Message
 from simkit.trace import events as e
@@ -20,22 +21,6 @@ Pair = tuple[str, str, str, str]
 
 MessagesByKey = dict[Hashable, tuple[Message, str]]
 """The messages of one context that no stream has settled: text, or key, to message and section."""
-
-
-def key_of(message: Message) -> Hashable:
-    """Return the key that two duplicates share.
-
-    It consists of author, turn and content; for calls and results also of their ids, since two
-    calls of a tool may ask, or answer, the same.
-    """
-    if message.calls:
-        call_ids = tuple([call.id for call in message.calls])
-        return message.agent, message.turn, message.content, call_ids
-    if message.call_id:
-        return message.agent, message.turn, message.content, message.call_id
-    if not message.content:
-        return (message.id,)
-    return message.role, message.agent, message.turn, message.content
 
 
 class _StreamState:
@@ -85,11 +70,12 @@ class DuplicateMessage:
 
     id = "CTX-07"
 
-    def __init__(self) -> None:
+    def __init__(self, screen: Screen | None = None) -> None:
+        self.reader = screen or Screen()
         self._streams: dict[str, _StreamState] = {}
         self._reported: set[tuple[str, Pair]] = set()
 
-    @reads(e.ContextBuilt)
+    @reads(e.ContextBuilt, waits="reader.repetitive")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check made messages, the current turn, and the new messages of the settled part."""
         context = view.calls[event.call].context
@@ -108,11 +94,7 @@ class DuplicateMessage:
         if is_first:
             several = len(shown_parts) > 1
             for part in shown_parts:
-                stream = self._streams.get(part.stream.id)
-                if stream is None or stream.stream is not part.stream:
-                    stream = self._streams[part.stream.id] = _StreamState(part.stream)
-                if stream.read != part.hi:
-                    _settle(part, stream, pairs)
+                self._settle(part, pairs)
                 if part.tail:
                     _join_tail(by_key, part, pairs, several)
             if several:
@@ -121,14 +103,23 @@ class DuplicateMessage:
             for message in context.own_messages:
                 _join(by_key, message, "run", pairs)
         for part in shown_parts:
-            stream = self._streams.get(part.stream.id)
-            if stream is not None and not stream.texts.keys().isdisjoint(by_key):
+            stream = self._settle(part, pairs)
+            if not stream.texts.keys().isdisjoint(by_key):
                 _against_settled(by_key, part, stream, pairs)
         if not pairs:
             return ()
         message_ = view.turns[-1].message
         index = view.calls[event.call].index
         return self._hits(pairs, event, index, message_.id if message_ is not None else "")
+
+    def _settle(self, part: ShownPart, pairs: list[Pair]) -> _StreamState:
+        """Read the messages of a stream that were settled since the lint last looked at it."""
+        stream = self._streams.get(part.stream.id)
+        if stream is None or stream.stream is not part.stream:
+            stream = self._streams[part.stream.id] = _StreamState(part.stream)
+        if stream.read < part.hi:
+            _settle(part, stream, pairs)
+        return stream
 
     def _cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
         """Compare the histories of one context with each other, once for each new message."""

@@ -49,9 +49,32 @@ class UndeclaredEdge:
         """Return whether somebody declared where control may go."""
         return not pipeline.is_open
 
+    def __init__(self) -> None:
+        self._targets: tuple[str, ...] = ()
+        """The targets of the turn's last route."""
+        self._is_first = False
+        """Whether no run has started in the turn, and it does not resume another."""
+
+    @reads(e.TurnStarted)
+    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
+        """Wait for the first run."""
+        self._targets, self._is_first = (), bool(event.message)
+        return ()
+
+    @reads(e.RouteChosen)
+    def route(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
+        """Note the targets of a route."""
+        self._targets = event.targets
+        return ()
+
     @reads(e.AgentStarted)
     def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Check the reason of every start."""
+        is_first, self._is_first = self._is_first, False
+        if not event.handoff and (
+            event.agent in self._targets or (is_first and _may_start(event.agent, view.pipeline))
+        ):
+            return ()
         wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
         if not wrong:
             return ()
@@ -110,8 +133,12 @@ def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[
         together = event.group and all(run.group == event.group for run in runs)
         if not together or any(run.finished for run in runs):
             return False
+    return _may_start(event.agent, facts)
+
+
+def _may_start(agent: str, facts: e.PipelineFacts) -> bool:
     starts = facts.starts
-    return not starts or event.agent in starts or event.agent == facts.decider
+    return not starts or agent in starts or agent == facts.decider
 
 
 class PingPong:
@@ -129,8 +156,10 @@ class PingPong:
     id = "FLW-04"
 
     def __init__(self) -> None:
-        self._turn: TurnView | None = None
-        self._starts: dict[tuple[str, int, str, str], list[e.AgentStarted]] = {}
+        self._starts: dict[tuple[str, str, str], list[e.AgentStarted]] = {}
+        """The starts of the turn since the last write."""
+        self._handoffs: list[e.HandoffRequested] = []
+        """The turn's handoffs."""
         self._waiting: dict[str, tuple[e.AgentStarted, list[e.AgentStarted]]] = {}
         """Runs whose first context is not known yet, each with those that it may repeat."""
         self._reported: set[str] = set()
@@ -138,6 +167,26 @@ class PingPong:
     def concerns(self, pipeline: e.PipelineFacts) -> bool:
         """Return whether the driver sees the state."""
         return "state" in pipeline.observes
+
+    @reads(e.TurnStarted)
+    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
+        """Forget the turn before."""
+        for container in (self._starts, self._handoffs, self._waiting, self._reported):
+            if container:
+                container.clear()
+        return ()
+
+    @reads(e.StateUpdated, waits="_starts")
+    def write(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Forget the starts: later ones have another state."""
+        self._starts.clear()
+        return ()
+
+    @reads(e.HandoffRequested)
+    def request(self, event: e.HandoffRequested, view: View) -> Iterable[Hit]:
+        """Note that handoffs may be refused in this turn."""
+        self._handoffs.append(event)
+        return ()
 
     @reads(e.TurnFinished, waits="_waiting")
     def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
@@ -155,18 +204,14 @@ class PingPong:
     @reads(e.AgentStarted)
     def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Look for earlier runs of the agent with the same state and input."""
-        turn = view.turns[-1]
-        if turn is not self._turn:
-            self._turn = turn
-            self._starts.clear()
-            self._waiting.clear()
-            self._reported.clear()
-        if event.agent in self._reported or view.runs[event.run].group:
+        if event.agent in self._reported or event.group:
             return ()
+        if event.call_id and view.runs[event.run].group:
+            return ()  # Calls of one message are a group, too.
         if "sections" not in view.pipeline.observes and not _is_known(event):
             return ()
-        reason = _refusal(event.agent, turn) if turn.handoffs else ""
-        key = (event.agent, len(turn.updates), event.handoff_from, reason)
+        reason = _refusal(event.agent, view.turns[-1]) if self._handoffs else ""
+        key = (event.agent, event.handoff_from, reason)
         if key not in self._starts:
             self._starts[key] = [event]
             return ()
@@ -244,11 +289,28 @@ class CallAfterEnd:
 
     id = "FLW-05"
 
+    def __init__(self) -> None:
+        self._last = 0
+        self._ended: dict[int, bool] = {}
+        """Turn to whether it is over."""
+
+    @reads(e.TurnStarted)
+    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
+        """Note a new turn."""
+        self._last += 1
+        self._ended[self._last] = False
+        return ()
+
+    @reads(e.TurnFinished)
+    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Note that the turn is over."""
+        self._ended[self._last] = True
+        return ()
+
     @reads(e.ModelCalled)
     def look(self, event: e.ModelCalled, view: View) -> Iterable[Hit]:
         """Check whether the call's turn is over."""
-        turns = view.turns
-        if not 0 < event.turn <= len(turns) or not turns[event.turn - 1].finished:
+        if event.turn not in self._ended or not self._ended[event.turn]:
             return ()
         call = view.calls.get(event.call)
         problem = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
@@ -265,7 +327,7 @@ class AmbiguousRoute:
 
     id = "FLW-08"
 
-    @reads(e.RouteChosen)
+    @reads(e.RouteChosen, has=("labels",))
     def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
         """Check every choice between labelled edges."""
         labels = list(event.labels)

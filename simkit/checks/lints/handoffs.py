@@ -159,6 +159,9 @@ class DanglingHandoff:
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str, tuple[str, str]]] = {}
+        """Session to its calls beside a handoff."""
+        self._requests: list[e.HandoffRequested] = []
+        """The turn's handoffs."""
 
     @reads(ToolMessage)
     def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
@@ -174,11 +177,23 @@ class DanglingHandoff:
                     siblings[call.id] = (event.agent, call.name)
         return ()
 
+    @reads(e.HandoffRequested)
+    def request(self, event: e.HandoffRequested, view: View) -> Iterable[Hit]:
+        """Look for the handoff's outcome when the turn ends."""
+        self._requests.append(event)
+        return ()
+
+    @reads(e.TurnStarted, waits="_requests")
+    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
+        """Forget the handoffs of the turn before."""
+        self._requests.clear()
+        return ()
+
     @reads(e.TurnFinished)
     def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
         """Report the calls that nobody answered, and the handoffs that stayed open."""
-        unanswered = self._open.pop(event.session, {})
-        if event.error is not None:
+        unanswered = self._open.pop(event.session, {}) if self._open else {}
+        if event.error is not None or not (self._requests or unanswered):
             return ()
         hits = []
         for handoff in view.turns[-1].handoffs:

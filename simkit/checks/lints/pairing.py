@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.screening import Screen
 from simkit.checks.lints.watching import reads
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
@@ -291,16 +292,21 @@ class _ContextWalk(Walk):
 class Pairing:
     """A reader of contexts for all lints about their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, screen: Screen | None = None) -> None:
+        self.reader = screen or Screen()
         self._streams: dict[str, SettledWalk] = {}
         self.oddities: list[Oddities] = []
         """The oddities of the last context, if there are any."""
 
-    @reads(e.ContextBuilt)
+    @reads(e.ContextBuilt, waits="oddities")
+    def forget(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Forget the oddities of the context before."""
+        self.oddities.clear()
+        return ()
+
+    @reads(e.ContextBuilt, waits="reader.odd")
     def read(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Find the oddities in the order of a context's messages."""
-        if self.oddities:
-            self.oddities.clear()
         context = view.calls[event.call].context
         is_planned = "sections" in view.pipeline.observes
         if not self._is_plain(context, is_planned):

@@ -121,7 +121,7 @@ class ResultsSwapped:
         order = sorted(ring, key=self._siblings[ring[0]].index)
         tools = {
             event_.call_id: event_.tool
-            for event_ in view.events
+            for event_ in view.events[: view.hi]
             if isinstance(event_, e.ToolReturned)
         }
         places = ", ".join(
@@ -186,7 +186,7 @@ def _are_certain(ring: Iterable[str], view: View) -> bool:
     """
     requests: dict[str, list[tuple[str, JsonValue]]] = {}
     called: dict[str, list[e.ToolCalled]] = {}
-    for event in view.events:
+    for event in view.events[: view.hi]:
         if isinstance(event, e.MessageAdded):
             for call in event.message.calls:
                 requests.setdefault(call.name, []).append((call.id, call.args))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.screening import Screen
 from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
@@ -52,11 +53,9 @@ class LostUpdate:
         self._added.clear()
         return ()
 
-    @reads(e.StateUpdated)
+    @reads(e.StateUpdated, has=("group", "handoff"))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a write with those of the group's other runs, or of the run's other handoffs."""
-        if not event.group and not event.handoff:
-            return ()
         hits: list[Hit] = []
         if event.handoff:
             opened = self._opened.setdefault(event.run, {})
@@ -164,13 +163,11 @@ class ImpureReducer:
 
     id = "STA-03"
 
-    @reads(e.StateUpdated)
+    @reads(e.StateUpdated, has=("impure",))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
-        if not event.impure:
-            return ()
         hits = []
-        for channel, fault in event.impure.items():
+        for channel, fault in (event.impure or {}).items():
             facts = view.pipeline.channels.get(channel)
             reducer = f"`{facts.reducer}` " if facts is not None else ""
             problem = (
@@ -194,8 +191,14 @@ class Shrinking:
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, str, str], int] = {}
         """Session, channel and state to the last known length."""
-        self._facts: e.PipelineFacts | None = None
-        self._counters: tuple[str, ...] = ()
+        self._counters: list[str] = []
+        """The session's channels that count."""
+
+    @reads(e.RunStarted)
+    def begin(self, event: e.RunStarted, view: View) -> Iterable[Hit]:
+        """Note the counters."""
+        self._counters[:] = _counters_of(event.pipeline.channels)
+        return ()
 
     @reads(e.TurnFinished, waits="_sizes")
     def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
@@ -208,31 +211,30 @@ class Shrinking:
         )
         return ()
 
-    @reads(e.StateUpdated)
+    @reads(e.StateUpdated, waits="_counters")
+    def count(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Search an update of the session's counters for falls."""
+        return [] if event.state else self._fallen(event, self._counters)
+
+    @reads(e.StateUpdated, has=("values", "state"))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Compare an update, or its new value, with the previous value."""
-        channels = view.pipeline.channels
-        if self._facts is not view.pipeline:
-            self._facts = view.pipeline
-            self._counters = tuple(name for name, c in channels.items() if c.reducer == "add")
+        """Compare new values with the previous ones, and search an inner graph for falls."""
+        channels = view.channels_of(event) if event.state else view.pipeline.channels
+        hits = self._fallen(event, _counters_of(channels)) if event.state else []
+        return [*hits, *self._shrunk(event, channels)]
+
+    def _fallen(self, event: e.StateUpdated, counters: Iterable[str]) -> list[Hit]:
         hits: list[Hit] = []
-        counters: Iterable[str] = self._counters
-        if event.state:
-            channels = view.channels_of(event)
-            counters = [name for name, facts in channels.items() if facts.reducer == "add"]
         for channel in counters:
             delta = event.update.get(channel)
             if (type(delta) is int or type(delta) is float) and delta < 0:
                 hits.append(self._hit(event, channel, f"fell by {-delta}"))
-        if event.values is not None:
-            hits += self._shrunk(event, channels)
         return hits
 
     def _shrunk(
         self, event: e.StateUpdated, channels: Mapping[str, e.ChannelFacts]
     ) -> Iterator[Hit]:
-        assert event.values is not None
-        for channel, value in event.values.items():
+        for channel, value in (event.values or {}).items():
             facts = channels.get(channel)
             if facts is None or facts.scope == "agent_run" or facts.last:
                 continue
@@ -260,6 +262,10 @@ class Shrinking:
         return Hit(self.id, problem, event.turn, event.agent, data={"channel": channel})
 
 
+def _counters_of(channels: Mapping[str, e.ChannelFacts]) -> Iterable[str]:
+    return [name for name, facts in channels.items() if facts.reducer == "add"]
+
+
 class DoubleCount:
     """STA-09: an agent does not append to a list what it received in it.
 
@@ -271,9 +277,14 @@ class DoubleCount:
 
     id = "STA-09"
 
-    @reads(e.StateUpdated)
+    def __init__(self, screen: Screen | None = None) -> None:
+        self.reader = screen or Screen()
+
+    @reads(e.StateUpdated, has=("run",))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a run's additions with what it received."""
+        if not view.pipeline.is_code and self._begins_with_its_own(event):
+            return ()
         run = view.runs.get(event.run)
         if run is None or not is_object(run.received):
             return ()
@@ -298,6 +309,17 @@ class DoubleCount:
             hits.append(Hit(self.id, problem, event.turn, event.agent, data={"channel": channel}))
         return hits
 
+    def _begins_with_its_own(self, event: e.StateUpdated) -> bool:
+        """Return whether all lists begin with a message that the run wrote, so did not receive."""
+        writers = self.reader.writers
+        for channel in event.update:
+            items = event.update[channel]
+            if type(items) is list and items:
+                first = items[0]
+                if type(first) is not dict or writers.get(first.get("$message", 0)) != event.run:
+                    return False
+        return True
+
 
 def _is_known_by_id(item: Any) -> bool:
     """Return whether an item is identified: a logged message, or an item with an id or calls."""
@@ -320,11 +342,9 @@ class InPlaceChange:
 
     id = "STA-10"
 
-    @reads(e.AgentFinished)
+    @reads(e.AgentFinished, has=("changed_in_place",))
     def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
-        if not event.changed_in_place:
-            return ()
         channels = list(event.changed_in_place)
         problem = (
             f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "

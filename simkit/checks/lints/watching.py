@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -16,9 +16,10 @@ class Lint(Protocol):
     """One invariant. A look costs what is new with the event, not the length of the trace.
 
     Its methods with `reads` get the events of the kinds that they name, and no others, and yield
-    hits. The view contains the event already. A lint may have a method ``concerns``, which says
-    whether it can find anything in a pipeline, and a ``reader``, whose methods come before those of
-    all lints.
+    hits. The view contains the event already. The view sleeps until a lint asks it for more than
+    the pipeline, so a method first tries to decide by the event, and by what it has noted. A lint
+    may have a method ``concerns``, which says whether it can find anything in a pipeline, and a
+    ``reader``, whose methods come before those of all lints.
     """
 
     id: str
@@ -37,18 +38,20 @@ class _Reading(NamedTuple):
 
     kinds: tuple[type, ...]
     waits: str
+    has: tuple[str, ...]
     name: str
 
 
-def reads(*kinds: type, waits: str = "") -> Callable[[_LookT], _LookT]:
+def reads(*kinds: type, waits: str = "", has: tuple[str, ...] = ()) -> Callable[[_LookT], _LookT]:
     """Declare the kinds of event that a method of a lint reads.
 
-    ``waits`` names a container of the lint, or of the view (``view.handoffs``): the method is only
-    called while there is something in it. It must stay the same object.
+    ``waits`` names a container of the lint: the method is only called while there is something in
+    it. It must stay the same object. ``has`` names fields: the method only reads events in which
+    one of them is set.
     """
 
     def mark(look: _LookT) -> _LookT:
-        look.__dict__["reading"] = _Reading(kinds, waits, look.__name__)
+        look.__dict__["reading"] = _Reading(kinds, waits, has, look.__name__)
         return look
 
     return mark
@@ -68,6 +71,9 @@ def readings_of(lint: type) -> Sequence[_Reading]:
     return _READINGS[lint]
 
 
+_Watched: TypeAlias = tuple[Any, Callable[[Any], Any] | None, Any, Look]
+"""A method, with the container that it waits for, and the fields that it needs, with their values
+in an event that does not set them."""
 _EVENTS: Final[Sequence[type]] = (*e.AnyEvent.__args__, ToolMessage)
 
 
@@ -77,46 +83,57 @@ class Watch:
     def __init__(self, lints: Iterable[Lint], view: View | None = None) -> None:
         self.view, self.hits = View() if view is None else view, list[Hit]()
         self._lints = tuple(lints)
-        self._pipeline: e.PipelineFacts | None = None
-        self._watching: Mapping[type, Sequence[tuple[Any, Look]]] = {}
-        """Kind of event to the methods that read it, each with the container that it waits for."""
+        self._watching: Mapping[type, Sequence[_Watched]] = {}
+        """Kind of event to the methods that read it."""
 
     def see(self, trace: Trace) -> None:
         """Check the events since the last call."""
         view, hits = self.view, self.hits
-        for event in trace.events[len(view.events) :]:
-            view.apply(event)
-            if view.pipeline is not self._pipeline:
-                self._begin(view.pipeline)
+        if not self._watching:
+            self._begin(view.pipeline)
+        fresh = trace.events[view.hi :]
+        view.events.extend(fresh)
+        for event in fresh:
+            view.hi += 1
+            if view.is_awake:
+                view.read(event)
             kind: type = type(event)
-            if type(event) is e.MessageAdded and (event.message.calls or event.message.call_id):
-                kind = ToolMessage
-            for waits, look in self._watching[kind]:
+            if type(event) is e.MessageAdded:
+                if event.message.calls or event.message.call_id:
+                    kind = ToolMessage
+            elif type(event) is e.RunStarted:
+                view.begin(event)
+                self._begin(event.pipeline)
+            for waits, fields, unset, look in self._watching[kind]:
                 # Nearly every check finds nothing, which is not worth a call.
-                if waits and (hits_found := look(event, view)):
-                    hits.extend(hits_found)
+                if waits and (fields is None or fields(event) != unset):
+                    hits_found = look(event, view)
+                    if hits_found:
+                        hits.extend(hits_found)
 
     def _begin(self, pipeline: e.PipelineFacts) -> None:
         """Choose the lints that may find something in a pipeline."""
-        self._pipeline = pipeline
-        watching: dict[type, list[tuple[Any, Look]]] = {kind: [] for kind in _EVENTS}
-        readers = dict.fromkeys(getattr(lint, "reader", None) for lint in self._lints)
-        for lint in (*filter(None, readers), *self._lints):
+        watching: dict[type, list[_Watched]] = {kind: [] for kind in _EVENTS}
+        readers = dict.fromkeys(reader for lint in self._lints for reader in _readers_of(lint))
+        for lint in (*readers, *self._lints):
             concerns = getattr(lint, "concerns", None)
             if concerns is not None and not concerns(pipeline):
                 continue
-            for kinds, waits, name in readings_of(type(lint)):
-                entry = (_container(waits, lint, self.view), getattr(lint, name))
+            for kinds, waits, has, name in readings_of(type(lint)):
+                container = attrgetter(waits)(lint) if waits else True
+                look = getattr(lint, name)
+                fields = attrgetter(*has) if has else None
                 for kind in kinds:
-                    watching[kind].append(entry)
+                    unset = fields(kind(at=0)) if fields is not None else None
+                    watching[kind].append((container, fields, unset, look))
                     if kind is e.MessageAdded:
-                        watching[ToolMessage].append(entry)
+                        watching[ToolMessage].append(watching[kind][-1])
         self._watching = watching
 
 
-def _container(waits: str, lint: object, view: View) -> Any:
-    if not waits:
-        return True
-    if waits.startswith("view."):
-        return getattr(view, waits.removeprefix("view."))
-    return attrgetter(waits)(lint)
+def _readers_of(lint: object) -> Iterator[object]:
+    """Yield the reader of a lint, after the readers of that."""
+    reader = getattr(lint, "reader", None)
+    if reader is not None:
+        yield from _readers_of(reader)
+        yield reader

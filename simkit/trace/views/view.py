@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -42,27 +42,53 @@ _NESTED: Final = (dict, list)
 
 
 class View:
-    """All views of one trace; ``apply`` adds the next event."""
+    """All views of one trace; ``apply`` adds the next event.
+
+    A view sleeps until somebody asks it something, because nobody asks about most runs: it only
+    keeps the events. Then it reads them all, and from there on each event when it comes.
+    """
+
+    is_awake = False
+    turns: list[TurnView]
+    messages: dict[int, Message]
+    tokens: dict[int, int]
+    runs: dict[str, RunView]
+    calls: dict[str, CallView]
+    handoffs: dict[str, HandoffView]
+    streams: dict[str, StreamView]
+    error: e.ErrorFacts | None
+    states: dict[str, dict[str, Any]]
+    """Session to the current values of its channels."""
+    projects: dict[str, str]
+    """Session to its project."""
+    requests: dict[str, JsonValue]
+    """Tool call to its arguments as the model wrote them."""
 
     def __init__(self) -> None:
         self.events: list[e.AnyEvent] = []
+        self.hi = 0
+        """The number of events that are taken into account."""
         self.pipeline = e.PipelineFacts(name="", agents={})
         self.started: e.RunStarted | None = None
-        self.turns: list[TurnView] = []
-        self.messages: dict[int, Message] = {}
-        self.tokens: dict[int, int] = {}
-        self.runs: dict[str, RunView] = {}
-        self.calls: dict[str, CallView] = {}
-        self.handoffs: dict[str, HandoffView] = {}
-        self.streams: dict[str, StreamView] = {}
-        self.error: e.ErrorFacts | None = None
-        self.states: dict[str, dict[str, Any]] = {}
-        """Session to the current values of its channels."""
-        self.projects: dict[str, str] = {}
-        """Session to its project."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Read the events when somebody asks for the first time."""
+            if self.is_awake or name.startswith("__"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.wake()
+            return getattr(self, name)
+
+    def wake(self) -> None:
+        """Read the events so far, and from now on each at once."""
+        if self.is_awake:
+            return
+        self.is_awake = True
+        self.turns, self.messages, self.tokens = [], {}, {}
+        self.runs, self.calls, self.handoffs, self.streams = {}, {}, {}, {}
+        self.error, self.states, self.projects, self.requests = None, {}, {}, {}
         self._tools: dict[str, ToolView] = {}
-        self.requests: dict[str, JsonValue] = {}
-        """Tool call to its arguments as the model wrote them."""
         self._asked_at: dict[str, tuple[int, int]] = {}
         """Tool call to the message that asks for it, and its index there."""
         self._start: dict[str, Any] = {}
@@ -91,6 +117,12 @@ class View:
         """Message to its calls that an agent run executes, with the first run."""
         self._questions: dict[str, JsonValue] = {}
         """Run to its question to the user."""
+        events, self.hi = self.events[: self.hi], 0
+        for event in events:
+            self.hi += 1
+            add = _HANDLERS[type(event)]
+            if add is not None:
+                add(self, event)
 
     @property
     def turn(self) -> TurnView:
@@ -104,6 +136,18 @@ class View:
     def apply(self, event: e.AnyEvent) -> None:
         """Add the next event; constant time beside the event's own size."""
         self.events.append(event)
+        self.hi += 1
+        if self.is_awake:
+            self.read(event)
+        elif type(event) is e.RunStarted:
+            self.begin(event)
+
+    def begin(self, event: e.RunStarted) -> None:
+        """Note the pipeline, about which also those ask who ask nothing else."""
+        self.started, self.pipeline = event, event.pipeline
+
+    def read(self, event: e.AnyEvent) -> None:
+        """Take the event at ``hi`` into account."""
         add = _HANDLERS[type(event)]
         if add is not None:
             add(self, event)
@@ -131,7 +175,7 @@ class View:
     # Handlers, in the order of a run.
 
     def _run_started(self, event: e.RunStarted) -> None:
-        self.started, self.pipeline = event, event.pipeline
+        self.begin(event)
         self._namings = {
             name: Naming(agent.sections)
             for name, agent in event.pipeline.agents.items()
@@ -161,7 +205,7 @@ class View:
     def _turn_started(self, event: e.TurnStarted) -> None:
         message = self.messages.get(event.message)
         state = self.states.get(event.session, {})
-        turn = TurnView(event, len(self.events) - 1, message, state)
+        turn = TurnView(event, self.hi - 1, message, state)
         self.turns.append(turn)
         waiting = self._interrupted.pop(event.session, None)
         if not event.message and waiting is not None:
@@ -410,7 +454,7 @@ class View:
     def _checkpoint_saved(self, event: e.CheckpointSaved) -> None:
         # A turn's own checkpoint is saved after the turn.
         if self.turns and self.turns[-1].number == event.turn:
-            self.turns[-1].hi = len(self.events)
+            self.turns[-1].hi = self.hi
 
     def _limit_reached(self, event: e.LimitReached) -> None:
         if self.turns:
@@ -421,7 +465,7 @@ class View:
         output = event.output
         run.output = self.resolved(output) if type(output) in _NESTED else output
         run.status, run.finished = event.status, True
-        run.finished_at = len(self.events)
+        run.finished_at = self.hi
         run.message = self.messages.get(event.message)
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
@@ -429,7 +473,7 @@ class View:
         state = self.states.get(event.session, self._start)
         turn.reply, turn.error = self.resolved(event.reply), event.error
         turn.unused = event.unused
-        turn.state, turn.hi, turn.finished = state, len(self.events), True
+        turn.state, turn.hi, turn.finished = state, self.hi, True
         if event.waits_for:
             turn.interrupt = self._questions.get(event.waits_for)
             self._interrupted[event.session] = turn
@@ -498,8 +542,8 @@ def view_of(events: Sequence[e.AnyEvent]) -> View:
     ['desk']
     """
     view = View()
-    for event in events:
-        view.apply(event)
+    view.events, view.hi = list(events), len(events)
+    view.wake()
     return view
 
 

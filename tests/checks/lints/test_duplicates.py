@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import duplicates
+from simkit.checks.lints import duplicates, screening
 from simkit.checks.lints.duplicates import DuplicateMessage
 from simkit.core.messages import ToolCall
 from simkit.trace.store import Trace
@@ -228,7 +228,7 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counts = []
-    key_of, twin = duplicates.key_of, duplicates._StreamState.twin
+    key_of, twin = screening.key_of, duplicates._StreamState.twin
     for turns in (1000, 2000):
         made_keys: list[int] = []
         request: list[int] = []
