@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from simkit.checks.claims import Writer
@@ -11,70 +11,98 @@ from simkit.checks.lint_claims import ERRORS, Sorted
 from simkit.core.text import counted
 from simkit.spec.scenario.model import Scenario
 from simkit.trace import events as e
-from simkit.trace.views import View
 
 UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "ScriptMisfit"))
 """Errors about the scenario or a served program itself; nobody means to claim them."""
 
 
+class Endings:
+    """The ends of a trace's turns, and of the whole run, as the events report them."""
+
+    def __init__(self, events: Iterable[e.AnyEvent]) -> None:
+        self.turns = 0
+        """The number of turns that began."""
+        self.errors: dict[int, tuple[int, e.ErrorFacts]] = {}
+        """Index of a turn to its number, and the error that ended it."""
+        self.error: e.ErrorFacts | None = None
+        """The error that ended the run."""
+        self.is_open = False
+        """Whether the last turn did not finish."""
+        for event in events:
+            if type(event) is e.TurnStarted:
+                self.turns += 1
+                self.is_open = True
+            elif type(event) is e.TurnFinished:
+                self.is_open = False
+                if event.error is not None:
+                    self.errors[self.turns - 1] = event.turn, event.error
+            elif type(event) is e.RunFinished:
+                self.error = event.error
+
+    @property
+    def last_error(self) -> e.ErrorFacts | None:
+        """Return the error that ended the last turn."""
+        return self.errors.get(self.turns - 1, (0, None))[1]
+
+
 def check_endings(
-    scenario: Scenario, view: View, hits: Sorted, writer: Writer
+    scenario: Scenario, endings: Endings, hits: Sorted, writer: Writer
 ) -> Iterator[Finding]:
     """Yield errors that nobody claims, and turns that did not run if nothing else explains them."""
-    left = turns_left(scenario, view)
-    last = len(view.turns)
-    tells = any(ended_by(hit, view) for hit in hits.failing)
-    for place, turn in enumerate(view.turns):
-        if turn.error is None or _is_claimed(scenario, view, place):
+    left = turns_left(scenario, endings)
+    last = endings.turns
+    tells = any(ended_by(hit, endings) for hit in hits.failing)
+    for place, (number, error) in endings.errors.items():
+        if _is_claimed(scenario, endings, place):
             continue
-        if (ERRORS.get(turn.error.type, ""), turn.number) in hits.expected_hits:
+        if (ERRORS.get(error.type, ""), number) in hits.expected_hits:
             continue
         is_last = place == last - 1
         tells = tells or is_last
         yield _unclaimed(
             ("turns", place),
-            f"turn {turn.number}",
-            turn.error,
-            turn.number,
+            f"turn {number}",
+            error,
+            number,
             left if is_last else "",
             writer,
         )
-    if view.error is not None and (not last or view.turns[-1].error is None):
-        lint = ERRORS.get(view.error.type, "")
+    if endings.error is not None and endings.last_error is None:
+        lint = ERRORS.get(endings.error.type, "")
         # An error that kept a turn from beginning belongs to that turn, which is not in the trace.
         is_expected = (lint, last) in hits.expected_hits or (lint, last + 1) in hits.expected_hits
         is_claimed = scenario.expect.has("error")
         tells = tells or is_claimed or not is_expected
         if not is_expected and not is_claimed:
-            yield _unclaimed(("turns",), "the run", view.error, 0, left, writer)
+            yield _unclaimed(("turns",), "the run", endings.error, 0, left, writer)
     if left and not tells:
-        yield _not_run(left, view, writer)
-    yield from _other_turns(scenario, view, writer)
+        yield _not_run(left, endings, writer)
+    yield from _other_turns(scenario, endings, writer)
 
 
-def turns_left(scenario: Scenario, view: View) -> str:
+def turns_left(scenario: Scenario, endings: Endings) -> str:
     """Return which turns did not run; empty if all did."""
-    first, last = len(view.turns) + 1, len(scenario.turns)
+    first, last = endings.turns + 1, len(scenario.turns)
     if first > last:
         return ""
     return f"turn {last} did not run" if first == last else f"turns {first} to {last} did not run"
 
 
-def ended_by(hit: Hit, view: View) -> bool:
+def ended_by(hit: Hit, endings: Endings) -> bool:
     """Return whether a lint reports the error that ended the last turn, or the run."""
-    error = view.error
+    error = endings.error
     return (
         error is not None
         and ERRORS.get(error.type) == hit.id
-        and hit.turn - len(view.turns) in (0, 1)  # Or it kept the next turn from beginning.
+        and hit.turn - endings.turns in (0, 1)  # Or it kept the next turn from beginning.
         and "lines" not in hit.data
     )
 
 
-def _is_claimed(scenario: Scenario, view: View, place: int) -> bool:
+def _is_claimed(scenario: Scenario, endings: Endings, place: int) -> bool:
     if place < len(scenario.turns) and scenario.turns[place].expect.has("error"):
         return True
-    return scenario.expect.has("error") and place == len(view.turns) - 1
+    return scenario.expect.has("error") and place == endings.turns - 1
 
 
 def _unclaimed(
@@ -94,9 +122,9 @@ def _unclaimed(
     )
 
 
-def _not_run(left: str, view: View, writer: Writer) -> Finding:
-    number = len(view.turns)
-    error = view.error or (view.turns[-1].error if view.turns else None)
+def _not_run(left: str, endings: Endings, writer: Writer) -> Finding:
+    number = endings.turns
+    error = endings.error or endings.last_error
     why = f"turn {number} ended with error {error.type}" if error else "the trace ends before"
     fix = "Remove the turns, or judge a trace that has them."
     if error is not None:
@@ -107,18 +135,18 @@ def _not_run(left: str, view: View, writer: Writer) -> Finding:
     return writer.finding(("turns", number), f"{left}: {why}", turn=number + 1, fix=fix)
 
 
-def _other_turns(scenario: Scenario, view: View, writer: Writer) -> Iterator[Finding]:
+def _other_turns(scenario: Scenario, endings: Endings, writer: Writer) -> Iterator[Finding]:
     """Yield findings of a stored trace only: it is cut short, or belongs to another scenario."""
-    if view.turns and not view.turns[-1].finished:
-        number = len(view.turns)
+    if endings.is_open:
+        number = endings.turns
         yield writer.finding(
             ("turns", number - 1),
             f"turn {number} did not finish: the trace ends in it",
             turn=number,
             fix="Run the scenario again.",
         )
-    if len(view.turns) > len(scenario.turns):
-        has, expected_turns = counted(len(view.turns), "turn"), len(scenario.turns)
+    if endings.turns > len(scenario.turns):
+        has, expected_turns = counted(endings.turns, "turn"), len(scenario.turns)
         yield writer.finding(
             ("turns",),
             f"the trace has {has}, the scenario {expected_turns}",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from simkit.checks.claims import Writer
 from simkit.checks.contexts import check_contexts
-from simkit.checks.endings import check_endings, ended_by, turns_left
+from simkit.checks.endings import Endings, check_endings, ended_by, turns_left
 from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
 from simkit.checks.following import with_causes
 from simkit.checks.handoff_state_event_claims import (
@@ -210,8 +210,9 @@ def judge_seen(
     ``places`` are the only turns, by index, whose claims and hits count; None means all.
     """
     writer = Writer(document, view.pipeline.is_code)
+    endings = Endings(view.events)
     if places is None:
-        places = range(len(view.turns))
+        places = range(endings.turns)
     else:
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
     scopes = scopes_of(scenario, view, places)
@@ -225,12 +226,12 @@ def judge_seen(
     hits_ = [*hits, *vacuous_claims(claims, view, writer, unheld)]
     by_turn = HitsByTurn(hits_, scopes)
     sorted_ = sorted_hits(by_turn, scenario.lints, writer)
-    findings = [*check_endings(scenario, view, sorted_, writer), *claimed]
+    findings = [*check_endings(scenario, endings, sorted_, writer), *claimed]
     findings += check_lint_claims(scopes, by_turn, writer)
-    if len(places) == len(scenario.turns) == len(view.turns):
+    if len(places) == len(scenario.turns) == endings.turns:
         findings += check_waivers(scenario.lints, hits, writer)
-    left = turns_left(scenario, view)
-    ends = [hit for hit in sorted_.failing if ended_by(hit, view)]
+    left = turns_left(scenario, endings)
+    ends = [hit for hit in sorted_.failing if ended_by(hit, endings)]
     causes = [as_finding(hit, writer, [left] if left else []) for hit in ends]
     findings += [as_finding(hit, writer) for hit in sorted_.failing if hit not in ends]
     ranked = [(_rank(finding, False), finding) for finding in findings]
@@ -269,12 +270,12 @@ def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
 
 def scopes_of(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
     """Return the claims on the turns at these indices, as far as they ran, and on the run."""
-    end = min(len(view.turns), len(scenario.turns))
-    claimed = [(place, scenario.turns[place].expect) for place in places if place < end]
+    turns = scenario.turns
+    claimed = [(place, turns[place].expect) for place in places if place < len(turns)]
     scopes = [
         scope_of_turn(view.turns[place], place, expect, view)
         for place, expect in claimed
-        if expect.model_fields_set
+        if expect.model_fields_set and place < len(view.turns)
     ]
     if scenario.expect.model_fields_set:
         scopes.append(scope_of_run(scenario.expect, view))

@@ -28,15 +28,22 @@ def result_of(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
     elif scenario.xfail is not None and scenario.xfail.strict:
         name = "failed"
         findings = (_unexpectedly_held(prepared, scenario.xfail.reason),)
-    calls = [view.calls.get(event.call) for event in view.events if type(event) is e.ModelCalled]
+    turns = calls = tokens = 0
+    tokens_of: dict[str, int] = {}
+    for event in view.events:
+        if type(event) is e.ContextBuilt:
+            tokens_of[event.call] = event.tokens
+        elif type(event) is e.ModelCalled:
+            calls, tokens = calls + 1, tokens + tokens_of.get(event.call, 0)
+        elif type(event) is e.TurnStarted:
+            turns += 1
     return not_run(
         prepared.item, name, seed=scenario.seed if seed is None else seed,
         digest=outcome.trace.digest(),
         pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
         noted=judgement.noted, lints_off=judgement.lints_off, reason=reason,
         passed_over=judgement.passed_over,
-        turns=len(view.turns), model_calls=len(calls),
-        tokens=sum(call.context.tokens for call in calls if call is not None),
+        turns=turns, model_calls=calls, tokens=tokens,
         virtual_ms=view.events[-1].at if view.events else 0,
     )  # fmt: skip
 

@@ -202,7 +202,9 @@ class Conversation:
         also make comparison runs (without restarts, each session alone).
         """
         view = self._ended()
-        prepared = self._prepared.after(said_in(view))
+        prepared = self._prepared
+        if prepared.waiting:
+            prepared = prepared.after(said_in(view))
         with gc_paused():
             hits = self._watch.hits
             if compared and self._recording is REPLAY:
@@ -248,6 +250,7 @@ class Conversation:
         view = self.view
         if isinstance(view.events[-1], RunFinished):
             return view
+        view.wake()  # Else each copy would read all events again.
         ended = copy.copy(view)
         ended.events = list(view.events)
         execution = self._execution

@@ -14,64 +14,11 @@ from simkit.runtime import compiled, flows
 from simkit.runtime.state import Channel
 from simkit.session.simulate import run
 from simkit.spec.scenario import model
-from simkit.spec.scenario.files import Prepared
 from tests.building import prepared
+from tests.conversations import DESK, HANDED_OVER, ROUTED, ROUTER, conversation
 from tests.test_linear import counted
 
 TURNS = 200
-
-ROUTER = """
-version: 1
-pipeline: p
-channels:
-  decision: {scope: turn}
-  outputs: {reducer: merge, scope: turn}
-defaults:
-  context: [instructions, history, current_message]
-  writes: {messages: ["${run.final_message}"], outputs: {"${agent}": "${run.reply}"}}
-agents:
-  triage: {instructions: Choose., writes: {decision: "${run.output}"}}
-  billing:
-    instructions: Answer about bills.
-    context:
-      - instructions
-      - history: {from: log, filters: [tool_messages, tool_calls, intermediate_ai]}
-      - current_message
-  writer: {instructions: Write it up.}
-flow: {router: {decide: triage, to: "${run.output.to}"}}
-limits: {turns: 1000}
-"""
-ROUTED = """
-  - user: Question {number}
-    replies:
-      triage: {{json: {{to: [billing, writer]}}}}
-      billing: Bill {number}
-      writer: Letter {number}
-"""
-
-DESK = """
-version: 1
-pipeline: p
-agents:
-  desk: {instructions: Help., tools: [find_order], handoffs: [billing]}
-  billing: {instructions: Answer about bills.}
-tools: {find_order: {}}
-flow: {handoffs: {start: desk}}
-limits: {turns: 1000}
-"""
-HANDED_OVER = """
-  - user: Question {number}
-    replies:
-      desk: [{{calls: {{find_order: {{id: {number}}}}}}}, {{handoff: {{to: billing, query: Bill}}}}]
-      billing: Bill {number}
-    tool_results: {{find_order: {{total: {number}}}}}
-"""
-
-
-def conversation(pipeline: str, turn: str) -> Prepared:
-    return prepared(
-        pipeline, "turns:" + "".join(turn.format(number=number) for number in range(TURNS))
-    )
 
 
 @pytest.mark.parametrize(
@@ -80,8 +27,8 @@ def conversation(pipeline: str, turn: str) -> Prepared:
     ids=["a router and two agents", "a tool and a handoff"],
 )
 def test_running_a_turn_calls_few_functions(pipeline: str, turn: str, bound: int) -> None:
-    scenario = conversation(pipeline, turn)
-    run(conversation(pipeline, turn))  # what a process makes once
+    scenario = conversation(pipeline, turn, TURNS)
+    run(conversation(pipeline, turn, TURNS))  # what a process makes once
 
     _, calls = counted(lambda: run(scenario))
 
@@ -89,7 +36,7 @@ def test_running_a_turn_calls_few_functions(pipeline: str, turn: str, bound: int
 
 
 def test_another_seed_compiles_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = conversation(ROUTER, ROUTED)
+    scenario = conversation(ROUTER, ROUTED, TURNS)
     first = run(scenario)
 
     def refuse(*_: Any, **__: Any) -> Any:

@@ -88,9 +88,12 @@ _PAIRING: Final = (
 """The lints that share one walk through all contexts."""
 
 
-def all_lints() -> Iterator[Lint]:
-    """Yield a new instance of every lint; each keeps its state over one trace."""
-    screen = Screen()
+def all_lints(screen: Screen | None = None) -> Iterator[Lint]:
+    """Yield a new instance of every lint; each keeps its state over one trace.
+
+    ``screen`` leaves out the contexts that are too plain for some of them.
+    """
+    screen = screen or Screen()
     pairing = Pairing(screen)
     for lint in _LINTS:
         if lint in _PAIRING:

@@ -1,0 +1,224 @@
+"""What lints leave out because it is plain has no hits: lints that leave out nothing find the same.
+
+The traces are those of drawn pipelines, of shipped scenarios, and of both with small damages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints import Lint, all_lints
+from simkit.checks.lints.flow import UndeclaredEdge
+from simkit.checks.lints.screening import Screen
+from simkit.checks.lints.watching import reads
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library, items_in, scenario_files
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+from simkit.trace.views import View
+from tests.checks.traces import run_lints
+from tests.oracle.comparing import played
+from tests.oracle.generator import FLOWS, Draw
+
+SCENARIOS: Final = Path(__file__).resolve().parents[3] / "scenarios"
+DAMAGES: Final = 12
+"""Damaged copies of each trace."""
+
+
+class Nothing(Screen):
+    """A screen that leaves out nothing."""
+
+    @reads(e.MessageAdded)
+    def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
+        """Note nothing."""
+        return ()
+
+    @reads(e.ContextBuilt)
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Leave every context to the lints."""
+        self.odd[:] = self.repetitive[:] = [event]
+        return ()
+
+
+class EveryStart(UndeclaredEdge):
+    """The lint without its short cut: it knows no route and no first run."""
+
+    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
+        """Note nothing; it reads no event."""
+        return ()
+
+    def route(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
+        """Note nothing; it reads no event."""
+        return ()
+
+
+def thorough_lints() -> Iterator[Lint]:
+    """Yields lints that leave out nothing."""
+    for lint in all_lints(Nothing()):
+        yield EveryStart() if isinstance(lint, UndeclaredEdge) else lint
+
+
+def hits_of(lints: Iterable[Lint], events: Iterable[e.AnyEvent]) -> list[Hit] | None:
+    """Returns what lints find in a trace of these events; None if it is too damaged to be one."""
+    trace = Trace()
+    trace.events.extend(events)
+    try:
+        return run_lints(trace, lints)[1]
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+        return None
+
+
+def check_agreement(name: str, events: list[e.AnyEvent]) -> int:
+    """Asserts that all lints agree with thorough ones; returns how many traces could be read."""
+    rng, number = Random(name), 0
+    for damage in range(-1, DAMAGES):
+        changed = events if damage < 0 else damaged(events, rng)
+        expected = hits_of(thorough_lints(), changed)
+        if expected is not None:
+            assert hits_of(all_lints(), changed) == expected, (name, damage)
+            number += 1
+    return number
+
+
+def damaged(events: list[e.AnyEvent], rng: Random) -> list[e.AnyEvent]:
+    """Returns a copy of a trace with an event lost, repeated, moved or changed."""
+    copy = list(events)
+    place, other = rng.randrange(1, len(copy)), rng.randrange(1, len(copy))
+    how = rng.randrange(8)
+    if how == 0:
+        del copy[place]
+    elif how == 1:
+        copy.insert(other, copy[place])
+    elif how == 2:
+        copy[place], copy[other] = copy[other], copy[place]
+    else:
+        places = [at for at, event in enumerate(copy) if type(event) in _CHANGES]
+        if places:
+            at = rng.choice(places)
+            copy[at] = _CHANGES[type(copy[at])](copy[at], copy, rng)
+    return copy
+
+
+def _one_of(kind: type, events: Iterable[e.AnyEvent], rng: Random) -> Any:
+    return rng.choice([event for event in events if type(event) is kind])
+
+
+def _message_changed(event: e.MessageAdded, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    message, other = event.message, _one_of(e.MessageAdded, events, rng).message
+    changes: tuple[dict[str, Any], ...] = (
+        {"content": other.content},
+        {"content": other.content, "role": other.role, "agent": other.agent, "turn": other.turn},
+        {"content": ""},
+        {"role": "system"},
+        {"calls": other.calls, "call_id": other.call_id},
+    )
+    return replace(event, message=replace(message, **rng.choice(changes)))
+
+
+def _context_changed(event: e.ContextBuilt, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    parts = list(event.parts)
+    if not parts:
+        return replace(event, said=event.said + event.said[-1:])
+    place, how = rng.randrange(len(parts)), rng.randrange(6)
+    part = parts[place]
+    message = _one_of(e.MessageAdded, events, rng).message
+    if how == 0:
+        parts.append(part)
+    elif how == 1:
+        rng.shuffle(parts)
+    elif isinstance(part, e.Made):
+        parts[place] = (
+            replace(part, message=replace(part.message, role=rng.choice(("user", "system")))),
+            replace(part, of=message.number),
+            replace(part, message=message),
+            replace(part, message=replace(message, id="", turn=event.turn)),
+        )[how - 2]
+    else:
+        parts[place] = (
+            replace(part, tail=(*part.tail, message.number)),
+            replace(part, kept=(*part.kept, message.number)),
+            replace(part, lo=rng.randrange(4)),
+            replace(part, restarts=True),
+        )[how - 2]
+    return replace(event, parts=tuple(parts))
+
+
+def _update_changed(event: e.StateUpdated, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    added = [
+        {"$message": before.message.number}
+        for before in events[: events.index(event)]
+        if isinstance(before, e.MessageAdded)
+    ]
+    whole = {**event.update, "messages": added}
+    other = _one_of(e.StateUpdated, events, rng)
+    changes = ({"update": whole}, {"update": other.update}, {"group": "g1", "branch": "r1"})
+    return replace(event, **rng.choice(changes))
+
+
+def _start_changed(event: e.AgentStarted, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    other = _one_of(e.AgentStarted, events, rng)
+    changes = ({"agent": other.agent}, {"handoff": other.handoff}, {"group": "g9"})
+    return replace(event, **rng.choice(changes))
+
+
+_CHANGES: Final[dict[type, Callable[[Any, list[e.AnyEvent], Random], e.AnyEvent]]] = {
+    e.MessageAdded: _message_changed,
+    e.ContextBuilt: _context_changed,
+    e.StateUpdated: _update_changed,
+    e.AgentStarted: _start_changed,
+}
+
+
+def without_sections(events: list[e.AnyEvent]) -> list[e.AnyEvent]:
+    """Returns a trace as a driver of code would report it: it does not know the sections."""
+    (started,) = [event for event in events if isinstance(event, e.RunStarted)]
+    observes = tuple(name for name in started.pipeline.observes if name != "sections")
+    return [replace(started, pipeline=replace(started.pipeline, observes=observes)), *events[1:]]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_thorough_lints_find_the_same_in_drawn_pipelines(flow: str) -> None:
+    number = 0
+    for seed in range(2_000, 2_012):
+        draw = Draw(seed, flow=flow)
+        events = played(draw.pipeline, draw.scenario).events
+        number += check_agreement(f"{flow} {seed}", events)
+        number += check_agreement(f"{flow} {seed}, as code", without_sections(events))
+
+    assert number > 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", scenario_files(SCENARIOS), ids=lambda file: Path(file).stem)
+def test_thorough_lints_find_the_same_in_shipped_scenarios(file: str) -> None:
+    library = Library()
+    for item in items_in(file):
+        prepared = library.prepared(item)
+        if prepared.skip is None:
+            assert check_agreement(item.name, run(prepared).events)
+
+
+def test_a_proof_that_is_wrong_is_seen() -> None:
+    class Wrong(Screen):
+        """A screen that leaves out everything."""
+
+        @reads(e.ContextBuilt)
+        def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+            """Leave out every context."""
+            return ()
+
+    draw = Draw(2_000, flow=FLOWS[0])
+    events = played(draw.pipeline, draw.scenario).events
+    rng = Random(1)
+    copies = [damaged(events, rng) for _ in range(60)]
+
+    assert [hits_of(all_lints(Wrong()), copy) for copy in copies] != [
+        hits_of(thorough_lints(), copy) for copy in copies
+    ]
