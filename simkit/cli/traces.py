@@ -125,6 +125,7 @@ class _ViewOfFile(View):
         """Take the next event into account; raise TraceError if it does not fit."""
         try:
             super().read(event)
+            self._states.read()
         # A view trusts its trace. A changed trace may raise anywhere in it.
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
             where, kind = f"{self._name}:{self.hi + 1}", e.kind_of(event)

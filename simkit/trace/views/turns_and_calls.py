@@ -8,6 +8,7 @@ from typing import Any
 from simkit.core.messages import JsonValue, Message
 from simkit.trace import events as e
 from simkit.trace.views.contexts import ContextView
+from simkit.trace.views.states import States
 
 
 class HandoffView:
@@ -113,20 +114,19 @@ class RunView:
     """One agent run."""
 
     __slots__ = (
-        "agent", "at", "call_id", "calls", "finished", "finished_at", "goal", "group", "handoff",
-        "handoff_from", "id", "input", "message", "messages", "output", "received", "status",
-        "turn", "update",
+        "_states", "agent", "at", "call_id", "calls", "finished", "finished_at", "goal", "group",
+        "handoff", "handoff_from", "id", "input", "message", "messages", "output", "status",
+        "turn",
     )  # fmt: skip
 
-    def __init__(self, event: e.AgentStarted, received: Any, input: Any) -> None:
+    def __init__(self, event: e.AgentStarted, input: Any, states: States) -> None:
         """``input`` is the event's input with its references to messages resolved."""
         self.id, self.agent, self.turn, self.at = event.run, event.agent, event.turn, event.at
         self.input, self.handoff, self.group = input, event.handoff, event.group
         self.handoff_from, self.call_id = event.handoff_from, event.call_id
-        self.received = received
+        self._states = states
         self.goal = event.goal or None
         self.output: Any = None
-        self.update: dict[str, Any] = {}
         self.message: Message | None = None
         self.messages: list[Message] = []
         self.calls: list[CallView] = []
@@ -135,22 +135,30 @@ class RunView:
         self.finished_at = 0
         """The number of events up to its end, which orders runs by when they finished."""
 
+    @property
+    def received(self) -> Any:
+        """Return the state that it saw when it began, with the rest of its input."""
+        self._states.read()
+        return self._states.received[self.id]
+
+    @property
+    def update(self) -> dict[str, Any]:
+        """Return all that it wrote."""
+        self._states.read()
+        return self._states.updates.get(self.id, {})
+
 
 class TurnView:
     """One user message, and all that happened until the pipeline waited again."""
 
     __slots__ = (
-        "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi", "interrupt",
-        "limits", "lo", "message", "number", "reply", "resumes", "routes", "runs", "session",
-        "state", "state_before", "tools", "unused", "updates",
+        "_states", "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi",
+        "interrupt", "limits", "lo", "message", "number", "reply", "resumes", "routes", "runs",
+        "session", "tools", "unused", "updates",
     )  # fmt: skip
 
     def __init__(
-        self,
-        event: e.TurnStarted,
-        lo: int,
-        message: Message | None,
-        state_before: Mapping[str, Any],
+        self, event: e.TurnStarted, lo: int, message: Message | None, states: States
     ) -> None:
         self.number, self.session, self.at = event.turn, event.session, event.at
         self.message, self.lo, self.hi = message, lo, lo
@@ -168,10 +176,21 @@ class TurnView:
         """The question that the user answers next; None if there is none."""
         self.resumes: TurnView | None = None
         """The turn whose question the user answered; None if there is none."""
-        self.state_before = state_before
-        self.state: Mapping[str, Any] = {}
+        self._states = states
         self.finished = False
         self.updates: list[e.StateUpdated] = []
+
+    @property
+    def state_before(self) -> Mapping[str, Any]:
+        """Return the session's values before the turn."""
+        self._states.read()
+        return self._states.before[self.lo]
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Return the session's values at the end of the turn; empty while it runs."""
+        self._states.read()
+        return self._states.after.get(self.lo, {})
 
 
 def run_ids(agent: str, runs: Iterable[RunView], calls: Iterable[CallView]) -> list[str]:

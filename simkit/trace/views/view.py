@@ -11,14 +11,6 @@ from msgspec.structs import replace
 from simkit.core.messages import JsonValue, Message
 from simkit.trace import events as e
 from simkit.trace.events import Made as MadePart
-from simkit.trace.reducers import (
-    BUILT_IN,
-    DECLARED_RESET,
-    Reducer,
-    empty_value,
-    is_reset,
-    reducer_of,
-)
 from simkit.trace.views.contexts import (
     ALL_SHOWN,
     ContextView,
@@ -26,8 +18,8 @@ from simkit.trace.views.contexts import (
     StreamView,
     UnshownView,
 )
-from simkit.trace.views.inner_state import InnerState, joined_updates
 from simkit.trace.views.naming import Naming
+from simkit.trace.views.states import NESTED, States
 from simkit.trace.views.turns_and_calls import (
     CallView,
     HandoffView,
@@ -36,9 +28,6 @@ from simkit.trace.views.turns_and_calls import (
     TurnView,
     place_among,
 )
-
-_NESTED: Final = (dict, list)
-"""Types of values that may hold references to messages."""
 
 
 class View:
@@ -57,8 +46,6 @@ class View:
     handoffs: dict[str, HandoffView]
     streams: dict[str, StreamView]
     error: e.ErrorFacts | None
-    states: dict[str, dict[str, Any]]
-    """Session to the current values of its channels."""
     projects: dict[str, str]
     """Session to its project."""
     requests: dict[str, JsonValue]
@@ -87,26 +74,13 @@ class View:
         self.is_awake = True
         self.turns, self.messages, self.tokens = [], {}, {}
         self.runs, self.calls, self.handoffs, self.streams = {}, {}, {}, {}
-        self.error, self.states, self.projects, self.requests = None, {}, {}, {}
+        self.error, self.projects, self.requests = None, {}, {}
         self._tools: dict[str, ToolView] = {}
         self._asked_at: dict[str, tuple[int, int]] = {}
         """Tool call to the message that asks for it, and its index there."""
-        self._start: dict[str, Any] = {}
-        self._reducers: dict[str, Reducer] = {}
-        """Channels that outlive an agent run, with their reducers."""
-        self._shared: dict[str, str] = {}
-        """Channels that sessions share, with their scopes."""
-        self._of_turn: list[str] = []
-        self._branches: dict[str, dict[str, Any]] = {}
-        """Parallel branch to the state that its runs see."""
-        self._outer: dict[str, str] = {}
-        """Parallel branch to the branch in which its group began; empty for none."""
-        self._groups: dict[str, dict[str, Any]] = {}
-        """Parallel group to the state when it began."""
-        self._pending: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
-        """Parallel branch to the updates of its runs that no later run has seen yet."""
-        self._inner: dict[str, InnerState] = {}
-        """The states of inner graphs, by name."""
+        self._states = States(self)
+        self._channels: dict[str, Mapping[str, e.ChannelFacts]] = {}
+        """The channels of inner graphs, by the name of their state."""
         self._interrupted: dict[str, TurnView] = {}
         """Session to its last turn, if that waits for the user."""
         self._namings: dict[str, Naming] = {}
@@ -131,7 +105,12 @@ class View:
 
     def state_at_end(self) -> Mapping[str, Any]:
         """Return the last session's channels after the last turn, those of scope turn included."""
-        return self.turns[-1].state if self.turns else dict(self._start)
+        return self.turns[-1].state if self.turns else dict(self._states.start)
+
+    @property
+    def states(self) -> dict[str, dict[str, Any]]:
+        """Return the current values of each session's channels."""
+        return self._states.read()
 
     def apply(self, event: e.AnyEvent) -> None:
         """Add the next event; constant time beside the event's own size."""
@@ -181,38 +160,16 @@ class View:
             for name, agent in event.pipeline.agents.items()
             if agent.sections is not None
         }
-        for name, channel in event.pipeline.channels.items():
-            if channel.scope == "agent_run":
-                continue
-            self._start[name] = empty_value(channel.reducer, channel.default)
-            known = channel.reducer if channel.reducer in BUILT_IN else "replace"
-            self._reducers[name] = reducer_of(known, channel.last)
-            if channel.scope in ("project", "global"):
-                self._shared[name] = channel.scope
-            if channel.scope == "turn":
-                self._of_turn.append(name)
 
     def _session_started(self, event: e.SessionStarted) -> None:
         self.projects[event.session] = event.project
-        state = dict(self._start)
-        for session, other in self.states.items():
-            same_project = self.projects.get(session) == event.project
-            for name, channel in self.pipeline.channels.items():
-                if channel.scope == "global" or (channel.scope == "project" and same_project):
-                    state[name] = other[name]
-        self.states[event.session] = state
 
     def _turn_started(self, event: e.TurnStarted) -> None:
-        message = self.messages.get(event.message)
-        state = self.states.get(event.session, {})
-        turn = TurnView(event, self.hi - 1, message, state)
+        turn = TurnView(event, self.hi - 1, self.messages.get(event.message), self._states)
         self.turns.append(turn)
         waiting = self._interrupted.pop(event.session, None)
         if not event.message and waiting is not None:
             turn.resumes, turn.message = waiting, waiting.message
-        elif waiting is not None:
-            # The user sent something else: the values of the interrupted turn are gone.
-            self._clear_turn(event.session)
 
     def _message_added(self, event: e.MessageAdded) -> None:
         message = event.message
@@ -225,10 +182,8 @@ class View:
                 self._asked_at[call.id] = (number, place)
             if len(message.calls) > 1:
                 self._group_sizes.update((call.id, number) for call in message.calls)
-        if event.run:
-            run = self.runs.get(event.run)
-            if run is not None:
-                run.messages.append(message)
+        if event.run in self.runs:
+            self.runs[event.run].messages.append(message)
         if message.role == "user" and self.turns and self.turns[-1].message is None:
             self.turns[-1].message = message
 
@@ -236,23 +191,10 @@ class View:
         self.turns[-1].routes.append(event)
 
     def _agent_started(self, event: e.AgentStarted) -> None:
-        state = self.states.get(event.session, {})
-        if event.state:
-            state = self._inner[event.state].values
-        elif event.group:
-            outer = self._branch_state(event.outer, state)
-            state = self._branches[event.run] = self._groups.setdefault(event.group, outer)
-            self._outer[event.run] = event.outer
-        elif event.branch:
-            state = self._branch_state(event.branch, state)
-        if event.channels is not None:
-            state = {name: state[name] for name in event.channels if name in state}
-        received: Any = state
-        if event.received is not None:
-            more = self.resolved(event.received)
-            received = {**state, **more} if isinstance(more, Mapping) else more
         given = event.input
-        run = RunView(event, received, self.resolved(given) if type(given) in _NESTED else given)
+        if type(given) in NESTED:
+            given = self.resolved(given)
+        run = RunView(event, given, self._states)
         self.runs[event.run] = run
         self.turns[-1].runs.append(run)
         if event.call_id in self._group_sizes and not run.group:
@@ -278,45 +220,42 @@ class View:
             context = ContextView(event, base.parts, base.inner, base.unshown)
         else:
             inner: dict[int, list[ShownPart]] = {}
-            parts: list[MadePart | ShownPart] = []
-            for part in event.parts:
-                if type(part) is MadePart:
-                    if part.shown:
-                        inner[len(parts)] = [self._history(shown_part) for shown_part in part.shown]
-                    parts.append(part)
-                else:
-                    parts.append(self._history(part))
+            parts: list[Any] = [*event.parts]
+            for place, part in enumerate(event.parts):
+                if type(part) is e.Shown:
+                    parts[place] = self._history(part)
+                elif type(part) is MadePart and part.shown:
+                    inner[place] = [self._history(shown_part) for shown_part in part.shown]
             unshown = ALL_SHOWN
             if event.left_out:
                 unshown = UnshownView(event.left_out, run.received if run is not None else {})
             context = ContextView(event, parts, inner, unshown)
-        naming = self._namings.get(event.agent)
-        if naming is not None and run is not None:
+        if event.agent in self._namings and run is not None:
+            naming = self._namings[event.agent]
             message = self.turns[-1].message
             first = message.number if message is not None and message.id else 0
             context.named = partial(_named, naming, run, first)
-        for number in event.said:
-            context.own_messages.append(self.messages[number])
-            context.said_tokens.append(self.tokens[number])
+        if event.said:
+            context.own_messages = [self.messages[number] for number in event.said]
+            context.said_tokens = [self.tokens[number] for number in event.said]
         turn = self.turns[-1]
         mine = turn.calls_by_agent.setdefault(event.agent, [])
-        call = CallView(event, context, len(mine))
+        call = self.calls[event.call] = CallView(event, context, len(mine))
         mine.append(call)
         turn.calls.append(call)
-        self.calls[event.call] = call
         if run is not None and run.agent == event.agent:
             run.calls.append(call)
 
     def _history(self, part: e.Shown) -> ShownPart:
-        stream = self.streams.get(part.stream)
-        if stream is None or part.restarts:
-            stream = self.streams[part.stream] = StreamView(part.stream)
+        if part.restarts or part.stream not in self.streams:
+            self.streams[part.stream] = StreamView(part.stream)
+        stream = self.streams[part.stream]
         if part.kept:
             messages, tokens = self._entries(part.kept, part.cuts)
-            stream.entries.extend(messages)
-            stream.tokens.extend(tokens)
+            stream.entries += messages
+            stream.tokens += tokens
         if part.cuts:
-            stream.cuts.extend(part.cuts)
+            stream.cuts += part.cuts
         shown_part = ShownPart(part, stream, self.messages)
         if part.tail:
             shown_part.tail, shown_part.tail_tokens = self._entries(part.tail, part.tail_cuts)
@@ -329,7 +268,7 @@ class View:
         messages = [*map(self.messages.__getitem__, numbers)]
         tokens = [*map(self.tokens.__getitem__, numbers)]
         edits = _edits(cuts) if cuts else {}
-        for place, number in enumerate(numbers) if edits else ():
+        for place, number in enumerate(numbers if edits else ()):
             for cut in edits.get(number, ()):
                 tokens[place] -= cut.saved
                 messages[place] = cut.becomes or replace(messages[place], calls=())
@@ -370,83 +309,14 @@ class View:
 
     def channels_of(self, event: e.StateUpdated) -> Mapping[str, e.ChannelFacts]:
         """Return the channels that an update may write."""
-        return self._inner[event.state].channels if event.state else self.pipeline.channels
+        return self._channels[event.state] if event.state else self.pipeline.channels
 
     def _state_opened(self, event: e.StateOpened) -> None:
-        around = self._inner.get(event.around)
-        values = self.states.get(event.session, {}) if around is None else around.values
-        self._inner[event.state] = InnerState(event, values)
+        self._channels[event.state] = event.channels
 
     def _state_updated(self, event: e.StateUpdated) -> None:
-        if event.state:
-            update = {name: self.resolved(raw) for name, raw in event.update.items()}
-            self._inner[event.state].take(update, event.values or {}, self.resolved)
-        else:
-            update = self._session_updated(event)
-        run = self.runs.get(event.run)
-        if run is not None:
-            # Most runs write once.
-            run.update = (
-                joined_updates(run.update, update, self.channels_of(event))
-                if run.update
-                else update
-            )
         if self.turns:
             self.turns[-1].updates.append(event)
-
-    def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
-        """Return an update of a session's channels with its references resolved."""
-        before = self.states.get(event.session)
-        state = dict(self._start if before is None else before)
-        values, resolved, reducers = event.values, self.resolved, self._reducers
-        update = {}
-        for name, raw in event.update.items():
-            update[name] = delta = resolved(raw) if type(raw) in _NESTED else raw
-            reduce = reducers.get(name)
-            if reduce is None:
-                if name in self.pipeline.channels:
-                    continue
-                # Nobody declared the state of this code: the code reports each new value as a
-                # whole.
-                reduce = _last
-            if values is not None and name in values:
-                state[name] = resolved(values[name])
-            else:
-                state[name] = reduce(state.get(name), delta)
-            if name in self._shared:
-                self._share(event.session, name, state[name], self._shared[name])
-        self.states[event.session] = state
-        if event.branch:
-            self._note_in_branches(event, update)
-        return update
-
-    def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
-        """Return the state that the next run of a branch sees; pending writes are applied now."""
-        pending = self._pending.get(branch)
-        if not pending:
-            return self._branches.get(branch, otherwise)
-        state = dict(self._branches[branch])
-        for update, own in pending:
-            for name, delta in update.items():
-                if name in own:
-                    state[name] = self.resolved(own[name])
-                elif name in self._reducers:
-                    state[name] = self._reducers[name](state.get(name), delta)
-        pending.clear()
-        self._branches[branch] = state
-        return state
-
-    def _note_in_branches(self, event: e.StateUpdated, update: Mapping[str, Any]) -> None:
-        branch, computed = event.branch, event.branch_values or {}
-        while branch in self._branches:
-            self._pending.setdefault(branch, []).append((update, computed.get(branch, {})))
-            branch = self._outer[branch]
-
-    def _share(self, session: str, channel: str, value: Any, scope: str) -> None:
-        for other in self.states:
-            near = scope == "global" or self.projects.get(other) == self.projects.get(session)
-            if other != session and near:
-                self.states[other] = {**self.states[other], channel: value}
 
     def _turn_interrupted(self, event: e.TurnInterrupted) -> None:
         self._questions[event.run] = self.resolved(event.question)
@@ -463,28 +333,18 @@ class View:
     def _agent_finished(self, event: e.AgentFinished) -> None:
         run = self.runs[event.run]
         output = event.output
-        run.output = self.resolved(output) if type(output) in _NESTED else output
+        run.output = self.resolved(output) if type(output) in NESTED else output
         run.status, run.finished = event.status, True
         run.finished_at = self.hi
         run.message = self.messages.get(event.message)
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
         turn = self.turns[-1]
-        state = self.states.get(event.session, self._start)
         turn.reply, turn.error = self.resolved(event.reply), event.error
-        turn.unused = event.unused
-        turn.state, turn.hi, turn.finished = state, self.hi, True
+        turn.unused, turn.hi, turn.finished = event.unused, self.hi, True
         if event.waits_for:
             turn.interrupt = self._questions.get(event.waits_for)
             self._interrupted[event.session] = turn
-        else:
-            self._clear_turn(event.session)
-
-    def _clear_turn(self, session: str) -> None:
-        states = dict(self.states.get(session, self._start))
-        for name in self._of_turn:
-            states[name] = self._start[name]
-        self.states[session] = states
 
     def _run_finished(self, event: e.RunFinished) -> None:
         self.error = event.error
@@ -492,10 +352,6 @@ class View:
 
 def _named(naming: Naming, run: RunView, first: int, messages: Sequence[Message]) -> list[Message]:
     return naming.named(messages, {message.number for message in run.messages}, first)
-
-
-def _last(_: Any, value: Any) -> Any:
-    return value[DECLARED_RESET] if is_reset(value) else value
 
 
 def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:

@@ -1,0 +1,226 @@
+"""The values of channels, computed when somebody asks for them: about most runs nobody does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from simkit.trace import events as e
+from simkit.trace.reducers import (
+    BUILT_IN,
+    DECLARED_RESET,
+    Reducer,
+    empty_value,
+    is_reset,
+    reducer_of,
+)
+from simkit.trace.views.inner_state import InnerState, joined_updates
+
+if TYPE_CHECKING:
+    from simkit.trace.views.view import View
+
+NESTED: Final = (dict, list)
+"""Types of values that may hold references to messages."""
+
+
+class States:
+    """The values of all channels over a trace, with what each run received and wrote.
+
+    ``read`` takes the events into account that the view has read since the last call.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view, self._hi = view, 0
+        self.start: dict[str, Any] = {}
+        """The values with which sessions begin."""
+        self.values: dict[str, dict[str, Any]] = {}
+        """Session to the current values of its channels."""
+        self.received: dict[str, Any] = {}
+        """Run to its input beside the user's message: the state that it saw."""
+        self.updates: dict[str, dict[str, Any]] = {}
+        """Run to all that it wrote."""
+        self.before: dict[int, Mapping[str, Any]] = {}
+        """Index of a turn's first event to the values before the turn."""
+        self.after: dict[int, Mapping[str, Any]] = {}
+        """The same for the values at its end."""
+        self._reducers: dict[str, Reducer] = {}
+        """Channels that outlive an agent run, with their reducers."""
+        self._shared: dict[str, str] = {}
+        """Channels that sessions share, with their scopes."""
+        self._of_turn: list[str] = []
+        self._turn_at = 0
+        """The index of the current turn's first event."""
+        self._waiting: dict[str, bool] = {}
+        """Sessions whose last turn waits for the user."""
+        self._branches: dict[str, dict[str, Any]] = {}
+        """Parallel branch to the state that its runs see."""
+        self._outer: dict[str, str] = {}
+        """Parallel branch to the branch in which its group began; empty for none."""
+        self._groups: dict[str, dict[str, Any]] = {}
+        """Parallel group to the state when it began."""
+        self._pending: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+        """Parallel branch to the updates of its runs that no later run has seen yet."""
+        self._inner: dict[str, InnerState] = {}
+        """The states of inner graphs, by name."""
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        """Return the current values of each session's channels."""
+        view = self._view
+        while self._hi < view.hi:
+            event = view.events[self._hi]
+            self._hi += 1
+            kind = type(event)
+            if kind in _HANDLERS:
+                _HANDLERS[kind](self, event)
+        return self.values
+
+    # Handlers, in the order of a run.
+
+    def _run_started(self, event: e.RunStarted) -> None:
+        for name, channel in event.pipeline.channels.items():
+            if channel.scope == "agent_run":
+                continue
+            self.start[name] = empty_value(channel.reducer, channel.default)
+            known = channel.reducer if channel.reducer in BUILT_IN else "replace"
+            self._reducers[name] = reducer_of(known, channel.last)
+            if channel.scope in ("project", "global"):
+                self._shared[name] = channel.scope
+            if channel.scope == "turn":
+                self._of_turn.append(name)
+
+    def _session_started(self, event: e.SessionStarted) -> None:
+        projects = self._view.projects
+        state = dict(self.start)
+        for session, other in self.values.items():
+            same_project = projects.get(session) == event.project
+            for name, channel in self._view.pipeline.channels.items():
+                if channel.scope == "global" or (channel.scope == "project" and same_project):
+                    state[name] = other[name]
+        self.values[event.session] = state
+
+    def _turn_started(self, event: e.TurnStarted) -> None:
+        self._turn_at = self._hi - 1
+        self.before[self._turn_at] = self.values.get(event.session, {})
+        if event.session in self._waiting:
+            del self._waiting[event.session]
+            if event.message:
+                # The user sent something else: the values of the interrupted turn are gone.
+                self._clear_turn(event.session)
+
+    def _agent_started(self, event: e.AgentStarted) -> None:
+        state = self.values.get(event.session, {})
+        if event.state:
+            state = self._inner[event.state].values
+        elif event.group:
+            outer = self._branch_state(event.outer, state)
+            state = self._branches[event.run] = self._groups.setdefault(event.group, outer)
+            self._outer[event.run] = event.outer
+        elif event.branch:
+            state = self._branch_state(event.branch, state)
+        if event.channels is not None:
+            state = {name: state[name] for name in event.channels if name in state}
+        self.received[event.run] = state
+        if event.received is not None:
+            more = self._view.resolved(event.received)
+            self.received[event.run] = {**state, **more} if isinstance(more, Mapping) else more
+
+    def _state_opened(self, event: e.StateOpened) -> None:
+        around = self._inner.get(event.around)
+        values = self.values.get(event.session, {}) if around is None else around.values
+        self._inner[event.state] = InnerState(event, values)
+
+    def _state_updated(self, event: e.StateUpdated) -> None:
+        if event.state:
+            resolved = self._view.resolved
+            update = {name: resolved(raw) for name, raw in event.update.items()}
+            self._inner[event.state].take(update, event.values or {}, resolved)
+        else:
+            update = self._session_updated(event)
+        if event.run in self.updates:
+            channels = self._view.channels_of(event)
+            update = joined_updates(self.updates[event.run], update, channels)
+        if event.run in self.received:
+            self.updates[event.run] = update
+
+    def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
+        """Return an update of a session's channels with its references resolved."""
+        before = self.values.get(event.session)
+        state = dict(self.start if before is None else before)
+        values, resolved, reducers = event.values, self._view.resolved, self._reducers
+        update = {}
+        for name, raw in event.update.items():
+            update[name] = delta = resolved(raw) if type(raw) in NESTED else raw
+            reduce = reducers.get(name)
+            if reduce is None:
+                if name in self._view.pipeline.channels:
+                    continue
+                # Nobody declared the state of this code: the code reports each new value as a
+                # whole.
+                reduce = _last
+            if values is not None and name in values:
+                state[name] = resolved(values[name])
+            else:
+                state[name] = reduce(state.get(name), delta)
+            if name in self._shared:
+                self._share(event.session, name, state[name], self._shared[name])
+        self.values[event.session] = state
+        if event.branch:
+            self._note_in_branches(event, update)
+        return update
+
+    def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
+        """Return the state that the next run of a branch sees; pending writes are applied now."""
+        pending = self._pending.get(branch)
+        if not pending:
+            return self._branches.get(branch, otherwise)
+        state = dict(self._branches[branch])
+        for update, own in pending:
+            for name, delta in update.items():
+                if name in own:
+                    state[name] = self._view.resolved(own[name])
+                elif name in self._reducers:
+                    state[name] = self._reducers[name](state.get(name), delta)
+        pending.clear()
+        self._branches[branch] = state
+        return state
+
+    def _note_in_branches(self, event: e.StateUpdated, update: Mapping[str, Any]) -> None:
+        branch, computed = event.branch, event.branch_values or {}
+        while branch in self._branches:
+            self._pending.setdefault(branch, []).append((update, computed.get(branch, {})))
+            branch = self._outer[branch]
+
+    def _share(self, session: str, channel: str, value: Any, scope: str) -> None:
+        projects = self._view.projects
+        for other in self.values:
+            near = scope == "global" or projects.get(other) == projects.get(session)
+            if other != session and near:
+                self.values[other] = {**self.values[other], channel: value}
+
+    def _turn_finished(self, event: e.TurnFinished) -> None:
+        self.after[self._turn_at] = self.values.get(event.session, self.start)
+        if event.waits_for:
+            self._waiting[event.session] = True
+        else:
+            self._clear_turn(event.session)
+
+    def _clear_turn(self, session: str) -> None:
+        states = dict(self.values.get(session, self.start))
+        for name in self._of_turn:
+            states[name] = self.start[name]
+        self.values[session] = states
+
+
+def _last(_: Any, value: Any) -> Any:
+    return value[DECLARED_RESET] if is_reset(value) else value
+
+
+_HANDLERS: Final[Mapping[type, Callable[[States, Any], None]]] = {
+    e.RunStarted: States._run_started,
+    e.SessionStarted: States._session_started,
+    e.TurnStarted: States._turn_started,
+    e.AgentStarted: States._agent_started,
+    e.StateOpened: States._state_opened,
+    e.StateUpdated: States._state_updated,
+    e.TurnFinished: States._turn_finished,
+}
