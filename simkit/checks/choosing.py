@@ -152,10 +152,11 @@ def _claims(
 ) -> Iterator[Claim[ItemT]]:
     """Yield the claims, item by item."""
     selector = selected(key)
-    polarities = [check.polarity(name, matcher) for name, matcher in claims]
     for place, item in _items_of(selector, group):
-        for (name, matcher), polarity in zip(claims, polarities, strict=True):
-            looked = _looked(place, item, selector, polarity, matcher)
+        for name, matcher in claims:
+            looked: Looked[ItemT] | None = Looked(item, matcher, False)
+            if place:  # All claims concern the first.
+                looked = _looked(place, item, selector, check.polarity(name, matcher), matcher)
             if looked is not None:
                 yield Claim(key, name, matcher, (*path, name), looked, group, scope)
 

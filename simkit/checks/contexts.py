@@ -64,7 +64,11 @@ def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
         selector = selected(key)
         agent = selector.agent
         observable: list[tuple[str, Any]] = []
-        for name, matcher in claims.claimed().items():
+        claimed = claims.claimed()
+        if selector.run is None and scope.can_observe("sections"):
+            observable += claimed.items()  # No claim on a context needs more.
+            claimed = {}
+        for name, matcher in claimed.items():
             need = unobservable_in_context(scope, selector, name, matcher)
             if need:
                 title = f"context.{key}.{name}"
@@ -317,8 +321,8 @@ def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[s
 
 
 def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
-    context = claim.item.context
-    for place, expected in enumerate(claim.matcher):
+    context = claim.looked.item.context
+    for place, expected in enumerate(claim.looked.matcher):
         matcher = compile_matcher(expected)
         if writer.search.occurs(context, matcher):
             continue
@@ -348,8 +352,9 @@ def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
 
 
 def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
-    for place, unwanted in enumerate(claim.matcher):
-        match = writer.search.first(claim.item.context, compile_matcher(unwanted))
+    context = claim.looked.item.context
+    for place, unwanted in enumerate(claim.looked.matcher):
+        match = writer.search.first(context, compile_matcher(unwanted))
         if match is None:
             continue
         yield writer.finding(

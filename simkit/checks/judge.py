@@ -29,7 +29,7 @@ from simkit.checks.lint_claims import (
     sorted_hits,
 )
 from simkit.checks.lints import Watch, all_lints
-from simkit.checks.observing import not_observable, unobservable
+from simkit.checks.observing import doubtful_claims, not_observable, unobservable
 from simkit.checks.runs import (
     check_agents,
     check_error,
@@ -217,11 +217,12 @@ def judge_seen(
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
     scopes = scopes_of(scenario, view, places)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
-    claimed = [
-        finding
-        for scope in scopes
-        for finding in (*_checked(scope, writer), *check_satisfies(scope, writer, view, find))
-    ]
+    claimed: list[Finding] = []
+    doubtful = doubtful_claims(view.pipeline)
+    for scope in scopes:
+        claimed += _checked(scope, writer, doubtful)
+        if scope.expect.satisfies is not None:
+            claimed += check_satisfies(scope, writer, view, find)
     unheld = [claim.path for claim in (*claimed, *writer.passed_over)]
     hits_ = [*hits, *vacuous_claims(claims, view, writer, unheld)]
     by_turn = HitsByTurn(hits_, scopes)
@@ -282,12 +283,12 @@ def scopes_of(scenario: Scenario, view: View, places: Collection[int]) -> list[S
     return scopes
 
 
-def _checked(scope: Scope, writer: Writer) -> Iterator[Finding]:
+def _checked(scope: Scope, writer: Writer, doubtful: Collection[str]) -> Iterator[Finding]:
     claims_set = scope.expect.model_fields_set
     for name, check in CHECKS.items():
         if name not in claims_set:
             continue
-        need = unobservable(scope, name)
+        need = unobservable(scope, name) if name in doubtful else ""
         if need:
             yield from not_observable(scope, writer, (*scope.path, name), name, need)
         else:

@@ -11,6 +11,7 @@ from simkit.checks.scope import Path, Scope
 from simkit.checks.searching import names_section
 from simkit.language.paths import walk
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RunClaims, Selector
+from simkit.trace.events import PipelineFacts
 from simkit.trace.views import RunView
 from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
@@ -50,6 +51,17 @@ WORDS: Final[Mapping[str, str]] = {
 _ON_MESSAGES: Final = ("includes", "excludes", "messages")
 _OF_MESSAGES: Final = "Claim `includes`, `excludes` or `messages`"
 _OTHERWISE: Final = "Remove the claim, or run a driver that sees them."
+
+
+def doubtful_claims(facts: PipelineFacts) -> frozenset[str]:
+    """Return the claims of which `unobservable` must decide: the others need nothing unobserved."""
+    observes = {*facts.observes} - {*facts.unseen}
+    names = {name for name, need in CLAIMS.items() if need not in observes}
+    if not observes >= {*EVENTS.values()}:
+        names.add("events")
+    if facts.is_code:
+        names.add("tool_calls")
+    return frozenset(names)
 
 
 def unobservable(scope: Scope, name: str) -> str:

@@ -121,7 +121,7 @@ def _has_group(matcher: Any, inside: bool = False) -> bool:
 def _with_groups(matcher: Any) -> Any:
     """Return the matcher with every nested list as a group in any order."""
     if isinstance(matcher, list):
-        return [{_GROUP: element} if isinstance(element, list) else element for element in matcher]
+        return [{_GROUP: element} if element.__class__ is list else element for element in matcher]
     if isinstance(matcher, Mapping):
         return {
             key: _with_groups(inner) if key in _OF_LISTS else inner

@@ -33,11 +33,22 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[ToolView]
     span: slice
     """The places of its events."""
-    updates: Sequence[e.StateUpdated]
-    state: Mapping[str, Any]
     reply: Any
     error: e.ErrorFacts | None
     interrupt: Any
+    turn_view: TurnView | None = None
+    """The turn; None for the whole run."""
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The channels after the turn, or after the run."""
+        return self.view.state_at_end() if self.turn_view is None else self.turn_view.state
+
+    @property
+    def updates(self) -> Sequence[e.StateUpdated]:
+        """The updates of channels."""
+        turns = self.view.turns if self.turn_view is None else [self.turn_view]
+        return [update for turn in turns for update in turn.updates]
 
     @property
     def events(self) -> Sequence[e.AnyEvent]:
@@ -74,7 +85,7 @@ def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Sco
     return Scope(
         view=view, path=("turns", place, "expect"), expect=expect, turn=turn.number,
         runs=turn.runs, calls=turn.calls_by_agent, all_calls=turn.calls, handoffs=turn.handoffs,
-        tools=turn.tools, span=slice(turn.lo, turn.hi), updates=turn.updates, state=turn.state,
+        tools=turn.tools, span=slice(turn.lo, turn.hi), turn_view=turn,
         reply=turn.reply, error=turn.error, interrupt=turn.interrupt,
     )  # fmt: skip
 
@@ -91,7 +102,6 @@ def scope_of_run(expect: Expect, view: View) -> Scope:
         runs=[run for turn in turns for run in turn.runs], calls=calls, all_calls=all_calls,
         handoffs=[handoff for turn in turns for handoff in turn.handoffs],
         tools=[tool for turn in turns for tool in turn.tools], span=slice(None),
-        updates=[update for turn in turns for update in turn.updates], state=view.state_at_end(),
         reply=last.reply if last else None, error=view.error,
         interrupt=last.interrupt if last else None,
     )  # fmt: skip

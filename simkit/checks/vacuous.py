@@ -25,6 +25,7 @@ from simkit.trace.views import View
 
 _CLAIMS: Final = ("agents", "reply", "state", "handoffs", "tool_calls", "error", "interrupt",
                   "logs", "events")  # fmt: skip
+_DENIAL: Final = "$not"
 _NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 """A bound is no pattern: the number itself need not occur."""
 
@@ -91,22 +92,21 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
         for place, matcher in enumerate(context.excludes or ()):
             yield ("context", key, "excludes", place), matcher
         for name, matcher in context.claimed().items():
-            if name != "excludes":
+            if name != "excludes" and _DENIAL in str(matcher):
                 yield from _nots(("context", key, name), matcher)
     for key, run in expect.runs.items():
         for name, matcher in claims_of(run):
-            yield from _nots(("runs", key, name), matcher)
+            if _DENIAL in str(matcher):
+                yield from _nots(("runs", key, name), matcher)
     claims_set = expect.model_fields_set
     for name in _CLAIMS:
-        if name in claims_set:
+        if name in claims_set and _DENIAL in str(getattr(expect, name)):
             yield from _nots((name,), getattr(expect, name))
 
 
 def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
-    if "$not" not in str(matcher):
-        return
-    for path, inner in walk(matcher, at, lambda key: key in ("$not", "$schema")):
-        if path != at and path[-1] == "$not":
+    for path, inner in walk(matcher, at, lambda key: key in (_DENIAL, "$schema")):
+        if path != at and path[-1] == _DENIAL:
             yield path, inner
 
 

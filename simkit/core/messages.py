@@ -111,6 +111,8 @@ def or_nothing(value: Any) -> Any:
     """Return the value that a claim is compared with; null and empty values become `Nothing`."""
     if value is None:
         return Null()
+    if value.__class__ in (list, dict) and value:
+        return value
     is_sized = value.__class__ in (list, dict) or isinstance(value, Sized)
     if is_sized and not len(value) and not isinstance(value, (str, Nothing)):
         return UnmadeMapping() if isinstance(value, Mapping) else UNMADE

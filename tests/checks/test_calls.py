@@ -39,9 +39,9 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
 @pytest.mark.parametrize(
     ("pipeline", "turn", "most", "most_of_view"),
     [
-        (ROUTER, ROUTED, 95, 220),
-        (ROUTER, ROUTED + CLAIMED, 530, 220),
-        (DESK, HANDED_OVER, 635, 230),
+        (ROUTER, ROUTED, 85, 90),
+        (ROUTER, ROUTED + CLAIMED, 400, 90),
+        (DESK, HANDED_OVER, 500, 100),
     ],
     ids=["a router", "with claims", "a tool and a handoff"],
 )

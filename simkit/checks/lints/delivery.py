@@ -55,12 +55,13 @@ class RequestLost:
 
     def __init__(self) -> None:
         self._lost: list[_Lost] = []
-        self._handoffs: list[e.HandoffRequested] = []
+        self._targets: dict[str, bool] = {}
+        """Runs that a handoff started."""
 
-    @reads(e.HandoffRequested)
-    def request(self, event: e.HandoffRequested, view: View) -> Iterable[Hit]:
+    @reads(e.AgentStarted, has=("handoff",))
+    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Wait for the contexts of a handoff's target."""
-        self._handoffs.append(event)
+        self._targets[event.run] = True
         return ()
 
     @reads(e.TurnFinished, waits="_lost")
@@ -70,10 +71,10 @@ class RequestLost:
         self._lost.clear()
         return hits
 
-    @reads(e.ContextBuilt, waits="_handoffs")
+    @reads(e.ContextBuilt, waits="_targets")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each handoff's target; for code, again at the turn's end."""
-        lost_here = self._missing(event, view)
+        lost_here = self._missing(event, view) if event.run in self._targets else None
         if lost_here is None:
             return ()
         if view.pipeline.is_code:
@@ -252,12 +253,13 @@ class ContextIgnored:
     def __init__(self) -> None:
         self._waiting: dict[str, _Handed] = {}
         """Runs of targets, with the keys that have not reached them yet."""
-        self._handoffs: list[e.HandoffRequested] = []
+        self._targets: dict[str, bool] = {}
+        """Runs that a handoff started."""
 
-    @reads(e.HandoffRequested)
-    def request(self, event: e.HandoffRequested, view: View) -> Iterable[Hit]:
+    @reads(e.AgentStarted, has=("handoff",))
+    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Wait for the contexts of a handoff's target."""
-        self._handoffs.append(event)
+        self._targets[event.run] = True
         return ()
 
     @reads(e.AgentFinished, waits="_waiting")
@@ -274,9 +276,11 @@ class ContextIgnored:
         self._waiting.clear()
         return [hit for handed in over for hit in self._hits(handed, view)]
 
-    @reads(e.ContextBuilt, waits="_handoffs")
+    @reads(e.ContextBuilt, waits="_targets")
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Search for the payload in each context of the target, until its run is over."""
+        if event.run not in self._targets:
+            return ()
         first_call = first_call_of_target(event, view)
         if first_call is not None:
             call, handoff = first_call

@@ -6,7 +6,7 @@ their messages when it next looks at one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.watching import reads
@@ -119,7 +119,7 @@ class Screen:
             if number > newest:
                 newest = number
         self._newest[stream] = newest
-        if _edits_in(part.cuts):
+        if part.cuts and _have_edits(part.cuts):
             self._odd_streams[stream] = self._twin_streams[stream] = True
 
     def _is_plain(self, event: e.ContextBuilt, is_planned: bool) -> bool:
@@ -139,7 +139,7 @@ class Screen:
                     return False
                 continue
             has_speech = True
-            if part.stream in self._odd_streams or (part.tail_cuts and _edits_in(part.tail_cuts)):
+            if part.stream in self._odd_streams or (part.tail_cuts and _have_edits(part.tail_cuts)):
                 return False
             if part.tail and odd and not odd.keys().isdisjoint(part.tail):
                 return False
@@ -160,7 +160,7 @@ class Screen:
             if type(part) is e.Shown:
                 if newest or tail or part.stream in self._twin_streams:
                     return True
-                if part.tail_cuts and _edits_in(part.tail_cuts):
+                if part.tail_cuts and _have_edits(part.tail_cuts):
                     return True
                 tail, newest = part.tail, self._newest.get(part.stream, 0)
             if type(part) is not e.Made:
@@ -190,6 +190,9 @@ class Screen:
         return bool(tail and event.said)
 
 
-def _edits_in(cuts: Iterable[e.Cut]) -> Sequence[e.Cut]:
-    """Return the cuts that change messages; most drop them."""
-    return [cut for cut in cuts if cut.what != "message"]
+def _have_edits(cuts: Iterable[e.Cut]) -> bool:
+    """Return whether cuts change messages; most drop them."""
+    for cut in cuts:  # noqa: SIM110 - a plain loop, because most contexts have cuts.
+        if cut.what != "message":
+            return True
+    return False

@@ -283,7 +283,7 @@ class DoubleCount:
     @reads(e.StateUpdated, has=("run",))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a run's additions with what it received."""
-        if not view.pipeline.is_code and self._begins_with_its_own(event):
+        if "sections" in view.pipeline.observes and self._begins_with_its_own(event):
             return ()
         run = view.runs.get(event.run)
         if run is None or not is_object(run.received):
@@ -316,7 +316,10 @@ class DoubleCount:
             items = event.update[channel]
             if type(items) is list and items:
                 first = items[0]
-                if type(first) is not dict or writers.get(first.get("$message", 0)) != event.run:
+                if type(first) is not dict or "$message" not in first:
+                    return False
+                number = first["$message"]
+                if number not in writers or writers[number] != event.run:
                     return False
         return True
 

@@ -39,10 +39,17 @@ def whole(operand: list[Any], at: Path, build: Build) -> Condition:
     tests = [element.inner.holds for element in elements]
 
     def holds(value: Any) -> bool:
-        value = structure_of(value)
-        if not is_list(value) or len(value) != len(tests):
+        if value.__class__ is not list:
+            value = structure_of(value)
+            if not is_list(value):
+                return False
+        if len(value) != len(tests):
             return False
-        return all(test(inner) for test, inner in zip(tests, value, strict=True))
+        # A plain loop, because most claims on agents are such a list.
+        for test, inner in zip(tests, value, strict=True):  # noqa: SIM110
+            if not test(inner):
+                return False
+        return True
 
     return Condition(holds, misses)
 

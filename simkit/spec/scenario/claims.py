@@ -161,8 +161,9 @@ class ContextClaims(YamlModel):
     def claimed(self) -> dict[str, Any]:
         """Return every claim that is written, by its key."""
         keys = self.model_fields_set
-        own: dict[str, Any] = {key: getattr(self, key) for key in CONTEXT_CLAIMS if key in keys}
-        return {**own, **(self.model_extra or {})}
+        fields = self.__dict__
+        own: dict[str, Any] = {key: fields[key] for key in CONTEXT_CLAIMS if key in keys}
+        return {**own, **(self.__pydantic_extra__ or {})}
 
 
 class RunClaims(YamlModel):

@@ -43,12 +43,14 @@ class States:
         """Index of a turn's first event to the values before the turn."""
         self.after: dict[int, Mapping[str, Any]] = {}
         """The same for the values at its end."""
+        self.written: dict[int, list[e.StateUpdated]] = {}
+        """The same for the turn's updates."""
         self._reducers: dict[str, Reducer] = {}
         """Channels that outlive an agent run, with their reducers."""
         self._shared: dict[str, str] = {}
         """Channels that sessions share, with their scopes."""
         self._of_turn: list[str] = []
-        self._turn_at = 0
+        self._turn_at = -1
         """The index of the current turn's first event."""
         self._waiting: dict[str, bool] = {}
         """Sessions whose last turn waits for the user."""
@@ -101,6 +103,7 @@ class States:
     def _turn_started(self, event: e.TurnStarted) -> None:
         self._turn_at = self._hi - 1
         self.before[self._turn_at] = self.values.get(event.session, {})
+        self.written[self._turn_at] = []
         if event.session in self._waiting:
             del self._waiting[event.session]
             if event.message:
@@ -136,6 +139,8 @@ class States:
             self._inner[event.state].take(update, event.values or {}, resolved)
         else:
             update = self._session_updated(event)
+        if self._turn_at in self.written:
+            self.written[self._turn_at].append(event)
         if event.run in self.updates:
             channels = self._view.channels_of(event)
             update = joined_updates(self.updates[event.run], update, channels)
@@ -144,23 +149,22 @@ class States:
 
     def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
         """Return an update of a session's channels with its references resolved."""
-        before = self.values.get(event.session)
-        state = dict(self.start if before is None else before)
-        values, resolved, reducers = event.values, self._view.resolved, self._reducers
+        state = dict(self.values.get(event.session, self.start))
+        computed, resolved, reducers = event.values, self._view.resolved, self._reducers
         update = {}
-        for name, raw in event.update.items():
-            update[name] = delta = resolved(raw) if type(raw) in NESTED else raw
-            reduce = reducers.get(name)
-            if reduce is None:
-                if name in self._view.pipeline.channels:
-                    continue
-                # Nobody declared the state of this code: the code reports each new value as a
-                # whole.
-                reduce = _last
-            if values is not None and name in values:
-                state[name] = resolved(values[name])
-            else:
-                state[name] = reduce(state.get(name), delta)
+        for name in event.update:
+            delta = event.update[name]
+            if type(delta) in NESTED:
+                delta = resolved(delta)
+            update[name] = delta
+            if computed is not None and name in computed:
+                if name in reducers or name not in self._view.pipeline.channels:
+                    state[name] = resolved(computed[name])
+            elif name in reducers:
+                state[name] = reducers[name](state.get(name), delta)
+            elif name not in self._view.pipeline.channels:
+                # Nobody declared the state of this code: it reports each new value as a whole.
+                state[name] = _whole(delta)
             if name in self._shared:
                 self._share(event.session, name, state[name], self._shared[name])
         self.values[event.session] = state
@@ -211,7 +215,7 @@ class States:
         self.values[session] = states
 
 
-def _last(_: Any, value: Any) -> Any:
+def _whole(value: Any) -> Any:
     return value[DECLARED_RESET] if is_reset(value) else value
 
 

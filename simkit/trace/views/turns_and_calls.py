@@ -154,7 +154,7 @@ class TurnView:
     __slots__ = (
         "_states", "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi",
         "interrupt", "limits", "lo", "message", "number", "reply", "resumes", "routes", "runs",
-        "session", "tools", "unused", "updates",
+        "session", "tools", "unused",
     )  # fmt: skip
 
     def __init__(
@@ -178,7 +178,12 @@ class TurnView:
         """The turn whose question the user answered; None if there is none."""
         self._states = states
         self.finished = False
-        self.updates: list[e.StateUpdated] = []
+
+    @property
+    def updates(self) -> Sequence[e.StateUpdated]:
+        """Return the updates of channels, in order."""
+        self._states.read()
+        return self._states.written[self.lo]
 
     @property
     def state_before(self) -> Mapping[str, Any]:

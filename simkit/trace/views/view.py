@@ -135,20 +135,20 @@ class View:
         """Return a recorded value with its references to messages resolved."""
         kind = type(value)
         if kind is dict:
-            if len(value) == 1:
-                if "$message" in value:
-                    return self.messages[value["$message"]]
-                if "$unlogged" in value:
-                    return Message(**value["$unlogged"])
-                if "$data" in value:
-                    return {k: self.resolved(v) for k, v in value["$data"]}
+            if "$message" in value and len(value) == 1:
+                return self.messages[value["$message"]]
+            if "$unlogged" in value and len(value) == 1:
+                return Message(**value["$unlogged"])
+            if "$data" in value and len(value) == 1:
+                return {k: self.resolved(v) for k, v in value["$data"]}
             resolved = self.resolved
             return {
                 k: resolved(v) if type(v) is dict or type(v) is list else v
                 for k, v in value.items()
             }
         if kind is list:
-            return [self.resolved(item) for item in value]
+            resolved = self.resolved
+            return [resolved(v) if type(v) is dict or type(v) is list else v for v in value]
         return value
 
     # Handlers, in the order of a run.
@@ -167,9 +167,10 @@ class View:
     def _turn_started(self, event: e.TurnStarted) -> None:
         turn = TurnView(event, self.hi - 1, self.messages.get(event.message), self._states)
         self.turns.append(turn)
-        waiting = self._interrupted.pop(event.session, None)
-        if not event.message and waiting is not None:
-            turn.resumes, turn.message = waiting, waiting.message
+        if event.session in self._interrupted:
+            waiting = self._interrupted.pop(event.session)
+            if not event.message:
+                turn.resumes, turn.message = waiting, waiting.message
 
     def _message_added(self, event: e.MessageAdded) -> None:
         message = event.message
@@ -275,7 +276,9 @@ class View:
         return messages, tokens
 
     def _model_replied(self, event: e.ModelReplied) -> None:
-        self.calls[event.call].reply = self.messages.get(event.message)
+        call = self.calls[event.call]
+        if event.message in self.messages:
+            call.reply = self.messages[event.message]
 
     def _model_failed(self, event: e.ModelFailed) -> None:
         self.calls[event.call].error = event
@@ -314,10 +317,6 @@ class View:
     def _state_opened(self, event: e.StateOpened) -> None:
         self._channels[event.state] = event.channels
 
-    def _state_updated(self, event: e.StateUpdated) -> None:
-        if self.turns:
-            self.turns[-1].updates.append(event)
-
     def _turn_interrupted(self, event: e.TurnInterrupted) -> None:
         self._questions[event.run] = self.resolved(event.question)
 
@@ -336,7 +335,8 @@ class View:
         run.output = self.resolved(output) if type(output) in NESTED else output
         run.status, run.finished = event.status, True
         run.finished_at = self.hi
-        run.message = self.messages.get(event.message)
+        if event.message in self.messages:
+            run.message = self.messages[event.message]
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
         turn = self.turns[-1]
@@ -380,7 +380,6 @@ _HANDLERS: Final[Mapping[type, Callable[[View, Any], None] | None]] = {
     e.HandoffRejected: View._handoff_rejected,
     e.HandoffMade: View._handoff_made,
     e.StateOpened: View._state_opened,
-    e.StateUpdated: View._state_updated,
     e.TurnInterrupted: View._turn_interrupted,
     e.CheckpointSaved: View._checkpoint_saved,
     e.LimitReached: View._limit_reached,
