@@ -1,15 +1,19 @@
-"""LangChain's callbacks: start and end of a node's code, tools, and models without HTTP."""
+"""LangChain's callbacks: start and end of a node's code, tools, and models without HTTP.
+
+They are taken from the managers that call the handlers of a run. A handler among those of the
+users would be visible to them, and LangChain does more for each run that has one.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import Any, Protocol
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
+from simkit.adapters.api import Replacement, Row
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import NAMES
 
@@ -17,7 +21,7 @@ from simkit.adapters.langgraph.filters import NAMES
 class Hearer(Protocol):
     """A listener for nodes, by namespace, and tools, by call id."""
 
-    def began_work(self, namespace: str, may_wait: bool) -> None:
+    def began_work(self, namespace: str) -> None:
         """Handle that a node's code is about to run."""
 
     def returned(self, namespace: str, value: Any) -> None:
@@ -54,13 +58,8 @@ class Hearer(Protocol):
         """Handle a model call without an answer."""
 
 
-class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
+class Callbacks:
     """Passes LangChain's callbacks on to a listener."""
-
-    run_inline = True
-    """Called in the thread, and at the moment, of the event, in async code too."""
-    raise_error = True
-    """An exception, such as a reached limit, must end the run."""
 
     def __init__(self, hearer: Hearer) -> None:
         self._hearer = hearer
@@ -72,96 +71,151 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         self._requests: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
 
     def on_chain_start(
-        self,
-        serialized: Any,
-        inputs: Any,
-        *,
-        run_id: Any,
-        metadata: Any = None,
-        name: str | None = None,
-        **kwargs: Any,
+        self, run: Any, serialized: Any, inputs: Any, *, name: str | None = None, **options: Any
     ) -> None:
         """Handle the start of a node's code."""
-        if metadata and name and metadata.get(compat.NODE) == name:
+        metadata = run.metadata
+        if name and metadata.get(compat.NODE) == name:
             namespace = metadata.get(compat.NAMESPACE, "")
-            self._nodes[run_id] = namespace, name, inputs
-            self._hearer.began_work(namespace, not _is_in_a_loop())
+            self._nodes[run.run_id] = namespace, name, inputs
+            self._hearer.began_work(namespace)
         elif name is not None and name in NAMES:
-            self._filters[run_id] = name, inputs
+            self._filters[run.run_id] = name, inputs
 
-    def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
+    def on_chain_end(self, run: Any, outputs: Any, **options: Any) -> None:
         """Handle the result of a node's code."""
-        node = self._nodes.pop(run_id, None)
+        node = self._nodes.pop(run.run_id, None)
         if node is not None:
             self._hearer.wrote(*node, outputs)
             self._hearer.returned(node[0], outputs)
-        elif run_id in self._filters:
-            name, input = self._filters.pop(run_id)
+        elif run.run_id in self._filters:
+            name, input = self._filters.pop(run.run_id)
             self._hearer.narrowed(input, outputs, name)
 
-    def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+    def on_chain_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle its exception."""
-        node = self._nodes.pop(run_id, None)
-        self._filters.pop(run_id, None)
+        node = self._nodes.pop(run.run_id, None)
+        self._filters.pop(run.run_id, None)
         if node is not None:
             self._hearer.raised(node[0], error)
 
     def on_tool_start(
-        self,
-        serialized: Any,
-        input_str: str,
-        *,
-        run_id: Any,
-        tool_call_id: str | None = None,
-        **kwargs: Any,
+        self, run: Any, *args: Any, tool_call_id: str | None = None, **options: Any
     ) -> None:
         """Handle the start of a tool that a model called."""
         if tool_call_id:
-            self._tools[run_id] = tool_call_id
+            self._tools[run.run_id] = tool_call_id
             self._hearer.tool_began(tool_call_id)
 
-    def on_tool_end(self, output: Any, *, run_id: Any, **kwargs: Any) -> None:
+    def on_tool_end(self, run: Any, output: Any, **options: Any) -> None:
         """Handle its result."""
-        call_id = self._tools.pop(run_id, "")
+        call_id = self._tools.pop(run.run_id, "")
         if call_id:
             self._hearer.tool_ended(call_id, output, "")
 
-    def on_tool_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+    def on_tool_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle its exception; an interrupt, or a handoff, is no failure."""
-        call_id = self._tools.pop(run_id, "")
+        call_id = self._tools.pop(run.run_id, "")
         if call_id and not isinstance(error, GraphBubbleUp):
             self._hearer.tool_ended(call_id, None, str(error) or type(error).__name__)
 
     def on_chat_model_start(
-        self, serialized: Any, messages: Any, *, run_id: Any, metadata: Any = None, **kwargs: Any
+        self,
+        runs: Sequence[Any],
+        serialized: Any,
+        messages: Sequence[Sequence[BaseMessage]],
+        *args: Any,
+        invocation_params: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> None:
-        """Record the messages to a model."""
-        offers = (kwargs.get("invocation_params") or {}).get("tools") or ()
-        self._requests[run_id] = messages[0], [_tool_name(offer) for offer in offers]
-        self._hearer.model_began(run_id, (metadata or {}).get(compat.NAMESPACE, ""), messages[0])
+        """Record the messages to a model, which may be asked about several lists at once."""
+        offers = (invocation_params or {}).get("tools") or ()
+        tools = [_tool_name(offer) for offer in offers]
+        for run, request in zip(runs, messages, strict=True):
+            self._requests[run.run_id] = request, tools
+            namespace = run.metadata.get(compat.NAMESPACE, "")
+            self._hearer.model_began(run.run_id, namespace, request)
 
-    def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
+    def on_llm_end(self, run: Any, response: Any, **options: Any) -> None:
         """Handle its response."""
-        messages, tools = self._requests.pop(run_id, (None, ()))
+        messages, tools = self._requests.pop(run.run_id, (None, ()))
         reply = getattr(response.generations[0][0], "message", None)
         if messages is not None and reply is not None:
-            self._hearer.model_answered(run_id, messages, reply, tools)
+            self._hearer.model_answered(run.run_id, messages, reply, tools)
 
-    def on_llm_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+    def on_llm_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle a model call without a response."""
-        self._requests.pop(run_id, None)
-        self._hearer.model_failed(run_id)
+        self._requests.pop(run.run_id, None)
+        self._hearer.model_failed(run.run_id)
+
+
+_Hears: TypeAlias = Callable[[], Callbacks | None]
+
+
+def rows_for(hears: _Hears) -> list[Row]:
+    """Return the replacements that call the ``Callbacks`` in here after a run's handlers."""
+    starts = [(*slot, _called_with_result(hears, slot[1])) for slot in compat.RUN_STARTS]
+    ends = [(*slot, _called_with_run(hears, slot[1])) for slot in compat.RUN_ENDS]
+    return [*starts, *ends, *((*slot, _split) for slot in compat.splits_of_runs())]
+
+
+def _called_with_result(hears: _Hears, name: str) -> Callable[[Replacement], Replacement]:
+    """Return the wrapper of a start, which returns the new runs."""
+
+    def call(manager: Any, runs: Any, args: Any, options: Any) -> None:
+        callbacks = hears()
+        if callbacks is not None and not hasattr(manager, _OF_TRACERS):
+            getattr(callbacks, name)(runs, *args, **options)
+
+    return _after(call)
+
+
+def _called_with_run(hears: _Hears, name: str) -> Callable[[Replacement], Replacement]:
+    """Return the wrapper of an end, which is a method of the run."""
+
+    def call(run: Any, result: None, args: Any, options: Any) -> None:
+        callbacks = hears()
+        if callbacks is not None and not hasattr(run, _OF_TRACERS):
+            getattr(callbacks, name)(run, *args, **options)
+
+    return _after(call)
+
+
+def _after(call: Callable[[Any, Any, Any, Any], None]) -> Callable[[Replacement], Replacement]:
+    """Return the wrapper that calls a function after a method, also after one that is awaited."""
+
+    def wrapper(before: Replacement) -> Replacement:
+        def method(self: Any, *args: Any, **options: Any) -> Any:
+            result = before(self, *args, **options)
+            call(self, result, args, options)
+            return result
+
+        async def awaited(self: Any, *args: Any, **options: Any) -> Any:
+            result = await before(self, *args, **options)
+            call(self, result, args, options)
+            return result
+
+        return awaited if inspect.iscoroutinefunction(before) else method
+
+    return wrapper
+
+
+_OF_TRACERS: Final = "simkit_of_tracers"
+"""The attribute of managers whose events others report too."""
+
+
+def _split(before: Replacement) -> Replacement:
+    """Wrap what gives tracers another payload: they get the event from a manager of their own."""
+
+    def split_handlers(manager: Any) -> Any:
+        real, tracers = before(manager)
+        setattr(tracers, _OF_TRACERS, True)
+        return real, tracers
+
+    return split_handlers
 
 
 def _tool_name(offer: Any) -> str:
     inner = offer.get("function", offer) if isinstance(offer, dict) else offer
     named = inner.get("name") if isinstance(inner, dict) else getattr(inner, "name", "")
     return str(named or "")
-
-
-def _is_in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

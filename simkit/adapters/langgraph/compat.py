@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from types import CellType
 from typing import Any, Final
 
 from simkit.core.compat import Library, Slot
+from simkit.core.errors import Unsupported
 
 _LANGGRAPH: Final = Library("langgraph")
 _CORE: Final = Library("langchain-core")
@@ -75,6 +77,38 @@ def client_threads() -> Iterator[Slot]:
     """Yield the functions of langchain-openai that read answers in a thread while a loop waits."""
     place = "langchain_openai.chat_models.base:run_in_executor"
     yield from Library("langchain-openai").slots_if_imported(place)
+
+
+# Callbacks
+
+_MANAGERS: Final = "langchain_core.callbacks.manager"
+_STARTS: Final = ("on_chain_start", "on_tool_start", "on_chat_model_start")
+_ENDS: Final = {
+    "Chain": ("on_chain_end", "on_chain_error"),
+    "Tool": ("on_tool_end", "on_tool_error"),
+    "LLM": ("on_llm_end", "on_llm_error"),
+}
+RUN_STARTS: Final = tuple(
+    _CORE.slot(f"{_MANAGERS}:{kind}CallbackManager.{name}")
+    for kind in ("", "Async")
+    for name in _STARTS
+)
+RUN_ENDS: Final = tuple(
+    _CORE.slot(f"{_MANAGERS}:{kind}CallbackManagerFor{subject}Run.{name}")
+    for kind in ("", "Async")
+    for subject, names in _ENDS.items()
+    for name in names
+)
+"""Called with each event of a run, whether it has handlers or not. A start returns the run."""
+
+
+def splits_of_runs() -> Iterator[Slot]:
+    """Yield the function that separates tracers from other handlers, if this version has it.
+
+    With a `TracePolicy`, both are called with each event, and with different payloads.
+    """
+    with suppress(Unsupported):
+        yield _LANGGRAPH.slot("langgraph._internal._runnable:_split_handlers")
 
 
 # The parts of a graph

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeAlias
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel import Pregel
 
 from simkit.adapters.api import ContextListeners, Installation, Replacement
 from simkit.adapters.langgraph import compat
+from simkit.adapters.langgraph.callbacks import Callbacks
+from simkit.adapters.langgraph.callbacks import rows_for as rows_for_callbacks
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
 from simkit.adapters.langgraph.loop_events import WHOLE, LoopListener
 from simkit.adapters.langgraph.loop_events import rows_for as rows_for_loops
@@ -37,7 +38,7 @@ End: TypeAlias = Callable[[BaseException | None], None]
 class GraphListener(LoopListener, Protocol):
     """A listener for graphs; any thread may call it."""
 
-    callbacks: BaseCallbackHandler
+    callbacks: Callbacks
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Handle the call of an outermost graph; return receivers for its stream and its end.
@@ -119,7 +120,6 @@ def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple
             _EARS: ears,
             compat.CONFIG_KEY_RUNTIME: compat.DEFAULT_RUNTIME.override(store=graph.store),
         },
-        "callbacks": [listener.callbacks],
     }
     return merge_configs(config, more), end
 
@@ -184,12 +184,18 @@ def _narrowed() -> Callable[[Any, Any, str], None] | None:
     return listener.narrowed if listener is not None else None
 
 
+def _callbacks() -> Callbacks | None:
+    listener = current_listener()
+    return listener.callbacks if listener is not None else None
+
+
 installation: Final = Installation(
     lambda: [
         (*compat.STREAM, _wrap),
         (*compat.ASTREAM, _heard_async),
         (*compat.PANIC, _first),
         (*compat.BRANCH_ENDS, routed(current_listener)),
+        *rows_for_callbacks(_callbacks),
         *rows_for_filters(_narrowed),
         *rows_for_loops(current_listener),
         *rows_for_pools(current_listener),

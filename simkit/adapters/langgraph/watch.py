@@ -6,6 +6,7 @@ those started before it, so that a run is the same every time.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -378,15 +379,17 @@ class Watch(Moves):
 
     # Callbacks
 
-    def began_work(self, namespace: str, may_wait: bool) -> None:
-        """Handle that a node's code is about to run; if it ``may_wait``, wait for its turn."""
+    def began_work(self, namespace: str) -> None:
+        """Handle that a node's code is about to run; outside event loops, wait for its turn."""
         with self._writing:
             self._start_all()
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if path else None
         before = task.before if task is not None else None
+        if before is None or _is_in_a_loop():
+            return
         # The earlier task goes first; while it sleeps, the next one continues.
-        if may_wait and before is not None and not wait_for_thread(before.over.is_set):
+        if not wait_for_thread(before.over.is_set):
             before.over.wait(PATIENCE_S)
 
     def raised(self, namespace: str, problem: BaseException) -> None:
@@ -420,3 +423,11 @@ class Watch(Moves):
             if task is not None and task.run is not None:
                 name = by or ", ".join(wrapping(task.graph))
                 self.filters.narrowed(task.run, before, after, name)
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
