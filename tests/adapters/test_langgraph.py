@@ -12,7 +12,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from simkit.adapters.langgraph import stream_observers as langgraph_taps
+from simkit.adapters.langgraph import loop_events, stream_observers
 from simkit.core.errors import SourceError
 from simkit.session.simulate import simulate
 from simkit.trace import events as e
@@ -71,8 +71,8 @@ def test_a_factory_is_given_the_configuration() -> None:
 def test_nothing_is_left_in_the_framework_after_a_run() -> None:
     check_app("compiled", TWO)
 
-    assert langgraph_taps.installation.replaced == []
-    assert langgraph_taps.current_listener() is None
+    assert stream_observers.installation.replaced == []
+    assert stream_observers.current_listener() is None
 
 
 @pytest.mark.slow
@@ -657,8 +657,16 @@ def test_models_without_a_wire_are_seen() -> None:
 # Each hook, removed, turns a scenario red
 
 
-def without(modes: set[str]) -> Any:
-    return lambda monkeypatch: monkeypatch.setattr(langgraph_taps, "MODES", modes)
+def without(mode: str) -> Any:
+    def remove(monkeypatch: pytest.MonkeyPatch) -> None:
+        others = tuple(other for other in loop_events.MODES if other != mode)
+        monkeypatch.setattr(loop_events, "MODES", others)
+
+    return remove
+
+
+def without_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_events, "_tell_channels", lambda loop, is_first: None)
 
 
 def without_callback(name: str) -> Any:
@@ -717,9 +725,9 @@ SAVED = """
 
 
 def hooks() -> Iterator[Any]:
-    yield pytest.param(without({"values", "checkpoints"}), "compiled", TWO, id="tasks")
-    yield pytest.param(without({"tasks", "checkpoints"}), "compiled", TWO + STATE, id="values")
-    yield pytest.param(without({"tasks", "values"}), "remembering", SAVED, id="checkpoints")
+    yield pytest.param(without("tasks"), "compiled", TWO, id="tasks")
+    yield pytest.param(without_channels, "compiled", TWO + STATE, id="channels")
+    yield pytest.param(without("checkpoints"), "remembering", SAVED, id="checkpoints")
     yield pytest.param(without_callback("on_chain_end"), "routed", ROUTED, id="a node's result")
     yield pytest.param(without_callback("on_llm_end"), "stubbed", FAKED, id="models")
     yield pytest.param(without_rows("tools"), "stubbed", STUBBED, id="tools")

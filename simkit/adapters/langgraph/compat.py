@@ -24,33 +24,25 @@ STREAM: Final = _LANGGRAPH.slot("langgraph.pregel:Pregel.stream")
 ASTREAM: Final = _LANGGRAPH.slot("langgraph.pregel:Pregel.astream")
 """Every call of a graph goes through one of these two methods."""
 CONF: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONF")
-CONFIG_KEY_STREAM: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONFIG_KEY_STREAM")
-"""The key under which a nested graph finds the stream for its events."""
-CONFIG_KEY_RUNTIME: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONFIG_KEY_RUNTIME")
-DEFAULT_RUNTIME: Final = _LANGGRAPH.find("langgraph.runtime:DEFAULT_RUNTIME")
-"""The runtime beside a stream: a graph that finds a stream expects a runtime, too."""
 CONFIG_KEY_CHECKPOINT_NS: Final = _LANGGRAPH.find(f"{_CONSTANTS}:CONFIG_KEY_CHECKPOINT_NS")
 var_child_runnable_config: Final = _CORE.find(
     "langchain_core.runnables.config:var_child_runnable_config"
 )
 """The context variable with the configuration of the node in which code runs."""
 ensure_config: Final = _LANGGRAPH.find("langgraph._internal._config:ensure_config")
-"""Merges a graph's own configuration, that of a call, and that of the node around it: a stream may
-be in each."""
-StreamProtocol: Final = _LANGGRAPH.find("langgraph.pregel.protocol:StreamProtocol")
-DuplexStream: Final = _LANGGRAPH.find("langgraph.pregel._loop:DuplexStream")
-"""The classes of streams: one that calls a function, and one that writes to two streams."""
+"""Merges a graph's own configuration, that of a call, and that of the node around it."""
 
 # Steps of a graph
 
-_LANGGRAPH.check_layout(_LOOP, "channels checkpoint_ns specs status stream stream_keys tasks")
+_LANGGRAPH.check_layout(
+    _LOOP, "channels checkpoint_ns config output_keys specs status stream_keys tasks"
+)
 LOOP_BEGINS: Final = _LANGGRAPH.slot(f"{_LOOP}._first")
 STEP_ENDS: Final = _LANGGRAPH.slot(f"{_LOOP}.after_tick")
 """Called at the end of a call or a step: from here on, all channels have their new values.
 Streams show some of them."""
 EMITS: Final = _LANGGRAPH.slot(f"{_LOOP}._emit")
-"""Called with every event for a stream, also with checkpoints. To describe a checkpoint, as its
-stream does, takes longer than all that simkit does at it."""
+"""Called with every event for a stream, whether the caller asks for such events or not."""
 read_channels: Final = _LANGGRAPH.find("langgraph.pregel._io:read_channels")
 """Reads the values of channels, without empty channels."""
 LOOP_STOPS: Final = _LANGGRAPH.slot(f"{_LOOP}._suppress_interrupt")

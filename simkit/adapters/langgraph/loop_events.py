@@ -1,4 +1,4 @@
-"""Events in a graph's loop that no stream shows: stops, cached results, channels."""
+"""Events in the loop of a graph: tasks, checkpoints, stops, cached results, channels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from simkit.adapters.api import Replacement, Row
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.channels import is_state
 
-WHOLE: Final = "simkit"
-"""simkit's own stream mode: it sends the values of channels (`ChannelValues`), and `SAVED`."""
-SAVED: Final = object()
-"""The event of a checkpoint."""
+TASKS, OUTPUT, SAVED = MODES = ("tasks", "values", "checkpoints")
+"""The modes of streams in which a loop emits what simkit records: a task that begins or has ended,
+a new output, and a checkpoint. Only tasks have a payload for simkit: to describe a checkpoint, as
+its stream does, takes longer than all that simkit does at it."""
+CHANNELS: Final = "channels"
+"""The kind of simkit's own event: the values of channels (`ChannelValues`)."""
+RECEIVER: Final = "__pregel_simkit_receiver"
+"""The key of the receiver in the configuration; LangGraph hides keys with this beginning."""
+
+Hear: TypeAlias = Callable[[tuple[str, ...], str, Any], None]
+"""Receives an event of a loop: the namespace of its graph, the kind, and the payload."""
 _STOPS: Final = {"interrupt_before": "before", "interrupt_after": "after"}
 
 
@@ -26,6 +33,8 @@ class ChannelValues(msgspec.Struct, frozen=True):
     channels: Mapping[str, Any]
     """The channels as the graph declares them."""
     values: Mapping[str, Any]
+    output: Any
+    """The values of the channels that are the graph's output."""
     is_first: bool
     """The call begins."""
 
@@ -54,7 +63,7 @@ def rows_for(hears: Callable[[], LoopListener | None]) -> list[Row]:
         (*compat.WRITES_ARE_KNOWN, _known(hears)),
         (*compat.LOOP_BEGINS, _record_first_channels),
         (*compat.STEP_ENDS, _record_channels_after_step),
-        (*compat.EMITS, _record_checkpoints),
+        (*compat.EMITS, _record_events),
     ]
 
 
@@ -125,20 +134,28 @@ def _record_channels_after_step(before: Replacement) -> Replacement:
     return after_tick
 
 
-def _record_checkpoints(before: Replacement) -> Replacement:
-    def emit(self: Any, mode: str, *args: Any, **options: Any) -> None:
-        if mode == "checkpoints" and self.stream is not None and WHOLE in self.stream.modes:
-            self.stream((self.checkpoint_ns, WHOLE, SAVED))
-        before(self, mode, *args, **options)
+def _record_events(before: Replacement) -> Replacement:
+    def emit(self: Any, mode: str, values: Any, *args: Any, **options: Any) -> None:
+        hear: Hear | None = self.config[compat.CONF].get(RECEIVER)
+        if hear is not None and mode in MODES:
+            for payload in values(*args, **options) if mode == TASKS else _NOTHING:
+                hear(self.checkpoint_ns, mode, payload)
+        before(self, mode, values, *args, **options)
 
     return emit
 
 
+_NOTHING: Final = (None,)
+
+
 def _tell_channels(loop: Any, is_first: bool) -> None:
-    if loop.stream is not None and WHOLE in loop.stream.modes:
-        names = _names_of_state(tuple(loop.channels))
-        state = ChannelValues(loop.specs, compat.read_channels(loop.channels, names), is_first)
-        loop.stream((loop.checkpoint_ns, WHOLE, state))
+    hear: Hear | None = loop.config[compat.CONF].get(RECEIVER)
+    if hear is not None:
+        names, output = _names_of_state(tuple(loop.channels)), loop.output_keys
+        values = compat.read_channels(loop.channels, names)
+        result = values if output == names else compat.read_channels(loop.channels, output)
+        state = ChannelValues(loop.specs, values, result, is_first)
+        hear(loop.checkpoint_ns, CHANNELS, state)
 
 
 @lru_cache(maxsize=256)

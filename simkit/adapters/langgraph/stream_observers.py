@@ -1,17 +1,16 @@
-"""Observation of a running graph: its own stream, and callbacks.
+"""Observation of a running graph: the events of its loop, and callbacks.
 
-An inner graph sends its events to a stream in its configuration. simkit puts its own stream there:
-so every event is observed at once, whichever method is called, whatever it streams, and in every
-inner graph. The caller gets the same as always.
+The configuration of a call is that of every graph inside it. simkit puts the receiver of events
+there: so every event is observed at once, whichever method is called, whatever it streams, and in
+every inner graph. The caller gets the same as always.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeAlias
 
-from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel import Pregel
 
@@ -20,19 +19,13 @@ from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.callbacks import Callbacks
 from simkit.adapters.langgraph.callbacks import rows_for as rows_for_callbacks
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
-from simkit.adapters.langgraph.loop_events import WHOLE, LoopListener
+from simkit.adapters.langgraph.loop_events import RECEIVER, Hear, LoopListener
 from simkit.adapters.langgraph.loop_events import rows_for as rows_for_loops
 from simkit.adapters.langgraph.routes import routed
 from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
 
-MODES: Final = frozenset(("tasks", "values", WHOLE))
-_EARS: Final = "__pregel_simkit_ears"
-"""The configuration key of simkit's observer; LangGraph hides keys with this beginning."""
-
-Hear: TypeAlias = Callable[[Any], None]
-"""Receives the events of a graph's stream."""
 End: TypeAlias = Callable[[BaseException | None], None]
-"""Receives the end of a graph, or its exception."""
+"""Receives the end of a call of a graph, or its exception."""
 
 
 class GraphListener(LoopListener, Protocol):
@@ -82,51 +75,36 @@ def namespace_now() -> str:
     return str(namespace or config.get(compat.CONF, {}).get(compat.CONFIG_KEY_CHECKPOINT_NS) or "")
 
 
-def _configured(graph: Any, config: Any) -> Mapping[str, Any]:
-    """Return the part of a call's configuration in which a stream may be."""
-    if compat.var_child_runnable_config.get() is not None:
-        configured: Mapping[str, Any] = compat.ensure_config(graph.config, config)[compat.CONF]
-        return configured
-    # Outside nodes nothing is inherited, and merging takes long.
-    own, given = ((part or {}).get(compat.CONF) or {} for part in (graph.config, config))
-    return {**own, **given}
+def _is_observed(graph: Any, config: Any) -> bool:
+    """Return whether a call is part of an observed one: its configuration has the receiver."""
+    around = compat.var_child_runnable_config.get()
+    own = [part[compat.CONF] for part in (graph.config, config) if part and part.get(compat.CONF)]
+    if around is not None and own:  # An own thread keeps the configuration from being inherited.
+        own = [compat.ensure_config(graph.config, config)[compat.CONF]]
+    elif around is not None:
+        own = [around.get(compat.CONF) or {}]
+    return any(RECEIVER in part for part in own)
 
 
-def _with_ears(graph: Any, config: Any, listener: GraphListener | None) -> tuple[Any, End | None]:
-    """Return a call's configuration with simkit's observer, and the receiver of its end.
+def _with_receiver(
+    graph: Any, config: Any, listener: GraphListener | None
+) -> tuple[Any, End | None]:
+    """Return a call's configuration with simkit's receiver, and the receiver of its end.
 
-    The receiver is None for a graph whose caller is observed already.
+    The latter is None for a graph whose caller is observed already.
     """
-    if listener is None:
+    if listener is None or _is_observed(graph, config):
         return config, None
-    configured = _configured(graph, config)
-    stream = configured.get(compat.CONFIG_KEY_STREAM)
-    if stream is not None:
-        ears = configured.get(_EARS)
-        if ears is None or WHOLE in stream.modes:  # It reaches simkit's observer.
-            return config, None
-        # `astream` with `subgraphs` gives inner graphs only its own stream.
-        return merge_configs(
-            config, {compat.CONF: {compat.CONFIG_KEY_STREAM: compat.DuplexStream(stream, ears)}}
-        ), None
     now = namespace_now()
-    within = tuple(now.split("|")) if now else ()
-    hear, end = listener.run_began(graph, within)
-    ears = compat.StreamProtocol(hear, set(MODES))
-    more = {
-        # Code that finds a stream there also expects the runtime, with the store in it.
-        compat.CONF: {
-            compat.CONFIG_KEY_STREAM: ears,
-            _EARS: ears,
-            compat.CONFIG_KEY_RUNTIME: compat.DEFAULT_RUNTIME.override(store=graph.store),
-        },
-    }
-    return merge_configs(config, more), end
+    hear, end = listener.run_began(graph, tuple(now.split("|")) if now else ())
+    config = config or {}
+    configured = config.get(compat.CONF) or {}
+    return {**config, compat.CONF: {**configured, RECEIVER: hear}}, end
 
 
 def _wrap(before: Replacement) -> Replacement:
     def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
-        config, end = _with_ears(self, config, current_listener())
+        config, end = _with_receiver(self, config, current_listener())
         if end is None:
             yield from before(self, input, config, **options)
             return
@@ -142,7 +120,7 @@ def _wrap(before: Replacement) -> Replacement:
 
 def _heard_async(before: Replacement) -> Replacement:
     async def astream(self: Any, input: Any, config: Any = None, **options: Any) -> Any:
-        config, end = _with_ears(self, config, current_listener())
+        config, end = _with_receiver(self, config, current_listener())
         try:
             async for chunk in before(self, input, config, **options):
                 yield chunk

@@ -17,7 +17,7 @@ from langgraph.pregel import Pregel
 from simkit.adapters.api import AdapterContext, Run, status_after, wait_for_thread
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, wrapping
-from simkit.adapters.langgraph.loop_events import SAVED, WHOLE, ChannelValues
+from simkit.adapters.langgraph.loop_events import CHANNELS, SAVED, TASKS, ChannelValues, Hear
 from simkit.adapters.langgraph.names import (
     graph_below,
     is_part,
@@ -28,7 +28,7 @@ from simkit.adapters.langgraph.names import (
 from simkit.adapters.langgraph.routing import Moves
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.stores import Stored
-from simkit.adapters.langgraph.stream_observers import End, Hear, namespace_now
+from simkit.adapters.langgraph.stream_observers import End, namespace_now
 from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
 
@@ -80,7 +80,7 @@ class Watch(Moves):
     # Calls of graphs
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
-        """Return receivers for the stream of a called graph, and for its end."""
+        """Return receivers for the events of a called graph, and for its end."""
         with self._writing:
             path = path_of("|".join(within))
             outer = self._tasks.get(path[-1]) if path else None
@@ -95,7 +95,7 @@ class Watch(Moves):
                 self.states.last = None
                 if not graph.checkpointer:
                     self.filters.restart()
-        hear = partial(self._wrap, root, graph, within, object())
+        hear = partial(self._record, root, graph, within, object())
         return hear, partial(self._ended, root, is_first)
 
     def _ended(self, root: Root, is_first: bool, problem: BaseException | None) -> None:
@@ -154,27 +154,35 @@ class Watch(Moves):
         places = (place for place, known in enumerate(self._problems) if known is problem)
         return next(places, len(self._problems))
 
-    def _wrap(
-        self, root: Root, graph: Pregel, within: tuple[str, ...], hearer: object, chunk: Any
+    def _record(
+        self,
+        root: Root,
+        graph: Pregel,
+        within: tuple[str, ...],
+        receiver: object,
+        namespace: tuple[str, ...],
+        kind: str,
+        payload: Any,
     ) -> None:
-        namespace, mode, payload = chunk
+        """Record an event of the loop of a graph."""
         path = path_of("|".join((*within, *namespace)))
         with self._writing:
-            if mode == "tasks" and "triggers" in payload:
-                state = root.states.get((hearer, namespace), root.state)
+            if kind == TASKS and "triggers" in payload:
+                state = root.states.get((receiver, namespace), root.state)
                 self._starts(root, graph, path, payload, state, not namespace)
                 return
             self._start_all()
-            if mode == "tasks":
+            if kind == TASKS:
                 self._ends(root, path, payload)
-            elif payload is SAVED:
-                if not path:
-                    self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
-                    root.steps.clear()
-            elif mode == WHOLE:
-                self._holds(root, path, (hearer, namespace), payload)
-            elif not path:
-                self.states.last = payload
+            elif kind == CHANNELS:
+                self._holds(root, path, (receiver, namespace), payload)
+            elif path:
+                return
+            elif kind == SAVED:
+                self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
+                root.steps.clear()
+            else:
+                root.has_output = True
 
     def _holds(
         self,
@@ -194,6 +202,8 @@ class Watch(Moves):
             root.states[place].begin(values.values)
         else:
             root.states[place].became(values.values)
+        if root.has_output and not path:
+            self.states.last, root.has_output = values.output, False
 
     # Tasks
 

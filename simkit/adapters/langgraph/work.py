@@ -10,10 +10,11 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.api import AdapterContext, AgentRule, Offer, Row, Run, Usage
 from simkit.adapters.langgraph.callbacks import Callbacks
+from simkit.adapters.langgraph.loop_events import Hear
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
-from simkit.adapters.langgraph.stream_observers import End, Hear, installation, namespace_now
+from simkit.adapters.langgraph.stream_observers import End, installation, namespace_now
 from simkit.adapters.langgraph.tools import calling, used
 from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph.watch import Watch
