@@ -11,7 +11,6 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial, wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simkit.core.errors import DirectoryGone, FunctionFailed, FunctionMissing
@@ -65,7 +64,7 @@ def object_named(name: str) -> Any:
 def work_folder_on_path() -> None:
     """Let modules be imported from the working directory; raise DirectoryGone if it is gone."""
     try:
-        folder = str(Path.cwd())
+        folder = os.getcwd()
     except OSError as problem:
         raise DirectoryGone(problem.strerror) from None
     if folder not in sys.path:

@@ -24,7 +24,7 @@ from simkit.core.determinism.worlds import World, current_world
 
 
 class _Record(Protocol):
-    """One value that exists once a process."""
+    """One value that exists once a process, and is more than a variable."""
 
     kind: str
     """``clock`` or ``chance``: the part of a world that it belongs to."""
@@ -65,22 +65,14 @@ def _numpy_state_of(seed: int) -> Any:
     return sys.modules["numpy.random"].RandomState(seed).get_state()
 
 
-class _Remembered:
+class _Variable:
     """A variable of a module with the last value given out; the next one follows from it."""
 
+    __slots__ = ("first", "kind", "module", "name")
+
     def __init__(self, module: str, name: str, kind: str, first: Any = None) -> None:
-        self._module, self._name, self.kind, self._first = module, name, kind, first
-
-    def read(self) -> Any:
-        return getattr(sys.modules.get(self._module), self._name, None)
-
-    def write(self, value: Any) -> None:
-        module = sys.modules.get(self._module)
-        if hasattr(module, self._name):
-            setattr(module, self._name, value)
-
-    def fresh(self, world: World) -> Any:
-        return self._first
+        """``first`` is its value in a new world."""
+        self.module, self.name, self.kind, self.first = module, name, kind, first
 
 
 class _LogStart:
@@ -111,8 +103,6 @@ class _Zone:
         return os.environ.get("TZ")
 
     def write(self, value: Any) -> None:
-        if value == os.environ.get("TZ"):
-            return
         if value is None:
             del os.environ["TZ"]
         else:
@@ -131,13 +121,11 @@ _zones: Final[list[list[Any]]] = []
 # Not here: LangGraph's last checkpoint id. A checkpointer that outlives a scenario takes the
 # highest id for the latest, so that ids of the next scenario must be higher still. Nothing shows
 # these ids.
-_ALL: Final[tuple[_Record, ...]] = (
-    _NumpyGenerator(),
-    _LogStart(),
-    _ZONE,
-    _Remembered("uuid", "_node", "chance", NODE),
+_RECORDS: Final[tuple[_Record, ...]] = (_NumpyGenerator(), _LogStart(), _ZONE)
+_VARIABLES: Final = (
+    _Variable("uuid", "_node", "chance", NODE),
     *(
-        _Remembered("uuid", name, "clock")
+        _Variable("uuid", name, "clock")
         for name in (
             "_last_timestamp",
             "_last_timestamp_v6",
@@ -145,12 +133,12 @@ _ALL: Final[tuple[_Record, ...]] = (
             "_last_counter_v7",
         )
     ),
-    _Remembered("pydantic_ai._uuid", "_last_timestamp_v7", "clock"),
-    _Remembered("pydantic_ai._uuid", "_last_counter_v7", "clock", 0),
-    _Remembered("uuid6", "_last_v6_timestamp", "clock"),
-    _Remembered("uuid6", "_last_v7_timestamp", "clock"),
-    _Remembered("uuid6", "_last_v8_timestamp", "clock"),
-    _Remembered("tempfile", "_name_sequence", "chance"),
+    _Variable("pydantic_ai._uuid", "_last_timestamp_v7", "clock"),
+    _Variable("pydantic_ai._uuid", "_last_counter_v7", "clock", 0),
+    _Variable("uuid6", "_last_v6_timestamp", "clock"),
+    _Variable("uuid6", "_last_v7_timestamp", "clock"),
+    _Variable("uuid6", "_last_v8_timestamp", "clock"),
+    _Variable("tempfile", "_name_sequence", "chance"),
 )
 
 _lock: Final = threading.RLock()
@@ -158,8 +146,13 @@ _stack: Final[list[World]] = []
 """The installed worlds; the state of the last one is in place."""
 _placed: Final[list[World | None]] = [None]
 """The worlds whose state is in place; a `USERS` call puts another world on top for its duration."""
-_outside: Final[dict[_Record, Any]] = {}
+_outside: Final[dict[_Record | _Variable, Any]] = {}
 """The state of the process while no world is installed."""
+
+
+def _switch_zone(zone: Any) -> None:
+    if zone != _ZONE.read():
+        _ZONE.write(zone)
 
 
 @contextmanager
@@ -174,34 +167,34 @@ def zoned(zone: str) -> Iterator[None]:
         if not _zones:
             _zones.append([_ZONE.read()])
         _zones.append(entry)
-        _ZONE.write(zone)
+        _switch_zone(zone)
     try:
         yield
     finally:
         with _lock:
             place = next(i for i, candidate in enumerate(_zones) if candidate is entry)
             del _zones[place]
-            _ZONE.write(_zones[-1][0])
+            _switch_zone(_zones[-1][0])
             if len(_zones) == 1:
                 _zones.clear()
 
 
-@contextmanager
-def entering(world: World) -> Iterator[None]:
-    """Put a world's state in place while it is installed."""
+def enter(world: World) -> None:
+    """Put a world's state in place, until `leave`."""
     with _lock:
-        _save()
+        before = _stack[-1] if _stack else None
         _stack.append(world)
-        _place(world)
-    try:
-        yield
-    finally:
-        with _lock:
-            _save()
-            _stack.reverse()
-            _stack.remove(world)
-            _stack.reverse()
-            _place(_stack[-1] if _stack else None)
+        _switch(before, world)
+
+
+def leave(world: World) -> None:
+    """Take a world's state out again."""
+    with _lock:
+        before = _stack[-1]
+        _stack.reverse()
+        _stack.remove(world)
+        _stack.reverse()
+        _switch(before, _stack[-1] if _stack else None)
 
 
 USERS: Final = {
@@ -238,54 +231,60 @@ def call_in_place(key: str, args: Any, options: Any) -> Any:
         placed = _placed[-1]
         if placed is world or (world is not None and world not in _stack):
             return function(*args, **options)
-        _swap(placed, world)
+        _exchange(placed, world)
         _placed.append(world)  # The function may call another one of `USERS`.
         try:
             return function(*args, **options)
         finally:
             _placed.pop()
-            _swap(world, placed)
+            _exchange(world, placed)
 
 
 def arrived(module: str) -> None:
     """Give the current world its own state of a module that was just imported."""
     with _lock:
-        for record in _ALL if _stack else ():
-            if module == "numpy.random" and isinstance(record, _NumpyGenerator):
+        if module != "numpy.random" or not _stack:
+            return
+        for record in _RECORDS:
+            if isinstance(record, _NumpyGenerator):
                 for world in _stack:
                     world.records.pop(record, None)
-                _give(record, _stack[-1])
+                record.write(_value_in(_stack[-1], record, record.read()))
 
 
-def _swap(placed: World | None, world: World | None) -> None:
-    """Replace one world's variables by another's; None stands for the process."""
-    for record in _ALL:
-        if isinstance(record, _Remembered):
-            (placed.records if placed is not None else _outside)[record] = record.read()
-            if world is None:
-                record.write(_outside[record])
-            else:
-                _give(record, world)
+def _switch(before: World | None, now: World | None) -> None:
+    """Keep the state of one world, and put that of another in place; None is the process."""
+    _placed[-1] = now
+    kept = before.records if before is not None else _outside
+    for record in _RECORDS:
+        value = kept[record] = record.read()
+        after = _outside.get(record) if now is None else _value_in(now, record, value)
+        if after is not value and not (record is _ZONE and after == value):
+            record.write(after)
+    _exchange(before, now)
 
 
-def _save() -> None:
-    into = _stack[-1].records if _stack else _outside
-    for record in _ALL:
-        into[record] = record.read()
-
-
-def _place(world: World | None) -> None:
-    _placed[-1] = world
-    for record in _ALL:
-        if world is None:
-            record.write(_outside[record])
-        else:
-            _give(record, world)
-
-
-def _give(record: _Record, world: World) -> None:
+def _value_in(world: World, record: _Record, value: Any) -> Any:
+    """Return a world's value of a record, which has another ``value`` now."""
     if record.kind in world.real:
-        return
+        return value
     if world.records.get(record) is None:
         world.records[record] = record.fresh(world)
-    record.write(world.records[record])
+    return world.records[record]
+
+
+def _exchange(before: World | None, now: World | None) -> None:
+    """Do the same for the variables alone. Every turn does it, so it calls next to nothing."""
+    kept = before.records if before is not None else _outside
+    values = now.records if now is not None else _outside
+    modules, real = sys.modules, now.real if now is not None else ()
+    for variable in _VARIABLES:
+        if variable.module not in modules or modules[variable.module] is None:
+            continue
+        names = modules[variable.module].__dict__
+        if variable.name not in names:
+            continue
+        kept[variable] = names[variable.name]
+        if variable.kind not in real:
+            value = values.get(variable)
+            names[variable.name] = variable.first if value is None and now is not None else value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import FrameType
@@ -138,21 +138,9 @@ class World:
         """Return the start of virtual time in nanoseconds since 1970."""
         return self._start_ns
 
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Install this world for code of this context."""
-        from simkit.core.determinism.installing import installed
-        from simkit.core.determinism.kept import entering
-
-        if _current.get() is self:
-            yield
-            return
-        with installed, entering(self):
-            before = _current.set(self)
-            try:
-                yield
-            finally:
-                _current.reset(before)
+    def at_work(self) -> AbstractContextManager[None]:
+        """Return what installs this world for code of this context."""
+        return _AtWork(self)
 
     @contextmanager
     def in_its_zone(self) -> Iterator[None]:
@@ -276,6 +264,42 @@ class Still:
     def advance_to(self, at: int) -> None:
         """Jump to a later time."""
         self.now = at
+
+
+class _AtWork:
+    """A context in which a world is installed; every turn enters one, so it is a class."""
+
+    __slots__ = ("_token", "_world")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._token: contextvars.Token[World | None] | None = None
+
+    def __enter__(self) -> None:
+        from simkit.core.determinism.installing import installed
+        from simkit.core.determinism.kept import enter
+
+        if _current.get() is self._world:
+            return
+        installed.__enter__()
+        try:
+            enter(self._world)
+        except BaseException:
+            installed.__exit__()
+            raise
+        self._token = _current.set(self._world)
+
+    def __exit__(self, *problem: object) -> None:
+        from simkit.core.determinism.installing import installed
+        from simkit.core.determinism.kept import leave
+
+        if self._token is None:
+            return
+        try:
+            _current.reset(self._token)
+            leave(self._world)
+        finally:
+            installed.__exit__()
 
 
 _current: Final = contextvars.ContextVar[World | None]("simkit_world", default=None)
