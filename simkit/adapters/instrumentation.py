@@ -12,14 +12,14 @@ framework's modules is half imported: adapters import many of them."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
-from threading import RLock, local
+from threading import local
 from types import ModuleType
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -35,7 +35,7 @@ from simkit.adapters.framework_driver import (
 )
 from simkit.adapters.reach import imports_by_text, is_among, reached_by
 from simkit.adapters.scoping import ContextListeners, turn_of_its_own
-from simkit.capture.http.installing import Keeper
+from simkit.capture.http.installing import Installation, Keeper
 from simkit.capture.http.places import is_library
 from simkit.core.errors import PipelineError, Unsupported
 from simkit.runtime.ports import UserTurn
@@ -45,43 +45,40 @@ from simkit.trace.events import PipelineFacts
 Imported = Callable[[str], None]
 """Called with the name of a package that is about to be imported."""
 
-_ears: Final = ContextListeners[Imported]("simkit_late_imports")
+
+class _ImportWatch(msgspec.Struct, frozen=True):
+    """Packages of frameworks, and the function that is called when one is about to be imported."""
+
+    packages: Collection[str]
+    imported: Imported
 
 
-@contextmanager
-def watching_imports(packages: Collection[str], imported: Imported) -> Iterator[None]:
+_ears: Final = ContextListeners[_ImportWatch]("simkit_late_imports")
+
+
+def watching_imports(packages: Collection[str], imported: Imported) -> AbstractContextManager[None]:
     """Call ``imported`` when code of this context begins to import one of the packages.
 
     When it returns, the package may be imported; the importing code gets the same module. A user's
     own package with a framework's name is ignored.
     """
-    with _finder.watching(packages), _ears.activate(imported):
-        yield
+    return _ears.activate(_ImportWatch(packages, imported), _finding)
 
 
 class _Finder:
     """The first of Python's finders while anybody watches."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
-        self._watched: list[str] = []
         self._inside = local()
 
-    @contextmanager
-    def watching(self, packages: Collection[str]) -> Iterator[None]:
-        """Watch further packages."""
-        with self._lock:
-            self._watched += packages
-            if self not in sys.meta_path:
-                sys.meta_path.insert(0, self)
-        try:
-            yield
-        finally:
-            with self._lock:
-                for package in packages:
-                    self._watched.remove(package)
-                if not self._watched and self in sys.meta_path:
-                    sys.meta_path.remove(self)
+    def begin(self) -> None:
+        """Become the first finder."""
+        sys.meta_path.insert(0, self)
+
+    def end(self) -> None:
+        """Be no finder any more."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
     def find_spec(
         self, name: str, path: Any = None, target: ModuleType | None = None
@@ -90,20 +87,20 @@ class _Finder:
         # Imports between frameworks are found once the first one is imported completely.
         if getattr(self._inside, "is_importing", False):
             return None
-        imported = _ears.current()
-        if imported is None:
+        watch = _ears.current()
+        if watch is None:
             return None
         waiting: list[str] = vars(self._inside).setdefault("waiting", [])
         for earlier in [package for package in waiting if not _is_half_imported(package)]:
             waiting.remove(earlier)
-            self._report(earlier, imported)
-        if name not in self._watched or _is_users(name, path):
+            self._report(earlier, watch.imported)
+        if name not in watch.packages or _is_users(name, path):
             return None
         if _is_half_imported(name):
             # The adapter looks into the module that asks. It waits for that module's next import.
             waiting.append(name)
             return None
-        self._report(name, imported)
+        self._report(name, watch.imported)
         module = sys.modules.get(name)
         return ModuleSpec(name, _Loaded(module)) if module is not None else None
 
@@ -116,6 +113,7 @@ class _Finder:
 
 
 _finder: Final = _Finder()
+_finding: Final = Installation(started=_finder.begin, stopped=_finder.end)
 
 
 class _Loaded(Loader):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Replacement, Row
+from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import Owner, current_owner, may_belong_to
 
 ValueT = TypeVar("ValueT")
@@ -54,6 +53,7 @@ class _Inside(Generic[ValueT]):
 
 
 ListenerT = TypeVar("ListenerT")
+_Entry: TypeAlias = tuple[ListenerT, object | None, Owner | None]
 
 _turn: Final = ContextScope[object]("simkit_turn")
 
@@ -69,7 +69,7 @@ class ContextListeners(Generic[ListenerT]):
     def __init__(self, name: str) -> None:
         """``name`` is the name of the context variable."""
         self._scope = ContextScope[ListenerT](name)
-        self._working: tuple[tuple[ListenerT, object | None, Owner | None], ...] = ()
+        self._working: tuple[_Entry[ListenerT], ...] = ()
         """Each listener with the turn in which it became active, and the scenario."""
         self._lock = threading.RLock()
 
@@ -98,19 +98,17 @@ class ContextListeners(Generic[ListenerT]):
         """Return whether any listener is active, for whatever code."""
         return bool(self._working)
 
-    @contextmanager
-    def activate(self, listener: ListenerT) -> Iterator[None]:
-        """Make a listener active for code in this context, and for code that it starts."""
-        entry = (listener, _turn.now(), current_owner())
-        with self._lock:
-            self._working = (*self._working, entry)
-        try:
-            with self._scope.inside(listener):
-                yield
-        finally:
-            with self._lock:
-                place = next(i for i, candidate in enumerate(self._working) if candidate is entry)
-                self._working = (*self._working[:place], *self._working[place + 1 :])
+    def activate(
+        self, listener: ListenerT, *installations: Installation
+    ) -> AbstractContextManager[None]:
+        """Make a listener active for code in this context, and for code that it starts.
+
+        ``installations`` are in place meanwhile. Example::
+
+            with listeners.activate(listener, installation):
+                ...
+        """
+        return _Active(self, listener, installations)
 
     def wrap(self, owner: Any, name: str, method: str = "") -> Row:
         """Return the row of an `Installation` that puts a listener's method around a function.
@@ -133,6 +131,48 @@ class ContextListeners(Generic[ListenerT]):
             return wrapper
 
         return owner, name, replace
+
+
+class _Active(Generic[ListenerT]):
+    """A context in which a listener is active; every turn enters many, so it is a class."""
+
+    __slots__ = ("_entry", "_inside", "_installations", "_listener", "_listeners")
+
+    def __init__(
+        self,
+        listeners: ContextListeners[ListenerT],
+        listener: ListenerT,
+        installations: tuple[Installation, ...],
+    ) -> None:
+        self._listeners, self._listener = listeners, listener
+        self._installations = installations
+        self._inside = _Inside(listeners._scope._variable, listener)
+        self._entry: _Entry[ListenerT] | None = None
+
+    def __enter__(self) -> None:
+        listeners = self._listeners
+        for place, installation in enumerate(self._installations):
+            try:
+                installation.__enter__()
+            except BaseException:
+                self._leave(self._installations[:place])
+                raise
+        entry = self._entry = self._listener, _turn.now(), current_owner()
+        with listeners._lock:
+            listeners._working = (*listeners._working, entry)
+        self._inside.__enter__()
+
+    def __exit__(self, *problem: object) -> None:
+        listeners = self._listeners
+        self._inside.__exit__()
+        with listeners._lock:
+            working = listeners._working
+            listeners._working = tuple([entry for entry in working if entry is not self._entry])
+        self._leave(self._installations)
+
+    def _leave(self, installations: tuple[Installation, ...]) -> None:
+        for installation in reversed(installations):
+            installation.__exit__()
 
 
 KeyT = TypeVar("KeyT")

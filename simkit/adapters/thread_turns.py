@@ -303,11 +303,13 @@ class ThreadTurns:
 
     def _come_to_rest(self, me: int) -> None:
         """Wait until none works, and none has stopped without sleeping."""
+        with self._lock:
+            self._after_reply = 0
+            if self._is_alone(me):
+                return
         wait = threading.Lock()
         wait.acquire()
         polls = 0
-        with self._lock:
-            self._after_reply = 0
         while True:
             wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
             with self._lock:
@@ -322,6 +324,11 @@ class ThreadTurns:
                 return
             polls += 1
             wait.acquire(timeout=wait_s)
+
+    def _is_alone(self, me: int) -> bool:
+        """Return whether there is no other thread."""
+        others = self._stopped or self._starting or self._next
+        return not others and self._watched.keys() == {me}
 
     # Order of turns
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing
 from typing import Any, Final
 
 from simkit.adapters.api import (
@@ -37,16 +37,13 @@ from simkit.adapters.google_adk.tools import answered
 _ears: Final = ContextListeners[AdkLog]("simkit_adk_log")
 current_log, told_to = _ears.current, _ears.activate
 
-installation: Final = Installation()
+installation: Final = Installation(lambda: _rows())
 """The replacements in the ADK, installed while a turn of some scenario runs."""
 
 
-@contextmanager
-def listening(log: AdkLog) -> Iterator[None]:
+def listening(log: AdkLog) -> AbstractContextManager[None]:
     """Report the ADK's actions in this context, and in what it starts, to a log."""
-    with installation, told_to(log):
-        installation.replace(_rows())
-        yield
+    return told_to(log, installation)
 
 
 def _rows() -> Iterator[Row]:

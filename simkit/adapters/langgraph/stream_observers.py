@@ -8,7 +8,7 @@ every inner graph. The caller gets the same as always.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, TypeAlias
 
 from langgraph.errors import GraphInterrupt
@@ -59,11 +59,9 @@ _ears: Final = ContextListeners[GraphListener]("simkit_graphs")
 current_listener = _ears.current
 
 
-@contextmanager
-def heard_by(listener: GraphListener) -> Iterator[None]:
+def heard_by(listener: GraphListener) -> AbstractContextManager[None]:
     """Let a listener observe the graphs called in this context, and in what it starts."""
-    with installation, _ears.activate(listener):
-        yield
+    return _ears.activate(listener, installation)
 
 
 def namespace_now() -> str:

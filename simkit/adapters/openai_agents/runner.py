@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Any, Final
 
 import agents.run
@@ -29,12 +29,9 @@ from simkit.adapters.openai_agents.filters import hear_filters, hear_nesting
 from simkit.adapters.openai_agents.hooks import FlightHooks
 
 
-@contextmanager
-def listening(log: AgentRunLog) -> Iterator[None]:
+def listening(log: AgentRunLog) -> AbstractContextManager[None]:
     """Report the SDK's actions in this context, and in what it starts, to a log."""
-    with installation, told_to(log):
-        installation.replace(_rows())
-        yield
+    return told_to(log, installation, _functions)
 
 
 class _Runner(agents.run.AgentRunner):
@@ -189,3 +186,7 @@ def _rows() -> Iterator[Row]:
     yield *compat.DEFAULT_RUNNER, _wrap_run
     yield *compat.RUN_KEYS, _counted
     yield *compat.NESTING, hear_nesting
+
+
+_functions: Final = Installation(_rows)
+"""The replacements that do not depend on the pipeline."""

@@ -3,7 +3,7 @@
 Most frameworks depend on OpenTelemetry's API alone. Without a provider its tracers make spans that
 keep nothing, and so does a sampler that drops a span. While a turn runs, such a span keeps its
 attributes. It has the same ids as without simkit, so an application exports the same spans. Nothing
-is sent over the network (`nothing_exported`).
+is sent over the network (`observed_by`).
 """
 
 from __future__ import annotations
@@ -155,13 +155,6 @@ def _rows() -> Iterator[Row]:
 _installation: Final = Installation(_rows)
 
 
-@contextmanager
-def told_to(listener: SpanListener) -> Iterator[None]:
-    """Report the starts and ends of spans in this context to a listener."""
-    with _installation, _ears.activate(listener):
-        yield
-
-
 # Exporters
 
 
@@ -180,22 +173,23 @@ def _exporter_rows() -> Iterator[Row]:
         yield *slot, _refusing(result)
 
 
-_exports: Final = Installation()
+_exports: Final = Installation(_exporter_rows)
 
 
 @contextmanager
-def nothing_exported() -> Iterator[None]:
-    """Let exporters fail that use the network, also with spans that wait at the end.
+def observed_by(listener: SpanListener) -> Iterator[None]:
+    """Report the spans in this context to a listener, and let none be sent over the network.
 
-    Otherwise an export is a request that the scenario refuses. A thread sends it at a random time,
-    so it would end one run and not the next. Exporters that stay in the process, to a console or a
-    list, get every span.
+    Exporters that use the network fail, also with spans that wait at the end. Otherwise an export
+    is a request that the scenario refuses. A thread sends it at a random time, so it would end one
+    run and not the next. Exporters that stay in the process, to a console or a list, get every
+    span.
     """
-    with _exports:
-        _exports.replace(_exporter_rows())  # Another scenario may have entered before an import.
+    with _ears.activate(listener, _installation, _exports):
         try:
             yield
         finally:
-            provider = trace.get_tracer_provider()
-            if _exports.replaced and hasattr(provider, "force_flush"):
-                provider.force_flush()
+            if _exports.replaced:
+                provider = trace.get_tracer_provider()
+                if hasattr(provider, "force_flush"):
+                    provider.force_flush()

@@ -7,8 +7,7 @@ framework has named it, which may be after the start of the span.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
 from opentelemetry import trace
@@ -22,7 +21,7 @@ from simkit.adapters.api import (
     status_after,
 )
 from simkit.adapters.opentelemetry.sights import Sight, activation, naming
-from simkit.adapters.opentelemetry.spans import has_failed, nothing_exported, told_to
+from simkit.adapters.opentelemetry.spans import has_failed, observed_by
 
 
 def instrumentation(adapter_context: AdapterContext) -> SpanInstrument:
@@ -44,12 +43,10 @@ class SpanInstrument:
         self._loose: dict[str, Run] = {}
         """Runs of agents that only the spans of model calls name."""
 
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def at_work(self) -> AbstractContextManager[None]:
         """Observe spans, and let none be exported over the network."""
         self._forget()
-        with told_to(self), nothing_exported():
-            yield
+        return observed_by(self)
 
     def _forget(self) -> None:
         """Drop the spans of earlier turns, except open ones."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pydantic_ai import Agent
 
-from simkit.adapters.api import Replacement, Row
+from simkit.adapters.api import Installation, Replacement, Row
 from simkit.adapters.pydantic_ai import compat, graphs
 from simkit.adapters.pydantic_ai.agent_runs import (
     AgentRun,
@@ -31,8 +31,7 @@ from simkit.adapters.pydantic_ai.messages import text_of
 @contextmanager
 def listening(log: AgentRunLog) -> Iterator[None]:
     """Report agents and graphs in this context, and in what it starts, to a log."""
-    with installation, told_to(log), Agent.using_thread_executor(log.threads):
-        installation.replace(_rows())
+    with told_to(log, installation, _functions), Agent.using_thread_executor(log.threads):
         yield
 
 
@@ -123,3 +122,7 @@ def _rows() -> Iterator[Row]:
     yield *compat.STEP_CALL, graphs.wrap_run
     yield *compat.MODEL_REQUESTS, _allowed
     yield from ((*slot, _lent) for slot in compat.EVENT_LOOPS)
+
+
+_functions: Final = Installation(_rows)
+"""The replacements that do not depend on the pipeline."""

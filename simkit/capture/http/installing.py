@@ -113,7 +113,7 @@ class Installation:
                 if self._entered == 1:
                     self._started()
                     self._replace_rows()
-                elif self._entered == self._keepers + 1 and self._modules != len(sys.modules):
+                elif self._modules != len(sys.modules):
                     self._replace_rows()  # There may be more to replace.
             except BaseException:
                 self.__exit__()
