@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from simkit.adapters.streams import Print, leading_same, print_of
 from simkit.core.messages import Message
@@ -45,6 +45,8 @@ class MessageHistory:
     ) -> None:
         """Read the next history, whose first ``size`` messages are the same."""
         self._words = words
+        if size == len(messages) == len(self._messages):
+            return
         self._messages[size:] = messages[size:]
         new = [ours(message) for message in messages[size:]]
         self.messages[size:] = new
@@ -59,14 +61,20 @@ class MessageHistory:
         self.references.clear()
 
 
-class KnownList(Protocol):
+ItemT = TypeVar("ItemT", contravariant=True)
+
+
+class KnownList(Protocol[ItemT]):
     """The known items of one growing list."""
+
+    def same(self, items: Sequence[ItemT], words: object) -> int:
+        """Return the number of first items that are the known ones, under the same names."""
 
     def take(self, other: Self, size: int) -> None:
         """Copy the first items of another list."""
 
 
-ListT = TypeVar("ListT", bound=KnownList)
+ListT = TypeVar("ListT", bound=KnownList[Any])
 
 
 class GrowingLists(Generic[ListT]):
@@ -84,28 +92,23 @@ class GrowingLists(Generic[ListT]):
         self._newest = make()
 
     def find(
-        self, owner: tuple[str, str], length: int, same: Callable[[ListT], int]
+        self, owner: tuple[str, str], current: Sequence[Any], words: object = None
     ) -> tuple[ListT, int]:
-        """Return the known items of an owner's list, and how many of them are still at its front.
+        """Return the known items of an owner's list, and how many are at the front of the current.
 
-        ``length`` is the list's length now; ``same`` counts the first items of a known list that
-        are at the front of the list.
+        ``words`` are what else the known items depend on.
         """
-        items = self._last.get(owner)
-        if items is None:
-            items = self._last[owner] = self._make()
-        size = same(items)
-        if _is_worth_it(length - size, length):
-            theirs = same(self._newest)
-            if _is_worth_it(theirs - size, theirs):
+        if owner not in self._last:
+            self._last[owner] = self._make()
+        items, length = self._last[owner], len(current)
+        size = items.same(current, words)
+        # Is it cheaper to copy a list than to read the messages that differ?
+        if (length - size) * _DEARER > length and items is not self._newest:
+            theirs = self._newest.same(current, words)
+            if (theirs - size) * _DEARER > theirs:
                 items.take(self._newest, size := theirs)
         self._newest = items
         return items, size
-
-
-def _is_worth_it(more: int, size: int) -> bool:
-    """Return whether copying a list of this size is cheaper than reading ``more`` messages."""
-    return more * _DEARER > size
 
 
 class Readings:
@@ -126,8 +129,6 @@ class Readings:
 
         ``ours`` depends on the message and ``words`` only.
         """
-        history, size = self._histories.find(
-            owner, len(messages), lambda known: known.same(messages, words)
-        )
+        history, size = self._histories.find(owner, messages, words)
         history.go_on(messages, size, ours, words, count)
         return history

@@ -19,6 +19,8 @@ _replaced = msgspec.structs.replace
 
 def may_turn_out(event: e.ContextBuilt) -> bool:
     """Return whether a tool in a context may become a handoff, by its name."""
+    if not event.tools:
+        return False
     known = {tool for tool, _ in event.handoff_tools}
     return any(tool.startswith(PREFIXES) and tool not in known for tool in event.tools)
 

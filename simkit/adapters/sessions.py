@@ -119,6 +119,8 @@ class Session:
         Clients that number the calls of each request or session use one id for many calls: an
         agent's last calls are at the end of its next context.
         """
+        if not self._waiting:
+            return
         calls = next((message.calls for message in reversed(messages) if message.calls), ())
         waiting = self._waiting.get(_tools(agent, calls))
         if not calls or not waiting:

@@ -63,7 +63,7 @@ class SentStream:
         messages that filters dropped.
         """
         before = self._settled_cuts
-        same = leading_equal(self._cuts, cuts)
+        same = leading_equal(self._cuts, cuts) if self._cuts and cuts else 0
         self._cuts, self._settled_cuts = cuts, same
         aligned_count = self._aligned(prints) if same >= before else None
         if aligned_count is None:
@@ -96,29 +96,30 @@ class SentStream:
         if not self._prints or not prints:
             return None
         lo = self._lo
-        size = self._common(lo, prints)
+        size = leading_equal(self._prints[lo:], prints)
         if size >= len(self._settled) - lo:
             return lo, size
         # A window that has moved: the context begins with a later message.
         first = prints[0]
         for place in range(lo + 1, len(self._prints)):
             if self._prints[place] == first:
-                size = self._common(place, prints)
+                size = leading_equal(self._prints[place:], prints)
                 if place + size == len(self._prints) and place <= len(self._settled):
                     return place, size
         return None
 
-    def _common(self, lo: int, prints: Sequence[Print]) -> int:
-        return leading_equal(self._prints[lo:] if lo else self._prints, prints)
-
 
 def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
     """Return the number of equal first items of two lists."""
-    if before == after[: len(before)]:
-        return len(before)
+    size = len(before)
+    if before == after[:size]:
+        return size
     start = leading_same(before, after)
-    pairs = enumerate(zip(before[start:], after[start:], strict=False), start)
-    return next((n for n, (old, new) in pairs if old != new), min(len(before), len(after)))
+    for old, new in zip(before[start:], after[start:], strict=False):
+        if old != new:
+            break
+        start += 1
+    return start
 
 
 def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
@@ -126,11 +127,12 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 
     An equal object between such items counts too.
     """
+    same = [*map(is_, before, after), False].index(False)
+    if not before[same : same + 1] or not after[same : same + 1]:
+        return same
     size = min(len(before), len(after))
     # They mostly differ near the end. Slices compare the common part at C speed.
     for end in range(size, max(size - _NEAR, 0), -1):
         if before[end - 1] is after[end - 1]:
-            if is_equal(before[:end], after[:end]):
-                return end
-            break
-    return [*map(is_, before, after), False].index(False)
+            return end if is_equal(before[:end], after[:end]) else same
+    return same

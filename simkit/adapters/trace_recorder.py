@@ -377,18 +377,19 @@ class TraceRecorder:
         if run.is_node and run.model_calls == 1:
             self._agent_runs += 1
         self.limit("model_calls_per_run", run.model_calls)
-        self.offered.update((offer.name, offer.schema) for offer in offers)
-        session = self._session
-        front = next((k for k, m in enumerate(messages) if m.role != "system"), len(messages))
-        message_parts = [
-            e.Made("", replace(m, agent=run.agent), tokens_of(m, self.count))
-            for m in messages[:front]
-        ]
+        session, front, tokens = self._session, 0, 0
+        parts: list[e.Part] = []
+        for message in messages:
+            if message.role != "system":
+                break
+            tokens += (size := tokens_of(message, self.count))
+            parts.append(e.Made("", replace(message, agent=run.agent), size))
+            front += 1
         words, count = self.handoff_tools.version, self.count
         session.come_back(run.agent, run.id, messages)
         reading = session.readings.of(
             ("agent", run.agent),
-            messages[front:],
+            messages[front:] if front else messages,
             lambda message: self._ours(message, run.agent),
             words,
             count,
@@ -397,22 +398,23 @@ class TraceRecorder:
         stream = session.streams.get(run.agent)
         if stream is None:
             stream = session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
-        tokens = sum(m.tokens for m in message_parts) + sum(reading.tokens)
-        parts: list[e.Part] = [*message_parts]
+        tokens += sum(reading.tokens)
         cuts = (*run.lasting_cuts, *run.cuts)
         run.cuts = ()
         if rest or cuts:
             parts.append(
                 stream.take(prints, lambda known: self._numbered(rest, prints, known, run), cuts)
             )
+        for offer in offers:
+            self.offered[offer.name] = offer.schema
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
         self.events.record_context(
             self.at(run),
             call=call,
             parts=tuple(parts),
-            tools=tuple(offer.name for offer in offers),
-            settings=canonical(settings) or None,
+            tools=tuple([offer.name for offer in offers]),
+            settings=(canonical(settings) or None) if settings else None,
             tokens=tokens,
             budget=self.limits.context_tokens or 0,
             handoffs=self.handoff_tools.targets_of(offers),
@@ -469,6 +471,8 @@ class TraceRecorder:
         """Return each message's number in the log; add new messages."""
         start = len(known)
         numbers = self._session.numbers_of(prints[start:], self.numbers.messages + 1)
+        if 0 not in numbers:
+            return [*known, *numbers]
         pairs = zip(messages[start:], numbers, strict=True)
         return [*known, *(number or self._arrived(new, run).number for new, number in pairs)]
 

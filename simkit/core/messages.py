@@ -242,7 +242,12 @@ def thinking_of(message: Message) -> str | None:
     It is empty if the provider hides it. Each provider has its own parts for it.
     """
     data = message.data
-    if message.role != "assistant" or not isinstance(data, Mapping) or REASONING not in data:
+    if (
+        data is None
+        or message.role != "assistant"
+        or not isinstance(data, Mapping)
+        or REASONING not in data
+    ):
         return None
     if as_json(message.content) == data:
         # This is a structured reply with a field of that name; its text shows it.

@@ -70,6 +70,7 @@ def _held_by(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     ]
 
 
+@lru_cache(maxsize=64)
 def _checks_what_it_is_given(kind: type[BaseMessage]) -> bool:
     return bool(kind.model_config.get("validate_assignment"))
 
@@ -103,13 +104,20 @@ class _Batch:
         """and their tool calls. These and the contents are copies."""
         self.ours: list[Message] = []
 
-    def same(self, messages: list[BaseMessage]) -> int:
+    def same(self, messages: Sequence[BaseMessage], words: object) -> int:
         """Return the number of first messages that are the converted ones."""
         return leading_same(self._messages, messages)
 
     def unchanged(self, size: int) -> int:
         """Return the number of the first ``size`` messages with unchanged contents."""
         fields = self._fields[:size]
+        calling = bisect_left(self._places, size)
+        if (
+            self._contents[:size] == [*map(_CONTENT, fields)]
+            and self._names[:size] == [*map(_NAME, fields)]
+            and self._calls[:calling] == [*map(_CALLS, self._calling_fields[:calling])]
+        ):
+            return size
         size = leading_equal(self._contents[:size], [*map(_CONTENT, fields)])
         size = leading_equal(self._names[:size], [*map(_NAME, fields[:size])])
         calling = bisect_left(self._places, size)
@@ -118,6 +126,8 @@ class _Batch:
 
     def go_on(self, messages: list[BaseMessage], size: int) -> None:
         """Use the current list, whose first ``size`` messages are the same."""
+        if size == len(messages) == len(self._messages):
+            return
         new = messages[size:]
         fields = _held_by(new)
         calling = [place for place, field_map in enumerate(fields) if "tool_calls" in field_map]
@@ -158,11 +168,11 @@ class Conversions:
     def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
         """Return converted messages; ``owner`` identifies a list that grows."""
         # Instructions are mostly made again for each call.
-        front = next(
-            (n for n, message in enumerate(messages) if message.type != "system"), len(messages)
-        )
-        rest = [*(messages[front:] if front else messages)]
-        batch, size = self._batches.find(owner, len(rest), lambda known: known.same(rest))
+        front, rest = 0, [*messages]
+        while rest and rest[0].type == "system":
+            front += 1
+            del rest[0]
+        batch, size = self._batches.find(owner, rest)
         batch.go_on(rest, batch.unchanged(size))
         return [*map(as_message, messages[:front]), *batch.ours] if front else [*batch.ours]
 
@@ -192,6 +202,8 @@ def plain(
     kind: Any = type(value)
     if value is None or kind is str:
         return value
+    if kind is list and value and all(map(_is_said, set(map(type, value)))):
+        return (listed or known)(value)
     if _is_said(kind):
         return known([value])[0]
     if isinstance(value, RemoveMessage):
