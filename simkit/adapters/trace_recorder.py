@@ -190,9 +190,12 @@ class TraceRecorder:
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
-        run.call_facts = CallFacts(state, self._plain(received), channels)
+        if received is not None:
+            received = self._plain(received)
+        run.call_facts = CallFacts(state, received, channels)
         self._know(agent)
-        order = next((request for request in self.requested if request.to_agent == agent), None)
+        orders = [request for request in self.requested if request.to_agent == agent]
+        order = orders[0] if orders else None
         handoff = source = ""
         if order is not None:
             self.requested.remove(order)
@@ -204,8 +207,9 @@ class TraceRecorder:
             input = payload if payload is not None else input
             self.events.record_handoff(self._at_request(order), order, depth=self._handoffs)
         self.runs.append(run)
+        input = input if task is None else task
         self.events.record_agent_start(
-            self.at(run), input=self._plain(input if task is None else task),
+            self.at(run), input=None if input is None else self._plain(input),
             handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
             branch=run.id if group else branch, outer=outer, parent=parent,
             call_id=call_id, state=state, received=run.call_facts.received, goal=goal,

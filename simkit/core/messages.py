@@ -270,6 +270,8 @@ def without_thinking(message: Message) -> Message:
 def value_said(message: Message) -> JsonValue:
     """Return the value that an assistant's text was made from; None if there is only text."""
     data = message.data
+    if data is None:
+        return None
     if (
         message.role != "assistant"
         or not isinstance(data, Mapping)

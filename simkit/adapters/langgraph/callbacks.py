@@ -13,9 +13,12 @@ from typing import Any, Final, Protocol, TypeAlias
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
-from simkit.adapters.api import Replacement, Row
+from simkit.adapters.api import Replacement, Row, Run
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import NAMES
+
+Begun: TypeAlias = tuple[Run, int] | None
+"""The agent run of a model call, with the number of its calls before; None for no agent's call."""
 
 
 class Hearer(Protocol):
@@ -42,82 +45,74 @@ class Hearer(Protocol):
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
         """Handle the end, or the failure, of a tool."""
 
-    def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
+    def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> Begun:
         """Handle a model call."""
 
     def model_answered(
         self,
-        identity: Any,
         messages: Sequence[BaseMessage],
-        reply: BaseMessage,
         tools: Sequence[str],
+        begun: Begun,
+        reply: BaseMessage,
     ) -> None:
         """Handle a model's answer."""
 
-    def model_failed(self, identity: Any) -> None:
-        """Handle a model call without an answer."""
-
 
 class Callbacks:
-    """Passes LangChain's callbacks on to a listener."""
+    """Passes LangChain's callbacks on to a listener.
+
+    What is known of a run at its start is kept with the run: LangChain may copy it.
+    """
 
     def __init__(self, hearer: Hearer) -> None:
         self._hearer = hearer
-        self._nodes: dict[Any, tuple[str, str, Any]] = {}
-        """LangChain's run to its node: namespace, name, and input."""
-        self._filters: dict[Any, tuple[str, Any]] = {}
-        """LangChain's run to its filter, and the filter's input."""
-        self._tools: dict[Any, str] = {}
-        self._requests: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
 
     def on_chain_start(
         self, run: Any, serialized: Any, inputs: Any, *, name: str | None = None, **options: Any
     ) -> None:
         """Handle the start of a node's code."""
         metadata = run.metadata
-        if name and metadata.get(compat.NODE) == name:
+        if name and compat.NODE in metadata and metadata[compat.NODE] == name:
             namespace = metadata.get(compat.NAMESPACE, "")
-            self._nodes[run.run_id] = namespace, name, inputs
+            run.simkit_node = namespace, name, inputs
             self._hearer.began_work(namespace)
         elif name is not None and name in NAMES:
-            self._filters[run.run_id] = name, inputs
+            run.simkit_filter = name, inputs
 
     def on_chain_end(self, run: Any, outputs: Any, **options: Any) -> None:
         """Handle the result of a node's code."""
-        node = self._nodes.pop(run.run_id, None)
-        if node is not None:
-            self._hearer.wrote(*node, outputs)
-            self._hearer.returned(node[0], outputs)
-        elif run.run_id in self._filters:
-            name, input = self._filters.pop(run.run_id)
+        known = run.__dict__
+        if "simkit_node" in known:
+            namespace, name, input = run.simkit_node
+            self._hearer.wrote(namespace, name, input, outputs)
+            self._hearer.returned(namespace, outputs)
+        elif "simkit_filter" in known:
+            name, input = run.simkit_filter
             self._hearer.narrowed(input, outputs, name)
 
     def on_chain_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle its exception."""
-        node = self._nodes.pop(run.run_id, None)
-        self._filters.pop(run.run_id, None)
-        if node is not None:
-            self._hearer.raised(node[0], error)
+        if "simkit_node" in run.__dict__:
+            self._hearer.raised(run.simkit_node[0], error)
 
     def on_tool_start(
         self, run: Any, *args: Any, tool_call_id: str | None = None, **options: Any
     ) -> None:
         """Handle the start of a tool that a model called."""
         if tool_call_id:
-            self._tools[run.run_id] = tool_call_id
+            run.simkit_call = tool_call_id
             self._hearer.tool_began(tool_call_id)
 
     def on_tool_end(self, run: Any, output: Any, **options: Any) -> None:
         """Handle its result."""
-        call_id = self._tools.pop(run.run_id, "")
-        if call_id:
-            self._hearer.tool_ended(call_id, output, "")
+        if "simkit_call" in run.__dict__:
+            self._hearer.tool_ended(run.simkit_call, output, "")
 
     def on_tool_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle its exception; an interrupt, or a handoff, is no failure."""
-        call_id = self._tools.pop(run.run_id, "")
-        if call_id and not isinstance(error, GraphBubbleUp):
-            self._hearer.tool_ended(call_id, None, str(error) or type(error).__name__)
+        if "simkit_call" in run.__dict__ and not isinstance(error, GraphBubbleUp):
+            problem = str(error) or type(error).__name__
+            self._hearer.tool_ended(run.simkit_call, None, problem)
 
     def on_chat_model_start(
         self,
@@ -129,24 +124,20 @@ class Callbacks:
         **options: Any,
     ) -> None:
         """Record the messages to a model, which may be asked about several lists at once."""
-        offers = (invocation_params or {}).get("tools") or ()
-        tools = [_tool_name(offer) for offer in offers]
+        offers = invocation_params.get("tools") if invocation_params else None
+        tools = [_tool_name(offer) for offer in offers] if offers else ()
         for run, request in zip(runs, messages, strict=True):
-            self._requests[run.run_id] = request, tools
             namespace = run.metadata.get(compat.NAMESPACE, "")
-            self._hearer.model_began(run.run_id, namespace, request)
+            begun = self._hearer.model_began(namespace, request)
+            run.simkit_request = request, tools, begun
 
     def on_llm_end(self, run: Any, response: Any, **options: Any) -> None:
         """Handle its response."""
-        messages, tools = self._requests.pop(run.run_id, (None, ()))
-        reply = getattr(response.generations[0][0], "message", None)
-        if messages is not None and reply is not None:
-            self._hearer.model_answered(run.run_id, messages, reply, tools)
-
-    def on_llm_error(self, run: Any, error: BaseException, **options: Any) -> None:
-        """Handle a model call without a response."""
-        self._requests.pop(run.run_id, None)
-        self._hearer.model_failed(run.run_id)
+        if "simkit_request" in run.__dict__:
+            reply = getattr(response.generations[0][0], "message", None)
+            if reply is not None:
+                messages, tools, begun = run.simkit_request
+                self._hearer.model_answered(messages, tools, begun, reply)
 
 
 _Hears: TypeAlias = Callable[[], Callbacks | None]

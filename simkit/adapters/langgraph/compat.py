@@ -78,7 +78,7 @@ _STARTS: Final = ("on_chain_start", "on_tool_start", "on_chat_model_start")
 _ENDS: Final = {
     "Chain": ("on_chain_end", "on_chain_error"),
     "Tool": ("on_tool_end", "on_tool_error"),
-    "LLM": ("on_llm_end", "on_llm_error"),
+    "LLM": ("on_llm_end",),
 }
 RUN_STARTS: Final = tuple(
     _CORE.slot(f"{_MANAGERS}:{kind}CallbackManager.{name}")

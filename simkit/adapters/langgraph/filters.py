@@ -9,6 +9,7 @@ reported only if their result is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -62,6 +63,8 @@ class Filters:
 
     def run_began(self, run: Run, path: tuple[str, ...]) -> None:
         """Begin a run with the removed messages of its state."""
+        if not self._gone_below and not self._cuts:
+            return
         below = (cuts for where, cuts in self._gone_below if where == path[: len(where)])
         earlier_cuts = self._cuts.get(self._recorder.session, ())
         run.lasting_cuts = (
@@ -120,6 +123,22 @@ class Filters:
         before = [as_message(message) for message in filter.before]
         after = [as_message(message) for message in filter.after]
         self._recorder.filtered(run, before, after, filter.by, lasting=lasting)
+
+
+def may_filter(result: Any) -> bool:
+    """Return whether the result of a node may drop messages."""
+    if type(result) is not dict:
+        return True
+    for key, value in result.items():
+        kinds = set(map(type, value)) if type(value) is list else (type(value),)
+        if key == FOR_THE_MODEL or any(map(_removes, kinds)):
+            return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _removes(kind: type) -> bool:
+    return issubclass(kind, RemoveMessage)
 
 
 def _look(message: BaseMessage) -> tuple[str, str]:

@@ -72,6 +72,8 @@ def is_workflow(graph: Pregel | None) -> bool:
 def reads_of(graph: Pregel | None, node: str) -> tuple[str, ...]:
     """Return the channels that a node of a graph reads, as far as its schema is known."""
     builder = getattr(graph, "builder", None)
+    if builder is None:
+        return ()
     spec = getattr(builder, "nodes", {}).get(node)
     return tuple(builder.schemas.get(spec.input_schema, ())) if builder and spec else ()
 
@@ -158,5 +160,5 @@ def path_of(namespace: str) -> tuple[str, ...]:
 
     In ``a:<id>|1|b:<id>``, a plain number counts the graphs that one task calls.
     """
-    parts = (part.rpartition(":") for part in namespace.split("|"))
-    return tuple(identity for name, _, identity in parts if name)
+    parts = [part.rpartition(":") for part in namespace.split("|")]
+    return tuple([identity for name, _, identity in parts if name])

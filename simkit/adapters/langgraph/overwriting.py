@@ -18,7 +18,7 @@ def told_write(input: Any) -> Any:
         return input
     if isinstance(input, Overwrite):
         return {DECLARED_RESET: input.value}
-    if isinstance(input, Mapping):
+    if type(input) is dict or isinstance(input, Mapping):
         if list(input) == [compat.OVERWRITE]:
             return {DECLARED_RESET: input[compat.OVERWRITE]}
         if input.get("type") == compat.OVERWRITE and "value" in input:

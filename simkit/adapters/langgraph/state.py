@@ -24,7 +24,7 @@ from simkit.adapters.api import (
     leading_same,
     names_of,
 )
-from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_state
+from simkit.adapters.langgraph.channels import channels_of, holds_messages
 from simkit.adapters.langgraph.messages import Conversions, as_message, messages_in, plain
 from simkit.adapters.langgraph.overwriting import is_reset, told_write
 
@@ -165,7 +165,7 @@ class State:
         self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
     ) -> None:
         """Record a node's writes, which apply at the end of its step."""
-        writes = {name: told_write(value) for name, value in update.items() if is_state(name)}
+        writes = {name: told_write(value) for name, value in update.items() if name in self._facts}
         if writes and self._is_told:
             self._writes.append(_Write(writes, agent, run, group, branch))
 
@@ -211,19 +211,24 @@ class State:
 
         LangGraph leaves out empty channels of those that the node ``reads``.
         """
-        names = [*input] if isinstance(input, Mapping) else names_of(input)
-        if names is None or isinstance(input, BaseMessage):
-            return (), self._plain(input, None)
-        channels, more = [], {}
-        for name in names:
-            value = input[name] if isinstance(input, Mapping) else getattr(input, name, None)
-            if name in self._facts and _is_held(value, self._now(name)):
-                channels.append(name)
-            else:
-                more[name] = value
-        empty = (name for name in reads if name in self._facts and name not in names)
-        channels += [name for name in empty if self._now(name) is not _UNKNOWN]
-        return tuple(channels), self._plain(more, None) or None
+        if type(input) is not dict and not isinstance(input, Mapping):
+            names = names_of(input)
+            if names is None or isinstance(input, BaseMessage):
+                return (), self._plain(input, None)
+            input = {name: getattr(input, name, None) for name in names}
+        facts = self._facts
+        channels = [
+            name
+            for name, value in input.items()
+            if name in facts and _is_held(value, self._now(name))
+        ]
+        more = {name: value for name, value in input.items() if name not in channels}
+        channels += [
+            name
+            for name in reads
+            if name not in input and name in facts and self._now(name) is not _UNKNOWN
+        ]
+        return tuple(channels), (self._plain(more, None) or None) if more else None
 
     def _now(self, name: str) -> Any:
         """Return the recorded value of a channel."""

@@ -39,6 +39,7 @@ class NodeTask:
     """One execution of a node."""
 
     __slots__ = (
+        "_over",
         "agent",
         "before",
         "branch",
@@ -46,11 +47,11 @@ class NodeTask:
         "group",
         "id",
         "input",
+        "is_over",
         "is_own",
         "is_saved",
         "is_sent",
         "node",
-        "over",
         "parent",
         "path",
         "root",
@@ -85,19 +86,34 @@ class NodeTask:
         self.group = self.branch = self.parent = ""
         self.before: NodeTask | None = None
         """The parallel task that was started before it; None if there is none."""
-        self.over = threading.Event()
+        self.is_over = False
+        self._over: threading.Event | None = None
         self.targets: set[str] = set()
         """The agents that it leads to and that have not begun yet."""
+
+    def end(self) -> None:
+        """Let the task that waits for this one continue."""
+        self.is_over = True
+        if self._over is not None:
+            self._over.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is over, but not longer."""
+        self._over = threading.Event()
+        if not self.is_over:
+            self._over.wait(seconds)
 
 
 def led_to(task: NodeTask) -> tuple[str, ...]:
     """Return the runs that led to a new task, each once."""
-    done = task.root.done.get(task.path, [])
+    done = task.root.done.get(task.path)
+    if not done:
+        return ()
     tasks = [other_task for other_task in done if task.agent in other_task.targets]
     for other_task in tasks:
         other_task.targets.remove(task.agent)
     done[:] = [other_task for other_task in done if other_task.targets]
-    return tuple(other_task.run.id for other_task in tasks if other_task.run is not None)
+    return tuple([other_task.run.id for other_task in tasks if other_task.run is not None])
 
 
 def input_of(task: NodeTask) -> tuple[tuple[str, ...], Any]:
@@ -113,18 +129,20 @@ def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
     """
     if task is None or not result:
         return None
-    if not isinstance(result, Mapping):
+    if type(result) is not dict and not isinstance(result, Mapping):
         return result
     if compat.RETURN in result or END in result:
         value = result.get(compat.RETURN, result.get(END))
         is_said = run.final is not None and is_equal(value, run.final.content)
         return None if is_said else value
-    input = task.input if isinstance(task.input, Mapping) else {}
-    says_more = any(
-        name not in task.state.conversation and not _is_unchanged(value, input.get(name))
-        for name, value in result.items()
-    )
-    return result if says_more or run.final is None else None
+    if run.final is None:
+        return result
+    for name, value in result.items():
+        if name not in task.state.conversation:
+            input = task.input if isinstance(task.input, Mapping) else {}
+            if not _is_unchanged(value, input.get(name)):
+                return result
+    return None
 
 
 def held_at(path: str, **root: Any) -> Any:

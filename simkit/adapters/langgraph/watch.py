@@ -16,7 +16,7 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.api import AdapterContext, Run, status_after, wait_for_thread
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.filters import Filters, wrapping
+from simkit.adapters.langgraph.filters import Filters, may_filter, wrapping
 from simkit.adapters.langgraph.loop_events import CHANNELS, SAVED, TASKS, ChannelValues, Hear
 from simkit.adapters.langgraph.names import (
     graph_below,
@@ -109,7 +109,7 @@ class Watch(Moves):
             root.state.end()
             tasks = [task for task in self._tasks.values() if task.root is root]
             for task in tasks:
-                task.over.set()
+                task.end()
             status = status_after(problem)
             for run in root.parts.values():
                 self._recorder.end_run(run, status)
@@ -223,7 +223,8 @@ class Watch(Moves):
         self.agents_met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
         task = NodeTask(payload, path, holds, root, state)
-        agent_name = (payload.get("metadata") or {}).get(compat.AGENT_NAME)
+        metadata = payload.get("metadata")
+        agent_name = metadata.get(compat.AGENT_NAME) if metadata else None
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
             is_inner, agent_name = True, None  # A node that is a function, and so a node itself.
@@ -246,7 +247,8 @@ class Watch(Moves):
                 and agent_name in (None, outer.run.agent)
             )
             task.run = outer.run if outer is not None and is_outers else self._part(path, task)
-        caller = path_of(namespace_now())
+        now = namespace_now()
+        caller = path_of(now) if now else ()
         if len(caller) > len(path):  # Code calls it; no step started it.
             self._start_all()
             task.before = self._pushed.get(caller)
@@ -265,7 +267,7 @@ class Watch(Moves):
                 if task.id in self._saved:
                     self._saved.remove(task.id)
                     self._starting.remove(task)
-                    task.over.set()
+                    task.end()
             if called:
                 self._start_all()
 
@@ -274,7 +276,7 @@ class Watch(Moves):
         with self._writing:
             self._start_all()
             task = self._tasks.get(result["id"])
-            if task is not None and not task.over.is_set():
+            if task is not None and not task.is_over:
                 self._ends(task.root, task.path, result)
 
     def _part(self, path: tuple[str, ...], task: NodeTask) -> Run:
@@ -314,7 +316,7 @@ class Watch(Moves):
         group = self._recorder.begin_group() if len(own) > 1 else ""
         for task in own:
             outer = task.branch
-            input = self._plain(task.sent_input)
+            input = self._plain(task.sent_input) if task.sent_input is not None else None
             if task.agent in self.inputs:
                 input = held_at(self.inputs[task.agent], received=self._plain(task.input))
             task.state.open()
@@ -335,9 +337,10 @@ class Watch(Moves):
         task = self._tasks.get(payload["id"])
         if task is None:
             return
-        inside = (*path, task.id)
-        for key in [key for key in root.parts if key[0][: len(inside)] == inside]:
-            self._recorder.end_run(root.parts.pop(key))
+        if root.parts:
+            inside = (*path, task.id)
+            for key in [key for key in root.parts if key[0][: len(inside)] == inside]:
+                self._recorder.end_run(root.parts.pop(key))
         result, run = payload["result"], task.run
         state = task.state
         if payload["error"] is None and not (task.is_saved and state.goes_on):
@@ -347,15 +350,15 @@ class Watch(Moves):
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
             self._over(run, payload["error"] is not None, task, result)
-            after = self._plain_targets_of(task.graph).get(task.node, ())
-            task.targets.update(self._agent_of(to, root) for to in after)
+            for to in self._plain_targets_of(task.graph).get(task.node, ()):
+                task.targets.add(self._agent_of(to, root))
             if task.targets:
                 root.done.setdefault(path, []).append(task)
         if task.is_own and payload["error"] is None:
             self._routes.tell(task.id, run)
         if not path and run is not None:
             root.steps.append(run)
-        task.over.set()
+        task.end()
 
     def _over(
         self, run: Run, has_failed: bool, task: NodeTask | None = None, output: Any = None
@@ -369,7 +372,8 @@ class Watch(Moves):
             # A path without a value must not make the model's message the output.
             self._recorder.end_run(run, output=value, is_null=value is None)
         else:
-            self._recorder.end_run(run, output=self._plain(output_of(task, output, run)))
+            said = output_of(task, output, run)
+            self._recorder.end_run(run, output=self._plain(said) if said is not None else None)
 
     def _interrupted(
         self, path: tuple[str, ...], task: NodeTask, interrupts: Sequence[Mapping[str, Any]]
@@ -399,8 +403,8 @@ class Watch(Moves):
         if before is None or _is_in_a_loop():
             return
         # The earlier task goes first; while it sleeps, the next one continues.
-        if not wait_for_thread(before.over.is_set):
-            before.over.wait(PATIENCE_S)
+        if not wait_for_thread(lambda: before.is_over):
+            before.wait(PATIENCE_S)
 
     def raised(self, namespace: str, problem: BaseException) -> None:
         """Handle an exception of a node's code, which may pass control in the outer graph."""
@@ -416,10 +420,12 @@ class Watch(Moves):
             if task is not None:
                 if task.is_own and task.run is not None:
                     self._over(task.run, False)
-                task.over.set()
+                task.end()
 
     def wrote(self, namespace: str, node: str, input: Any, result: Any) -> None:
         """Handle the end of a node's code, whose result may remove messages."""
+        if not may_filter(result):
+            return
         with self._writing:
             run = self.run_at(namespace)
             if run is not None:

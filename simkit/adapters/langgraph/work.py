@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
 from simkit.adapters.api import AdapterContext, AgentRule, Offer, Row, Run, Usage
-from simkit.adapters.langgraph.callbacks import Callbacks
+from simkit.adapters.langgraph.callbacks import Begun, Callbacks
 from simkit.adapters.langgraph.loop_events import Hear
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
@@ -32,8 +32,6 @@ class Work:
         self.wrote, self.narrowed = watch.wrote, watch.narrowed
         self.place_of, self.routed = watch.place_of, watch.routed
         self.looked_up, self.known, self.stopped = watch.looked_up, watch.known, watch.stopped
-        self._models: dict[Any, tuple[Run, int]] = {}
-        """A model call to its run, with the number of HTTP calls before it."""
         self._looked_at: list[Pregel] = []
         self._rows: dict[int, list[Row]] = {}
         """The replacements for the tools and stores of each graph, by its identity."""
@@ -115,31 +113,27 @@ class Work:
 
     # Models
 
-    def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
+    def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> Begun:
         """Handle a model call; HTTP, or its answer, shows the messages."""
         with self._writing:
             run = self.watch.run_at(namespace)
-            if run is not None:
-                self.watch.filters.asks(run, messages)
-                self._models[identity] = run, run.model_calls
-
-    def model_failed(self, identity: Any) -> None:
-        """Drop a model call without an answer: HTTP has shown the reason, or nothing can."""
-        with self._writing:
-            self._models.pop(identity, None)
+            if run is None:
+                return None
+            self.watch.filters.asks(run, messages)
+            return run, run.model_calls
 
     def model_answered(
         self,
-        identity: Any,
         messages: Sequence[BaseMessage],
-        reply: BaseMessage,
         tools: Sequence[str],
+        begun: Begun,
+        reply: BaseMessage,
     ) -> None:
         """Report a model call and its answer that did not use HTTP."""
+        if begun is None or begun[0].model_calls != begun[1]:
+            return
         with self._writing:
-            run, before = self._models.pop(identity, (None, 0))
-            if run is None or run.model_calls != before:
-                return
+            run = begun[0]
             ours = self.watch.states.conversions.of(("agent", run.agent), messages)
             call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
             counted = getattr(reply, "usage_metadata", None)
