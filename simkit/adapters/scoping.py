@@ -68,7 +68,7 @@ class ContextListeners(Generic[ListenerT]):
 
     def __init__(self, name: str) -> None:
         """``name`` is the name of the context variable."""
-        self._scope = ContextScope[ListenerT](name)
+        self._variable = ContextVar[ListenerT | None](name, default=None)
         self._working: tuple[_Entry[ListenerT], ...] = ()
         """Each listener with the turn in which it became active, and the scenario."""
         self._lock = threading.RLock()
@@ -81,7 +81,7 @@ class ContextListeners(Generic[ListenerT]):
         its context, as in a thread, belongs to the only active one, unless it is code of another
         scenario that has not ended.
         """
-        listener, working = self._scope.now(), self._working
+        listener, working = self._variable.get(), self._working
         for entry, _, _ in working:
             if entry is listener:
                 return listener
@@ -146,7 +146,7 @@ class _Active(Generic[ListenerT]):
     ) -> None:
         self._listeners, self._listener = listeners, listener
         self._installations = installations
-        self._inside = _Inside(listeners._scope._variable, listener)
+        self._inside = _Inside(listeners._variable, listener)
         self._entry: _Entry[ListenerT] | None = None
 
     def __enter__(self) -> None:

@@ -140,50 +140,41 @@ class Callbacks:
                 self._hearer.model_answered(messages, tools, begun, reply)
 
 
-_Hears: TypeAlias = Callable[[], Callbacks | None]
+class HasCallbacks(Protocol):
+    """A listener for callbacks."""
+
+    callbacks: Callbacks
 
 
-def rows_for(hears: _Hears) -> list[Row]:
-    """Return the replacements that call the ``Callbacks`` in here after a run's handlers."""
-    starts = [(*slot, _called_with_result(hears, slot[1])) for slot in compat.RUN_STARTS]
-    ends = [(*slot, _called_with_run(hears, slot[1])) for slot in compat.RUN_ENDS]
+_Listening: TypeAlias = Callable[[], HasCallbacks | None]
+
+
+def rows_for(listening: _Listening) -> list[Row]:
+    """Return the replacements that call a listener after the handlers of a run."""
+    starts = [(*slot, _called(listening, slot[1], is_start=True)) for slot in compat.RUN_STARTS]
+    ends = [(*slot, _called(listening, slot[1], is_start=False)) for slot in compat.RUN_ENDS]
     return [*starts, *ends, *((*slot, _split) for slot in compat.splits_of_runs())]
 
 
-def _called_with_result(hears: _Hears, name: str) -> Callable[[Replacement], Replacement]:
-    """Return the wrapper of a start, which returns the new runs."""
-
-    def call(manager: Any, runs: Any, args: Any, options: Any) -> None:
-        callbacks = hears()
-        if callbacks is not None and not hasattr(manager, _OF_TRACERS):
-            getattr(callbacks, name)(runs, *args, **options)
-
-    return _after(call)
-
-
-def _called_with_run(hears: _Hears, name: str) -> Callable[[Replacement], Replacement]:
-    """Return the wrapper of an end, which is a method of the run."""
-
-    def call(run: Any, result: None, args: Any, options: Any) -> None:
-        callbacks = hears()
-        if callbacks is not None and not hasattr(run, _OF_TRACERS):
-            getattr(callbacks, name)(run, *args, **options)
-
-    return _after(call)
-
-
-def _after(call: Callable[[Any, Any, Any, Any], None]) -> Callable[[Replacement], Replacement]:
-    """Return the wrapper that calls a function after a method, also after one that is awaited."""
+def _called(
+    listening: _Listening, name: str, *, is_start: bool
+) -> Callable[[Replacement], Replacement]:
+    """Return the wrapper of a method. That of a start returns the runs, an end is one of a run."""
+    tell = getattr(Callbacks, name)
 
     def wrapper(before: Replacement) -> Replacement:
         def method(self: Any, *args: Any, **options: Any) -> Any:
             result = before(self, *args, **options)
-            call(self, result, args, options)
+            listener = listening()
+            if listener is not None and _OF_TRACERS not in self.__dict__:
+                tell(listener.callbacks, result if is_start else self, *args, **options)
             return result
 
         async def awaited(self: Any, *args: Any, **options: Any) -> Any:
             result = await before(self, *args, **options)
-            call(self, result, args, options)
+            listener = listening()
+            if listener is not None and _OF_TRACERS not in self.__dict__:
+                tell(listener.callbacks, result if is_start else self, *args, **options)
             return result
 
         return awaited if inspect.iscoroutinefunction(before) else method

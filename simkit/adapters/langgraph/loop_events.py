@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 from langgraph.errors import GraphInterrupt
 
-from simkit.adapters.api import Replacement, Row
+from simkit.adapters.api import ABSENT, Replacement, Row
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.channels import is_state
 
@@ -34,7 +34,7 @@ class ChannelValues(msgspec.Struct, frozen=True):
     """The channels as the graph declares them."""
     values: Mapping[str, Any]
     output: Any
-    """The values of the channels that are the graph's output."""
+    """The graph's output; absent if the step has not changed it."""
     is_first: bool
     """The call begins."""
 
@@ -136,26 +136,31 @@ def _record_channels_after_step(before: Replacement) -> Replacement:
 
 def _record_events(before: Replacement) -> Replacement:
     def emit(self: Any, mode: str, values: Any, *args: Any, **options: Any) -> None:
-        hear: Hear | None = self.config[compat.CONF].get(RECEIVER)
-        if hear is not None and mode in MODES:
-            for payload in values(*args, **options) if mode == TASKS else _NOTHING:
+        if mode in MODES and RECEIVER in self.config[compat.CONF]:
+            hear: Hear = self.config[compat.CONF][RECEIVER]
+            if mode == OUTPUT:
+                self.simkit_has_output = True
+            for payload in values(*args, **options) if mode == TASKS else _NOTHING[mode]:
                 hear(self.checkpoint_ns, mode, payload)
         before(self, mode, values, *args, **options)
 
     return emit
 
 
-_NOTHING: Final = (None,)
+_NOTHING: Final = {OUTPUT: (), SAVED: (None,)}
 
 
 def _tell_channels(loop: Any, is_first: bool) -> None:
-    hear: Hear | None = loop.config[compat.CONF].get(RECEIVER)
-    if hear is not None:
-        names, output = _names_of_state(tuple(loop.channels)), loop.output_keys
-        values = compat.read_channels(loop.channels, names)
-        result = values if output == names else compat.read_channels(loop.channels, output)
-        state = ChannelValues(loop.specs, values, result, is_first)
-        hear(loop.checkpoint_ns, CHANNELS, state)
+    if RECEIVER not in loop.config[compat.CONF]:
+        return
+    names, output = _names_of_state(tuple(loop.channels)), ABSENT
+    values = compat.read_channels(loop.channels, names)
+    if "simkit_has_output" in loop.__dict__:
+        del loop.simkit_has_output
+        is_whole = loop.output_keys == names
+        output = values if is_whole else compat.read_channels(loop.channels, loop.output_keys)
+    state = ChannelValues(loop.specs, values, output, is_first)
+    loop.config[compat.CONF][RECEIVER](loop.checkpoint_ns, CHANNELS, state)
 
 
 @lru_cache(maxsize=256)

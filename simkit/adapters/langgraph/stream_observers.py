@@ -16,7 +16,7 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.api import ContextListeners, Installation, Replacement
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.callbacks import Callbacks
+from simkit.adapters.langgraph.callbacks import HasCallbacks
 from simkit.adapters.langgraph.callbacks import rows_for as rows_for_callbacks
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
 from simkit.adapters.langgraph.loop_events import RECEIVER, Hear, LoopListener
@@ -28,10 +28,8 @@ End: TypeAlias = Callable[[BaseException | None], None]
 """Receives the end of a call of a graph, or its exception."""
 
 
-class GraphListener(LoopListener, Protocol):
+class GraphListener(LoopListener, HasCallbacks, Protocol):
     """A listener for graphs; any thread may call it."""
-
-    callbacks: Callbacks
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Handle the call of an outermost graph; return receivers for its stream and its end.
@@ -160,18 +158,13 @@ def _narrowed() -> Callable[[Any, Any, str], None] | None:
     return listener.narrowed if listener is not None else None
 
 
-def _callbacks() -> Callbacks | None:
-    listener = current_listener()
-    return listener.callbacks if listener is not None else None
-
-
 installation: Final = Installation(
     lambda: [
         (*compat.STREAM, _wrap),
         (*compat.ASTREAM, _heard_async),
         (*compat.PANIC, _first),
         (*compat.BRANCH_ENDS, routed(current_listener)),
-        *rows_for_callbacks(_callbacks),
+        *rows_for_callbacks(current_listener),
         *rows_for_filters(_narrowed),
         *rows_for_loops(current_listener),
         *rows_for_pools(current_listener),

@@ -18,14 +18,12 @@ from simkit.adapters.langgraph.state import State
 class Root:
     """One call of an outermost graph."""
 
-    __slots__ = ("done", "graph", "has_output", "parts", "state", "states", "steps")
+    __slots__ = ("done", "graph", "parts", "state", "states", "steps")
 
     def __init__(self, graph: Pregel, state: State) -> None:
         self.graph, self.state = graph, state
         self.states: dict[tuple[object, tuple[str, ...]], State] = {}
         """The states of running graphs, by receiver and path."""
-        self.has_output = False
-        """Whether the step that ends next has changed the graph's output."""
         self.steps: list[Run] = []
         """Agent runs that ended since the last checkpoint."""
         self.done: dict[tuple[str, ...], list[NodeTask]] = {}

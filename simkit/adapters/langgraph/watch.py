@@ -14,7 +14,7 @@ from typing import Any, Final
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import AdapterContext, Run, status_after, wait_for_thread
+from simkit.adapters.api import ABSENT, AdapterContext, Run, status_after, wait_for_thread
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, may_filter, wrapping
 from simkit.adapters.langgraph.loop_events import CHANNELS, SAVED, TASKS, ChannelValues, Hear
@@ -165,7 +165,7 @@ class Watch(Moves):
         payload: Any,
     ) -> None:
         """Record an event of the loop of a graph."""
-        path = path_of("|".join((*within, *namespace)))
+        path = path_of("|".join((*within, *namespace))) if within or namespace else ()
         with self._writing:
             if kind == TASKS and "triggers" in payload:
                 state = root.states.get((receiver, namespace), root.state)
@@ -176,13 +176,9 @@ class Watch(Moves):
                 self._ends(root, path, payload)
             elif kind == CHANNELS:
                 self._holds(root, path, (receiver, namespace), payload)
-            elif path:
-                return
-            elif kind == SAVED:
+            elif kind == SAVED and not path:
                 self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
                 root.steps.clear()
-            else:
-                root.has_output = True
 
     def _holds(
         self,
@@ -202,8 +198,8 @@ class Watch(Moves):
             root.states[place].begin(values.values)
         else:
             root.states[place].became(values.values)
-        if root.has_output and not path:
-            self.states.last, root.has_output = values.output, False
+        if values.output is not ABSENT and not path:
+            self.states.last = values.output
 
     # Tasks
 

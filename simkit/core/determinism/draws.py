@@ -97,7 +97,8 @@ def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Call
 
     def decorate(before: Callable[..., Any]) -> Callable[..., Any]:
         def give(*args: Any, **options: Any) -> Any:
-            is_given = any(argument is not None for argument in (*args, *options.values()))
+            given = (*args, *options.values()) if options else args
+            is_given = given.count(None) < len(given)
             world = None if is_given else world_of_chance(sys._getframe(1))
             if world is None:
                 return before(*args, **options)

@@ -27,9 +27,9 @@ def own_generator() -> Random | None:
     world = current_world()
     if world is None or "chance" in world.real:
         return None
-    generator: Random | None = world.records.get(_KEY)
-    if generator is None:
-        generator = world.records[_KEY] = Random(world.seed(_KEY))
+    if _KEY not in world.records:
+        world.records[_KEY] = Random(world.seed(_KEY))
+    generator: Random = world.records[_KEY]
     return generator
 
 

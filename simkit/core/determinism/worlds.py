@@ -154,8 +154,8 @@ class World:
         with installed.keep(), nullcontext() if "clock" in self.real else zoned(self.zone):
             yield
 
-    def elapsed_ns(self) -> int:
-        """Return the virtual time since the start in nanoseconds."""
+    def wall_ns(self) -> int:
+        """Return the virtual time in nanoseconds since 1970."""
         now = self._clock.now
         if now != self._moment:
             self._moment, self._readings = now, 0
@@ -163,11 +163,11 @@ class World:
         if self._readings > PATIENCE:
             now = self._moment = now + 1
             self._clock.advance_to(now)
-        return now * 1_000_000 + self._turns * 1_000
+        return self._start_ns + now * 1_000_000 + self._turns * 1_000
 
-    def wall_ns(self) -> int:
-        """Return the virtual time in nanoseconds since 1970."""
-        return self._start_ns + self.elapsed_ns()
+    def elapsed_ns(self) -> int:
+        """Return the virtual time since the start in nanoseconds."""
+        return self.wall_ns() - self._start_ns
 
     def stream(self, place: str) -> Chance:
         """Return the source of random numbers for one place in code.
@@ -175,10 +175,9 @@ class World:
         A new draw in one place changes nothing elsewhere. A value that is drawn once a process, by
         the scenario that happens to come first, would otherwise change the draws of all others.
         """
-        generator = self._streams.get(place)
-        if generator is None:
-            generator = self._streams[place] = self._chance.child(f"{self._turn}/{place}")
-        return generator
+        if place not in self._streams:
+            self._streams[place] = self._chance.child(f"{self._turn}/{place}")
+        return self._streams[place]
 
     def begin_turn(
         self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""
@@ -328,9 +327,10 @@ def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
         return None
     frame, way, is_stand_in = caller, "", False
     while frame.f_back is not None:
-        if frame.f_globals.get("__name__") == _PUTTING_IN_PLACE:
+        name = frame.f_globals.get("__name__")
+        if name == _PUTTING_IN_PLACE:
             is_stand_in = True  # The next frame decides for the functions that it calls.
-        elif not _is_of(frame.f_globals.get("__name__"), _PASSING):
+        elif not _is_of(name, _PASSING):
             break
         elif is_stand_in:
             is_stand_in = False
