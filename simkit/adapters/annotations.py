@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextvars
 import functools
 import inspect
-import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
+
+from simkit.core.context_values import LOCK, Inside
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
@@ -56,7 +57,6 @@ _listener: Final = contextvars.ContextVar[AnnotationListener | None](
     "simkit_listener", default=None
 )
 _listening: Final[list[AnnotationListener]] = []
-_lock: Final = threading.Lock()
 
 
 def current_mark() -> Mark | None:
@@ -69,24 +69,15 @@ def is_annotated() -> bool:
     return _mark.get() is not None
 
 
-@contextmanager
-def heard_by(listener: AnnotationListener) -> Iterator[None]:
+def heard_by(listener: AnnotationListener) -> AbstractContextManager[None]:
     """Report the annotations of the code inside to a listener."""
-    with _lock:
-        _listening.append(listener)
-    before = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(before)
-        with _lock:
-            _listening.remove(listener)
+    return Inside(_listener, listener, _listening)
 
 
 def _current_listener() -> AnnotationListener | None:
     """Return the context's listener; if it is closed, or there is none, the only open one."""
     listener = _listener.get()
-    with _lock:
+    with LOCK:
         if listener in _listening:
             return listener
         return _listening[0] if len(_listening) == 1 else None

@@ -127,12 +127,14 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 
     An equal object between such items counts too.
     """
-    same = [*map(is_, before, after), False].index(False)
-    if not before[same : same + 1] or not after[same : same + 1]:
-        return same
-    size = min(len(before), len(after))
+    are_same = [*map(is_, before, after)]
+    if False not in are_same:
+        return len(are_same)
+    same = are_same.index(False)
     # They mostly differ near the end. Slices compare the common part at C speed.
-    for end in range(size, max(size - _NEAR, 0), -1):
-        if before[end - 1] is after[end - 1]:
-            return end if is_equal(before[:end], after[:end]) else same
+    tail = are_same[: -_NEAR - 1 : -1]
+    if True in tail:
+        end = len(are_same) - tail.index(True)
+        if end > same and is_equal(before[:end], after[:end]):
+            return end
     return same

@@ -11,11 +11,12 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Protocol
 
+from simkit.core.context_values import LOCK, Inside
 from simkit.core.errors import CallUnattributed, FunctionMissing, RunHalted
 from simkit.runtime.models.returned import returned_by
 
@@ -62,18 +63,9 @@ class Toolbox:
         _exchange(function)
         self._exchanged.append(function)
 
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def at_work(self) -> AbstractContextManager[None]:
         """Answer the calls of this context, and of code that it starts."""
-        with _lock:
-            _working.append(self)
-        before = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(before)
-            with _lock:
-                _working.remove(self)
+        return Inside(_current, self, _working)
 
 
 def toolbox_at_work() -> Toolbox | None:
@@ -224,7 +216,7 @@ def _answering(function: FunctionType) -> Toolbox | None:
     Raise RunHalted if several might, in a thread that belongs to none of them.
     """
     mine = _current.get()
-    with _lock:
+    with LOCK:
         working = list(_working)
     if mine in working:
         return mine if mine is not None and function in mine.tools else None

@@ -35,8 +35,8 @@ class Moves:
         self._tasks: dict[str, NodeTask] = {}
         self._moved: list[tuple[str, Command[Any]]] = []
         """Seen commands, with their places: a command passes through several graphs."""
-        self._known: dict[int, Mapping[str, str]] = {}
-        self._plain_targets: dict[int, Mapping[str, list[str]]] = {}
+        self._known: dict[Pregel, Mapping[str, str]] = {}
+        self._plain_targets: dict[Pregel | None, Mapping[str, list[str]]] = {}
 
     def returned(self, namespace: str, value: Any) -> None:
         """Handle the result of a node's code, which may pass control."""
@@ -120,17 +120,17 @@ class Moves:
         return self._nodes_of(root.graph).get(node, node) if root is not None else node
 
     def _nodes_of(self, graph: Pregel) -> Mapping[str, str]:
-        if id(graph) not in self._known:
-            self._known[id(graph)] = agents_in(graph)
-        return self._known[id(graph)]
+        if graph not in self._known:
+            self._known[graph] = agents_in(graph)
+        return self._known[graph]
 
     def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
         """Return the targets of a graph's unconditional edges, by node."""
-        if id(graph) not in self._plain_targets:
-            targets = self._plain_targets[id(graph)] = {}
+        if graph not in self._plain_targets:
+            targets = self._plain_targets[graph] = dict[str, list[str]]()
             for node, to in plain_edges_of(graph):
                 targets.setdefault(node, []).append(to)
-        return self._plain_targets[id(graph)]
+        return self._plain_targets[graph]
 
     def _parallel_root(self, input: Any, root: Root | None) -> Any:
         """Return the payload without the conversation."""

@@ -15,8 +15,8 @@ import os
 import socketserver
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from http.server import BaseHTTPRequestHandler
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
@@ -24,6 +24,7 @@ from weakref import WeakSet
 
 from simkit.capture.http.guards import active_guard, add_hook, note_effect
 from simkit.capture.http.installing import Installation, Replacement, Row
+from simkit.core.context_values import Inside
 from simkit.providers.protocols import PROTOCOLS
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -112,14 +113,9 @@ def _handler_for(children: Children) -> type[BaseHTTPRequestHandler]:
 _children: Final = contextvars.ContextVar[Children | None]("simkit_children", default=None)
 
 
-@contextmanager
-def children_of_run(children: Children | None) -> Iterator[None]:
+def children_of_run(children: Children | None) -> AbstractContextManager[None]:
     """Give processes started in this context, and in theirs, the children's environment."""
-    before = _children.set(children)
-    try:
-        yield
-    finally:
-        _children.reset(before)
+    return Inside(_children, children)
 
 
 _ENV: Final = 10

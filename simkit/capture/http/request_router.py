@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from simkit.core.context_values import LOCK, Inside
 from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest
 
@@ -113,27 +114,18 @@ class _Opening:
 
 _current: Final = contextvars.ContextVar[_Opening | None]("simkit_gate", default=None)
 _forwarding: Final = contextvars.ContextVar[bool]("simkit_forwarding", default=False)
-_open: Final[set[_Opening]] = set()
-_lock: Final = threading.RLock()
+_open: Final[list[_Opening]] = []
 
 
-@contextmanager
-def passing_through(gate: RequestRouter, allow_hosts: Iterable[str] = ()) -> Iterator[None]:
+def passing_through(
+    gate: RequestRouter, allow_hosts: Iterable[str] = ()
+) -> AbstractContextManager[None]:
     """Send this context's requests through a router, and reject every other connection.
 
     ``allow_hosts`` allows connections outside the patched HTTP clients; an HTTP request goes to the
     router whatever its host. Raise ValueError for an invalid host.
     """
-    opening = _Opening(gate, AllowedHosts(allow_hosts))
-    with _lock:
-        _open.add(opening)
-    before = _current.set(opening)
-    try:
-        yield
-    finally:
-        _current.reset(before)
-        with _lock:
-            _open.discard(opening)
+    return Inside(_current, _Opening(gate, AllowedHosts(allow_hosts)), _open)
 
 
 def _openings() -> list[_Opening]:
@@ -144,7 +136,7 @@ def _openings() -> list[_Opening]:
     mine = _current.get()
     if mine in _open:
         return [mine]
-    with _lock:
+    with LOCK:
         return [opening for opening in _open if may_belong_to(opening.owner)]
 
 
@@ -230,14 +222,9 @@ class Owner:
 _owner: Final = contextvars.ContextVar[Owner | None]("simkit_owner", default=None)
 
 
-@contextmanager
-def owned_by(owner: Owner) -> Iterator[None]:
+def owned_by(owner: Owner) -> AbstractContextManager[None]:
     """Let code in here, and code that it starts, belong to a scenario."""
-    before = _owner.set(owner)
-    try:
-        yield
-    finally:
-        _owner.reset(before)
+    return Inside(_owner, owner)
 
 
 def current_owner() -> Owner | None:
