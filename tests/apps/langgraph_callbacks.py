@@ -12,7 +12,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 try:
-    from langgraph.types import TracePolicy
+    from langgraph.types import TracePolicy as TracePolicy
 except ImportError:  # Older versions have none.
     TracePolicy = None
 
