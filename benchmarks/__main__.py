@@ -10,6 +10,7 @@ from tabulate import tabulate
 from benchmarks import (
     cassettes,
     collecting,
+    exploring,
     framework,
     growth,
     items,
@@ -31,6 +32,7 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "startup": startup.rows,
     "wire": wire.rows,
     "framework": framework.rows,
+    "exploring": exploring.rows,
 }
 COUNTS = {"rooms"}
 

@@ -27,7 +27,7 @@ from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
 from simkit.spec.scenario.simulations import DUPLICATE_TURN, RESTART, Simulation, with_persona
-from simkit.trace.events import ErrorFacts
+from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts, TurnFinished
 from simkit.trace.store import canonical, copied
 from simkit.trace.views import TurnView
 
@@ -123,10 +123,9 @@ class _Conversation:
         with Conversation(first, simulate=self._answering) as conversation:
             while self._takes_turn(conversation):
                 pass
-            view = conversation.view
             if subject.always or subject.finally_:
                 channels: set[str] = set()
-                for turn, session in zip(view.turns, crowd.speakers, strict=False):
+                for turn, session in zip(conversation.view.turns, crowd.speakers, strict=False):
                     channels.update(name for event in turn.updates for name in event.update)
                     claims = _applicable(subject.always, turn, channels, session.persona)
                     self._claims.append(claims)
@@ -136,11 +135,12 @@ class _Conversation:
             for finding in judgement.findings:
                 if finding.breaks:
                     raise SourceError(finding.where, finding.what)
-            calls = sum(len(turn.calls) for turn in view.turns)
+            events = conversation.events
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
         }
-        agents = {Part("agent", run.agent) for turn in view.turns for run in turn.runs}
+        calls = sum(type(event) is ContextBuilt for event in events)
+        agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
         pipeline = subject.prepared.pipeline
         declared = pipeline.agents if isinstance(pipeline, Pipeline) else ()
         reach = Reach(
@@ -159,13 +159,13 @@ class _Conversation:
         if conversation.turns_taken == place:
             crowd.turns.pop()
             return False
-        turn = conversation.view.turns[-1]
-        crowd.speakers[-1].is_asked = turn.interrupt is not None
-        if turn.error is None:
+        last = next(e for e in reversed(conversation.events) if type(e) is TurnFinished)
+        crowd.speakers[-1].is_asked = bool(last.waits_for)
+        if last.error is None:
             return True
-        if not self._is_planned(turn.error):
+        if not self._is_planned(last.error):
             return False
-        crowd.turns[-1]["expect"] = {"error": turn.error.type}
+        crowd.turns[-1]["expect"] = {"error": last.error.type}
         return True
 
     def _is_planned(self, error: ErrorFacts) -> bool:

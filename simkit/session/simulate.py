@@ -39,7 +39,7 @@ from simkit.session.execution.recorded import (
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
-from simkit.trace.events import RunFinished
+from simkit.trace.events import Event, RunFinished
 from simkit.trace.store import Trace
 from simkit.trace.views import View, said_in, view_of
 
@@ -179,6 +179,11 @@ class Conversation:
     def turns_taken(self) -> int:
         """Return the number of turns taken."""
         return len(self._execution.turns)
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Return the events so far, which no view needs to read."""
+        return self._execution.trace.events
 
     @property
     def view(self) -> View:
