@@ -305,6 +305,10 @@ def explain_command(words: tuple[str, ...]) -> None:
     echo("\n".join(explanation_lines(explanation_of(" ".join(words)))))
 
 
+PROFILE_NAMES: Final = ("overload", "chaos", "models", "users")
+"""The names of `simkit.explore.profiles.PROFILES`, which `--help` must not load."""
+
+
 @cli.command(
     name="explore",
     short_help="Search for conversations that break a rule; write scenarios.",
@@ -318,6 +322,11 @@ def explain_command(words: tuple[str, ...]) -> None:
     help="Of at most so many turns; else as the simulation says, or 3.",
 )
 @click.option("--seed", type=int, default=0, help="Draw others.")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILE_NAMES),
+    help="Let failures of a class happen, too.",
+)
 @click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
 @click.option(
     "--to",

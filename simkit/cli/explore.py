@@ -20,6 +20,7 @@ from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, short
 from simkit.explore.conversations import Subject, converse, converse_by, label_of
+from simkit.explore.profiles import with_profile
 from simkit.explore.reach import reach_lines
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery, reply_lines, search, search_all
@@ -49,6 +50,8 @@ class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True):
     turns: int | None
     """The most turns of a conversation; None means what the simulation says."""
     seed: int
+    profile: str | None
+    """A class of failures that happen, too."""
     exhaustive: bool
     """Whether every conversation within the bound is run."""
     folder: str
@@ -59,6 +62,8 @@ def explore(call: ExploreOptions) -> int:
     """Explore what a name stands for; return the exit code: 1 if something was found."""
     was_found = False
     for name, subject in _subjects(call.subject):
+        if call.profile is not None:
+            subject = with_profile(subject, call.profile)
         was_found |= _explore(name, subject, call)
     return 1 if was_found else 0
 
@@ -212,6 +217,8 @@ def _command(call: ExploreOptions, name: str) -> str:
     words = ["simkit", "explore", shlex.quote(name)]
     if call.runs != RUNS:
         words += ["--runs", str(call.runs)]
+    if call.profile is not None:
+        words += ["--profile", call.profile]
     if call.turns is not None:
         words += ["--turns", str(call.turns)]
     return " ".join([*words, "--exhaustive" if call.exhaustive else f"--seed {call.seed}"])

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
+from simkit.cli.commands import PROFILE_NAMES
 from simkit.core.errors import SourceError
 from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
 from simkit.explore.conversations import (
@@ -23,6 +24,7 @@ from simkit.explore.conversations import (
     converse,
     label_of,
 )
+from simkit.explore.profiles import PROFILES, with_profile
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import Campaign, Discovery, search
 from simkit.explore.subjects import simulation_subject
@@ -372,6 +374,34 @@ def test_the_command_explores_the_simulations_of_a_folder(simkit: Call) -> None:
     assert "  FOUND  always: the claim on `state.refunds` does not hold" in done.out
     assert "simkit replay found/always-state-refunds.scenario.yaml" in done.out
     assert simkit("replay", "found").code == 1
+
+
+def test_the_command_knows_every_profile() -> None:
+    assert [*PROFILES] == [*PROFILE_NAMES]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_adds_to_what_the_simulation_says(name: str, tmp_path: Path) -> None:
+    subject = with_profile(subject_of(tmp_path, BUYER + "faults: {rate_limit: 0.5}\n"), name)
+
+    assert subject.simulation.faults["rate_limit"] == 0.5
+    assert len(subject.rare) == len({*subject.rare})
+    assert len(subject.rare) + subject.simulation.users["buyer"].sessions > 2
+    assert campaign_of(subject, runs=20).runs >= 20
+
+
+def test_a_message_that_is_sent_twice_is_found_by_a_profile(simkit: Call) -> None:
+    write("a.simulation.yaml", DESK + "models: {desk: [{handoff: {to: billing, "
+          "payload: {order: A}}}], billing: Refunded.}\nturns: 2\n"
+          "users: {u: {states: {asks: {says: Refund me.}}}}\n"
+          "always: {state: {refunds: {$len: 1}}}\n")  # fmt: skip
+
+    assert simkit("explore", "a.simulation.yaml", "--runs", "30").code == 0
+    done = simkit("explore", "a.simulation.yaml", "--runs", "30", "--profile", "users")
+
+    assert done.code == 1
+    (file,) = Path("found").iterdir()
+    assert "--profile users" in file.read_text(encoding="utf-8")
 
 
 def test_what_was_never_reached_is_listed(simkit: Call) -> None:

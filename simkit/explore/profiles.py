@@ -1,0 +1,50 @@
+"""Profiles: classes of failure that pipelines meet, as simulations that need no file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from simkit.explore.conversations import Subject
+from simkit.spec.scenario.simulations import DUPLICATE_TURN, MISBEHAVIOURS, SimulatedUser
+
+
+class Profile(NamedTuple):
+    """What happens beside ordinary conversations."""
+
+    faults: Mapping[str, float] = {}
+    misbehaves: Mapping[str, float] = {}
+    sessions: int = 1
+    """The number of conversations at once that each user has."""
+
+
+OVERLOAD: Final = {"rate_limit": 0.1, "overloaded": 0.05, "timeout": 0.05, "server_error": 0.05}
+PROFILES: Final[Mapping[str, Profile]] = {
+    "overload": Profile(faults=OVERLOAD),
+    "chaos": Profile(faults={**OVERLOAD, "connection": 0.05, "cut_stream": 0.05}),
+    "models": Profile(misbehaves=dict.fromkeys(MISBEHAVIOURS, 0.05)),
+    "users": Profile(faults={DUPLICATE_TURN: 0.1}, sessions=3),
+}
+
+
+def with_profile(subject: Subject, name: str) -> Subject:
+    """Return a subject to which a profile's failures happen, too; its own shares stay."""
+    profile, simulation = PROFILES[name], subject.simulation
+    users = {
+        user: _with_sessions(simulated, profile.sessions)
+        for user, simulated in simulation.users.items()
+    }
+    changed = simulation.model_copy(
+        update={
+            "faults": {**profile.faults, **simulation.faults},
+            "misbehaves": {**profile.misbehaves, **simulation.misbehaves},
+            "users": users,
+        }
+    )
+    return msgspec.structs.replace(subject, simulation=changed)
+
+
+def _with_sessions(user: SimulatedUser, sessions: int) -> SimulatedUser:
+    return user.model_copy(update={"sessions": max(user.sessions, sessions)})
