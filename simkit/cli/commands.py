@@ -323,6 +323,13 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users")
 )
 @click.option("--seed", type=int, default=0, help="Draw others.")
 @click.option(
+    "--time",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long, with what was found.",
+)
+@click.option(
     "--profile",
     type=click.Choice(PROFILE_NAMES),
     help="Let failures of a class happen, too.",

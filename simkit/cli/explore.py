@@ -52,6 +52,8 @@ class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     profile: str | None
     """A class of failures that happen, too."""
+    seconds: float | None
+    """The time after which it ends with what was found; None for no limit."""
     exhaustive: bool
     """Whether every conversation within the bound is run."""
     folder: str
@@ -84,9 +86,16 @@ def _explore(name: str, subject: Subject, call: ExploreOptions) -> bool:
 
     try:
         turns_max = call.turns or subject.simulation.turns
+        budget = float("inf") if call.seconds is None else call.seconds
+
+        def is_late() -> bool:
+            return time.monotonic() - started > budget
+
         if call.exhaustive:
             run_by = partial(converse_by, subject)
-            campaign = search_all(run_by, runs=call.runs, turns_max=turns_max, tell=tell)
+            campaign = search_all(
+                run_by, runs=call.runs, turns_max=turns_max, tell=tell, is_late=is_late
+            )
         else:
             campaign = search(
                 partial(converse, subject),
@@ -96,6 +105,7 @@ def _explore(name: str, subject: Subject, call: ExploreOptions) -> bool:
                 rare=len(subject.rare),
                 memory=MEMORY / re.sub(r"[^\w-]+", "_", name),
                 tell=tell,
+                is_late=is_late,
             )
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem

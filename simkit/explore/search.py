@@ -84,14 +84,16 @@ def search(
     rare: int = 0,
     memory: Path | None = None,
     tell: Callable[[int, int], None] = lambda runs, causes: None,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> Campaign:
     """Run conversations until ``runs`` were drawn; then make the smallest one of each cause.
 
     ``rare`` is the number of things that may happen rarely. ``memory`` is a folder that keeps
     failures, which are run first the next time. ``tell`` is called after each run with the numbers
-    of runs and of causes. Errors of ``run`` end it.
+    of runs and of causes. It ends with what was found when ``is_late`` returns true before a run,
+    as it does on Ctrl-C. Errors of ``run`` end it.
     """
-    tally = _Tally(runs, tell)
+    tally = _Tally(runs, tell, is_late)
     plans = _plans(turns_max, rare)
     is_stopped = False
     # Each round ends with the smallest conversations of new causes, and the next one looks past
@@ -114,15 +116,17 @@ def search_all(
     runs: int,
     turns_max: int,
     tell: Callable[[int, int], None] = lambda runs, causes: None,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> Campaign:
     """Run every conversation of at most so many turns, or the first ``runs`` of them."""
-    tally = _Tally(runs, tell)
+    tally = _Tally(runs, tell, is_late)
     enumeration = Enumeration(turns_max)
     is_stopped = False
     try:
         for number, source in enumerate(enumeration):
             if number == runs:
                 break
+            tally.check_time()
             record = run(source)
             tally.count(record, (len(record.turns), reply_lines(record.turns), number))
     except KeyboardInterrupt:
@@ -141,6 +145,7 @@ def _round(
     """Draw conversations until some were found that show new causes."""
 
     def attempt(plan: Plan) -> None:
+        tally.check_time()
         tally.add(run(plan), plan)
 
     test = hypothesis.given(plans)(attempt)
@@ -175,8 +180,10 @@ def _raise_others(problem: BaseException) -> None:
 class _Tally:
     """The counts of a search, and the smallest conversation of each cause."""
 
-    def __init__(self, budget: int, tell: Callable[[int, int], None]) -> None:
-        self._budget, self._tell = budget, tell
+    def __init__(
+        self, budget: int, tell: Callable[[int, int], None], is_late: Callable[[], bool]
+    ) -> None:
+        self._budget, self._tell, self._is_late = budget, tell, is_late
         self._runs = self._turns = self._calls = 0
         self._fresh = 0
         """The number of runs before the first new cause of each round: the others make it small."""
@@ -202,6 +209,11 @@ class _Tally:
     def is_spent(self) -> bool:
         """Return whether all conversations were drawn."""
         return self._fresh >= self._budget
+
+    def check_time(self) -> None:
+        """Raise KeyboardInterrupt when the time is over: Hypothesis lets it pass."""
+        if self._is_late():
+            raise KeyboardInterrupt
 
     def begin_round(self) -> None:
         """Look past the causes that were met."""

@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
 from simkit.explore.choices import Plan, TurnPlan
-from simkit.explore.conversations import Cause, ExploredRun, Subject, cause_of, converse
+from simkit.explore.conversations import (
+    Cause,
+    ExploredRun,
+    Subject,
+    cause_of,
+    converse,
+    converse_by,
+)
 from simkit.explore.scenarios import scenario_text
-from simkit.explore.search import Campaign, Discovery, search
+from simkit.explore.search import Campaign, Discovery, search, search_all
 from simkit.explore.subjects import scenario_subject
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
@@ -171,6 +178,30 @@ def test_nothing_found_is_said_and_writes_nothing(simkit: Call) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.endswith("nothing was found: no error, no lint, no limit\n")
     assert not Path("found").exists()
+
+
+def test_the_time_ends_it_with_what_was_found(simkit: Call) -> None:
+    write("desk.pipeline.yaml", BROKEN)
+
+    done = simkit("explore", "desk.pipeline.yaml", "--runs", "1000000", "--time", "1.5")
+
+    assert done.code == 1
+    assert done.out.startswith("stopped: ")
+    assert "  FOUND  HND-03: " in done.out
+
+
+def test_every_way_to_search_ends_when_it_is_late(tmp_path: Path) -> None:
+    subject = started(tmp_path, SOUND)
+    calls = iter([False, False, False])
+
+    def is_late() -> bool:
+        return next(calls, True)
+
+    campaign = search(partial(converse, subject), runs=50, turns_max=1, seed=0, is_late=is_late)
+    assert (campaign.runs, campaign.is_stopped) == (3, True)
+    calls = iter([False, False])
+    whole = search_all(partial(converse_by, subject), runs=50, turns_max=1, is_late=is_late)
+    assert (whole.runs, whole.is_stopped, whole.is_complete) == (2, True, False)
 
 
 def test_a_file_that_is_there_is_kept(simkit: Call) -> None:
