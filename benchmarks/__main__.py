@@ -15,6 +15,7 @@ from benchmarks import (
     growth,
     items,
     native,
+    planted,
     rooms,
     schemas,
     startup,
@@ -33,8 +34,9 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "wire": wire.rows,
     "framework": framework.rows,
     "exploring": exploring.rows,
+    "planted": planted.rows,
 }
-COUNTS = {"rooms"}
+COUNTS = {"planted", "rooms"}
 
 
 def main() -> None:

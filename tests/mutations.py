@@ -21,7 +21,7 @@ from simkit.checks.judge import Outcome
 from simkit.language.paths import parse
 from simkit.language.yaml import Document
 from simkit.session.simulate import simulate
-from simkit.spec.scenario.files import Library, ScenarioCase, items_in
+from simkit.spec.scenario.files import Library, Prepared, ScenarioCase, items_in
 from simkit.trace.events import TurnFinished
 from tests.building import load
 
@@ -108,6 +108,12 @@ def mutated(mutation: Mutation) -> Outcome:
     """Returns what comes of the mutation's scenario under its edits."""
     edited = _script_edited(_pipeline_edited(library(), mutation), mutation)
     return simulate(edited.prepared(item(mutation.folder, mutation.scenario)))
+
+
+def planted(mutation: Mutation) -> Prepared:
+    """Returns the mutation's scenario on the pipeline with its edits, and with its own script."""
+    edited = _pipeline_edited(library(), mutation)
+    return edited.prepared(item(mutation.folder, mutation.scenario))
 
 
 def with_its_script_alone(mutation: Mutation) -> Outcome:
