@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -133,7 +133,8 @@ class Turn(msgspec.Struct, eq=False):
     ) -> None:
         """Write channels, all at once, as one event; raise WriteInvalid.
 
-        It is one function of many lines because every run of an agent comes through here.
+        It is one function because every run of an agent comes through here. Most channels are
+        plain: what they get is only recorded and reduced.
         """
         state, values = self.state, self.conversation.values
         channels = state.channels
@@ -192,10 +193,7 @@ class Turn(msgspec.Struct, eq=False):
         if branch is not None:
             branch.note(deltas, replaced)
             if computed is not None:
-                branch_values = {
-                    branch_.run: {name: canonical(branch_.values()[name]) for name in computed}
-                    for branch_ in branch.lineage()
-                }
+                branch_values = _values_in(branch, computed)
         recorder = self.recorder
         recorder.emit(
             e.StateUpdated(
@@ -244,3 +242,11 @@ class Turn(msgspec.Struct, eq=False):
             data=message.data,
             branch=branch,
         )
+
+
+def _values_in(branch: Branch, channels: Iterable[str]) -> dict[str, dict[str, JsonValue]]:
+    """Return the values of channels in a branch and in those around it, by branch."""
+    return {
+        inner.run: {name: canonical(inner.values()[name]) for name in channels}
+        for inner in branch.lineage()
+    }
