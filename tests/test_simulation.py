@@ -224,8 +224,8 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
             {"replies": {"triage": {"txt": "Hi."}}},
             "unknown key of a reply line `txt`\n  at replies.triage.txt\n"
             "  did you mean `text`?   known: text, json, calls, handoff, "
-            "interrupt, error, function, when, usage, latency_ms, chunks, thinking, logprobs, "
-            "citations, raw",
+            "interrupt, error, function, when, usage, latency_ms, chunks, unchecked, thinking, "
+            "logprobs, citations, raw",
         ),
         (
             {"restart": True},

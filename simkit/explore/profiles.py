@@ -12,7 +12,7 @@ from simkit.spec.scenario.simulations import DUPLICATE_TURN, MISBEHAVIOURS, Simu
 
 
 class Profile(NamedTuple):
-    """What happens beside ordinary conversations."""
+    """Failures that happen beside ordinary conversations."""
 
     faults: Mapping[str, float] = {}
     misbehaves: Mapping[str, float] = {}
