@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
@@ -115,11 +115,13 @@ class _Conversation:
             {name: shares[name] for name in shares if name not in _OF_TURNS},
         )
         self._claims: list[dict[str, Any]] = []
+        self._turns: list[Turn] = []
 
     def run(self) -> ExploredRun:
         crowd, subject = self._crowd, self._subject
         # Whether a store is needed must be known before the first turn.
-        first = self._prepared([{"user": ".", "restart": flag} for flag in crowd.restarts()])
+        data = [{"user": ".", "restart": flag} for flag in crowd.restarts()]
+        first = self._prepared(data, map(_turn, data))
         with Conversation(first, simulate=self._answering) as conversation:
             while self._takes_turn(conversation):
                 pass
@@ -129,7 +131,7 @@ class _Conversation:
                     channels.update(name for event in turn.updates for name in event.update)
                     claims = _applicable(subject.always, turn, channels, session.persona)
                     self._claims.append(claims)
-                conversation.follow(self._prepared(crowd.turns, self._claims, ends=True))
+                conversation.follow(self._judged())
             judgement = conversation.judgement()
             conversation.end()
             for finding in judgement.findings:
@@ -155,7 +157,7 @@ class _Conversation:
         if not crowd.speak():
             return False
         self._scene.persona = crowd.speakers[-1].persona
-        conversation.follow(self._prepared(crowd.turns))
+        self._follow(conversation)
         if conversation.turns_taken == place:
             crowd.turns.pop()
             return False
@@ -166,6 +168,7 @@ class _Conversation:
         if not self._is_planned(last.error):
             return False
         crowd.turns[-1]["expect"] = {"error": last.error.type}
+        self._turns[-1] = _turn(crowd.turns[-1])
         return True
 
     def _is_planned(self, error: ErrorFacts) -> bool:
@@ -177,30 +180,36 @@ class _Conversation:
         kind = _kind_of(error.type, error.message)
         return bool(self._scene.faults[-1]) and kind not in _MISTAKES
 
-    def _prepared(
-        self,
-        turns: Sequence[Mapping[str, Any]],
-        claims: Sequence[Mapping[str, Any]] = (),
-        *,
-        ends: bool = False,
-    ) -> Prepared:
-        """Return a scenario with these turns, and with claims on them."""
-        prepared = self._subject.prepared
+    def _follow(self, conversation: Conversation) -> None:
+        """Take the crowd's last turn."""
+        turns = self._crowd.turns
+        self._turns.append(_turn(turns[-1]))
+        conversation.follow(self._prepared(turns, self._turns))
+
+    def _judged(self) -> Prepared:
+        """Return the scenario of all turns with the simulation's claims."""
         data = [
             {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
-            for turn, claim in zip_longest(turns, claims[: len(turns)])
+            for turn, claim in zip_longest(self._crowd.turns, self._claims)
         ]
-        update: dict[str, Any] = {"turns": tuple(map(_turn, data))}
+        return self._prepared(data, map(_turn, data), self._subject.finally_)
+
+    def _prepared(
+        self,
+        data: Sequence[Mapping[str, Any]],
+        turns: Iterable[Turn],
+        claims: Mapping[str, Any] = {},
+    ) -> Prepared:
+        """Return a scenario with turns, as data and as models, and with claims on the whole run."""
+        prepared = self._subject.prepared
         whole = {key: value for key, value in prepared.document.data.items() if key != "expect"}
-        if ends and self._subject.finally_:
-            whole["expect"] = self._subject.finally_
-            update["expect"] = Expect.model_validate(self._subject.finally_)
-        else:
-            update["expect"] = Expect()
+        if claims:
+            whole["expect"] = claims
+        update = {"turns": tuple(turns), "expect": Expect.model_validate(claims)}
         return msgspec.structs.replace(
             prepared,
             scenario=prepared.scenario.model_copy(update=update),
-            document=prepared.document.with_data({**whole, "turns": data}),
+            document=prepared.document.with_data({**whole, "turns": list(data)}),
             waiting={},
         )
 

@@ -62,7 +62,8 @@ def test_an_empty_folder_is_not_fine(simkit: Call) -> None:
     assert simkit("validate", "empty") == Done(
         2,
         "",
-        "empty: there is nothing to check: no `*.scenario.yaml` and no `*.pipeline.yaml` file\n",
+        "empty: there is nothing to check: no `*.scenario.yaml`, `*.simulation.yaml` or "
+        "`*.pipeline.yaml` file\n",
     )
 
 

@@ -178,10 +178,21 @@ def _lines(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
+class _OrOneLine:
+    """Marker of a list of lines that may be written as a single line, or as a text."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        lines = handler(core_schema)
+        lines["items"] = {"anyOf": [TEXT_SCHEMA, lines["items"]]}
+        return {"anyOf": [lines["items"], lines]}
+
+
 ModelLines = Annotated[
     tuple[Annotated[ModelLine, BeforeValidator(_model_line)], ...],
     Field(min_length=1),
     BeforeValidator(_lines),
+    _OrOneLine,
 ]
 
 
