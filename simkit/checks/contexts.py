@@ -119,10 +119,9 @@ def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] |
 
 
 def _group(scope: Scope, agent: str, selector: Selector) -> Group[CallView] | str:
-    calls = scope.calls.get(agent, ())
-    if not calls:
+    if agent not in scope.calls:
         return _why_no_call(scope, agent)
-    group = Group(agent, calls)
+    group = Group(agent, scope.calls[agent])
     if selector.run is not None:
         chosen = calls_of_run(scope, agent, selector.run)
         if isinstance(chosen, str):

@@ -99,25 +99,25 @@ class Search:
         return any(self._in_shown(part, query) is not None for part in shown_parts)
 
     def _ready(self, matcher: Matcher) -> _Query:
-        query = self._queries.get(matcher)
-        if query is None:
-            query = self._queries[matcher] = _Query(matcher)
-        return query
+        if matcher not in self._queries:
+            self._queries[matcher] = _Query(matcher)
+        return self._queries[matcher]
 
     def _in_shown(self, part: ShownPart, query: _Query) -> Message | None:
         if part.rendered is not None:
             return part.rendered if query.holds(part.rendered) else None
         if part.summary is not None and query.holds(part.summary):
             return part.summary
-        stream = self._streams.get(part.stream)
-        if stream is None:
-            stream = self._streams[part.stream] = _Stream(part.stream)
-        places = stream.places(part, query)
-        index = bisect_left(places, part.lo)
-        if index < len(places) and places[index] < part.hi:
+        if part.stream not in self._streams:
+            self._streams[part.stream] = _Stream(part.stream)
+        places = self._streams[part.stream].places(part, query)
+        index = bisect_left(places, part.lo) if places else 0
+        if places and index < len(places) and places[index] < part.hi:
             return part.settled(places[index])
+        if not part.tail:
+            return None
         test = query.test_in(part.section)
-        for message in part.tail[max(0, part.lo - part.hi) :] if part.tail else ():
+        for message in part.tail[max(0, part.lo - part.hi) :]:
             if test(message):
                 return replace(message, section=part.section)
         return None

@@ -40,9 +40,10 @@ class WrongInstructions:
     @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the first context of each run."""
-        facts = view.pipeline.agents.get(event.agent)
-        if event.base or facts is None:
+        agents = view.pipeline.agents
+        if event.base or event.agent not in agents:
             return ()
+        facts = agents[event.agent]
         if "sections" not in view.pipeline.observes:
             return self._of_another(event, facts.instructions, view)
         if _is_plain(event.parts, event.agent, facts.instructions):

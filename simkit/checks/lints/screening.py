@@ -51,7 +51,7 @@ class Screen:
         self._twins: dict[int, bool] = {}
         """Messages that equal an earlier one."""
         self._newest: dict[str, int] = {}
-        """Stream to its newest settled message."""
+        """Stream to its newest settled message; 0 if it has none."""
         self._odd_streams: dict[str, bool] = {}
         """Streams with a message that is no plain text."""
         self._twin_streams: dict[str, bool] = {}
@@ -92,7 +92,7 @@ class Screen:
         self._latest_at[event.call] = self._latest
         for part in event.parts:
             if type(part) is e.Shown:
-                if part.kept or part.cuts or part.restarts:
+                if part.kept or part.cuts or part.restarts or part.stream not in self._newest:
                     self._settle(part)
             elif type(part) is e.Made:
                 for inner in part.shown:
@@ -106,9 +106,10 @@ class Screen:
     def _settle(self, part: e.Shown) -> None:
         """Note what is not plain about messages that a stream settles."""
         stream = part.stream
-        newest = self._newest.get(stream, 0)
-        if part.restarts:
-            newest = 0
+        newest = 0
+        if stream in self._newest and not part.restarts:
+            newest = self._newest[stream]
+        elif part.restarts:
             self._odd_streams.pop(stream, None)
             self._twin_streams.pop(stream, None)
         for number in part.kept:
@@ -162,7 +163,7 @@ class Screen:
                     return True
                 if part.tail_cuts and _have_edits(part.tail_cuts):
                     return True
-                tail, newest = part.tail, self._newest.get(part.stream, 0)
+                tail, newest = part.tail, self._newest[part.stream]
             if type(part) is not e.Made:
                 continue
             message = part.message

@@ -89,10 +89,9 @@ class Watch:
     def see(self, trace: Trace) -> None:
         """Check the events since the last call."""
         view, hits = self.view, self.hits
-        if not self._watching:
+        fresh = view.events[view.hi :] = trace.events[view.hi :]
+        if not self._watching and fresh and type(fresh[0]) is not e.RunStarted:
             self._begin(view.pipeline)
-        fresh = trace.events[view.hi :]
-        view.events.extend(fresh)
         for event in fresh:
             view.hi += 1
             if view.is_awake:
@@ -114,7 +113,10 @@ class Watch:
     def _begin(self, pipeline: e.PipelineFacts) -> None:
         """Choose the lints that may find something in a pipeline."""
         watching: dict[type, list[_Watched]] = {kind: [] for kind in _EVENTS}
-        readers = dict.fromkeys(reader for lint in self._lints for reader in _readers_of(lint))
+        readers: dict[object, None] = {}
+        for lint in self._lints:
+            if hasattr(lint, "reader"):
+                readers.update(dict.fromkeys(_readers_of(lint)))
         for lint in (*readers, *self._lints):
             concerns = getattr(lint, "concerns", None)
             if concerns is not None and not concerns(pipeline):

@@ -69,13 +69,13 @@ def compile_matcher(matcher: Any) -> Matcher:
         key = msgspec.json.encode(matcher, enc_hook=_source_text)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return Matcher(matcher)
-    known = _compiled.get(key)
     # JSON has one form for some values that differ: a text and bytes, null and NaN.
-    if known is None or known.source != matcher:
-        if len(_compiled) == COMPILED_MAX:
-            _compiled.clear()
-        known = _compiled[key] = Matcher(matcher)
-    return known
+    if key in _compiled and _compiled[key].source == matcher:
+        return _compiled[key]
+    if len(_compiled) == COMPILED_MAX:
+        _compiled.clear()
+    _compiled[key] = Matcher(matcher)
+    return _compiled[key]
 
 
 def _source_text(number: Any) -> Any:
