@@ -113,7 +113,7 @@ class Watch:
     def _begin(self, pipeline: e.PipelineFacts) -> None:
         """Choose the lints that may find something in a pipeline."""
         watching: dict[type, list[_Watched]] = {kind: [] for kind in _EVENTS}
-        readers: dict[object, None] = {}
+        readers: dict[Any, None] = {}
         for lint in self._lints:
             if hasattr(lint, "reader"):
                 readers.update(dict.fromkeys(_readers_of(lint)))

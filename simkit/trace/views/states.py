@@ -43,7 +43,7 @@ class States:
         """Index of a turn's first event to the values before the turn."""
         self.after: dict[int, Mapping[str, Any]] = {}
         """The same for the values at its end."""
-        self.written: dict[int, list[e.StateUpdated]] = {}
+        self.turn_updates: dict[int, list[e.StateUpdated]] = {}
         """The same for the turn's updates."""
         self._reducers: dict[str, Reducer] = {}
         """Channels that outlive an agent run, with their reducers."""
@@ -103,7 +103,7 @@ class States:
     def _turn_started(self, event: e.TurnStarted) -> None:
         self._turn_at = self._hi - 1
         self.before[self._turn_at] = self.values.get(event.session, {})
-        self.written[self._turn_at] = []
+        self.turn_updates[self._turn_at] = []
         if event.session in self._waiting:
             del self._waiting[event.session]
             if event.message:
@@ -139,8 +139,8 @@ class States:
             self._inner[event.state].take(update, event.values or {}, resolved)
         else:
             update = self._session_updated(event)
-        if self._turn_at in self.written:
-            self.written[self._turn_at].append(event)
+        if self._turn_at in self.turn_updates:
+            self.turn_updates[self._turn_at].append(event)
         if event.run in self.updates:
             channels = self._view.channels_of(event)
             update = joined_updates(self.updates[event.run], update, channels)

@@ -183,7 +183,7 @@ class TurnView:
     def updates(self) -> Sequence[e.StateUpdated]:
         """Return the updates of channels, in order."""
         self._states.read()
-        return self._states.written[self.lo]
+        return self._states.turn_updates[self.lo]
 
     @property
     def state_before(self) -> Mapping[str, Any]:
