@@ -40,6 +40,8 @@ PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report for findings that fail nothing; the property with their number."""
 PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
 """The property with number and reasons: JUnit files contain properties, but no sections."""
+COVERAGE: Final = "simkit-coverage"
+"""The name of the plugin that measures coverage."""
 UPDATE_MODES: Final = ("fix", "create")
 OWN_MARKS: Final = frozenset(
     ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
@@ -66,6 +68,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=100,
         metavar="N",
         help="draw N conversations of each simulation (default: 100)",
+    )
+    group.addoption(
+        "--simkit-coverage",
+        action="store_true",
+        help="print at the end what of their pipelines the scenario files never made happen",
     )
     group.addoption(
         "--simkit-needs-met",
@@ -108,6 +115,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from simkit.testing.pytest_workflow import Workflow
 
         config.pluginmanager.register(Workflow(base, config), "simkit-workflow")
+    if config.getoption("--simkit-coverage"):
+        from simkit.testing.pytest_coverage import PytestCoverage
+
+        config.pluginmanager.register(PytestCoverage(), COVERAGE)
     if config.getoption("--simkit-update") is None:
         return
     from simkit.core.errors import SimkitError
@@ -411,6 +422,9 @@ class ScenarioItem(pytest.Item):
         except SimkitError as problem:
             self.result = not_run(self.scenario, "broken", error=str(problem))
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
+        if (coverage := self.config.pluginmanager.get_plugin(COVERAGE)) is not None:
+            measurement = coverage.measurement
+            measurement.add(prepared.pipeline, prepared.pipeline_document, outcome.view)
         self.redactor = prepared.redactor(os.environ)
         # Reports, such as JUnit's, must contain no secret.
         self.result = without_secrets(result_of(prepared, outcome, seed), self.redactor)

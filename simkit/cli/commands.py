@@ -124,6 +124,13 @@ _STRICT: Final = click.option(
     is_flag=True,
     help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
 )
+_FAIL_UNDER: Final = click.option(
+    "--fail-under",
+    type=click.FloatRange(0, 100),
+    default=0.0,
+    metavar="PERCENT",
+    help="End with 1 if the share is smaller.",
+)
 _PATHS: Final = click.argument(
     "paths", nargs=-1, metavar="[PATH[::NAME]]...", shell_complete=complete_file
 )
@@ -179,6 +186,34 @@ def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
     if words[:1] == ("scan",):
         return scan_cassettes(words[1:], form)
     return list_cassettes(words or (".",), form, strict)
+
+
+@cli.command(
+    name="coverage",
+    short_help="Say what of a pipeline no scenario makes happen.",
+    epilog="Exit codes: 0 measured, 1 below --fail-under, 2 a file or script was broken.",
+)
+@_PATHS
+@_FITTING
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "lcov"]),
+    default="text",
+    help="lcov for editors and coverage services: the lines of pipeline files.",
+)
+@_FAIL_UNDER
+def coverage_command(paths: tuple[str, ...], expression: str, form: str, fail_under: float) -> int:
+    """Run scenarios, and list what their pipelines can do and never did.
+
+    These are agents, routes, edges, handoffs, keys of payloads, tools that answer or fail, filters,
+    windows, channels, rules, limits, error policies and more, each with its line and a way to cover
+    it. PATH is as for `simkit replay`; traces, or `.simkit` (the last run's), are read
+    instead of run. Nothing is written.
+    """
+    from simkit.cli.coverage import coverage
+
+    return coverage(paths, expression, form, fail_under)
 
 
 @cli.command(

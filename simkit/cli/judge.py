@@ -136,7 +136,7 @@ class _Judge(Runner):
             prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
             # Output of a user's predicate must not be inside a report.
             with contextlib.redirect_stdout(sys.stderr):
-                outcome = _judgement(prepared, trace)
+                outcome = judged_trace(prepared, trace)
         except SimkitError as problem:
             return self._lines(self._broken(file, str(problem)), None)
         except Exception as problem:
@@ -167,7 +167,8 @@ class _Judge(Runner):
         return Judged(file, file, 1, "", "broken", error=error, trace=file, question=self._question)
 
 
-def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
+def judged_trace(prepared: Prepared, trace: Stored) -> Outcome:
+    """Return the outcome of a stored trace with the claims of its scenario."""
     scenario = _as_stored(prepared)
     outcome = judge(scenario, prepared.document, trace.trace, function_named, trace.watch)
     findings = outcome.judgement.findings

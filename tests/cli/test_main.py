@@ -41,6 +41,7 @@ Commands:
   bdd        List what the lines of a feature file may say.
   cassettes  List recorded traffic that no scenario uses, is old, or holds a
              secret.
+  coverage   Say what of a pipeline no scenario makes happen.
   diff       Compare traces, or a scenario on two pipelines: what each agent
              was sent.
   doctor     Say which client libraries are here, and what of them is seen.
@@ -103,8 +104,8 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: bdd, cassettes, diff, doctor, expect, explain, explore, init, judge, record, "
-        "replay, schema, serve, validate.\n",
+        "Known: bdd, cassettes, coverage, diff, doctor, expect, explain, explore, init, judge, "
+        "record, replay, schema, serve, validate.\n",
     )
 
 

@@ -1,0 +1,136 @@
+"""Coverage as text, JSON and LCOV."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from tabulate import tabulate
+
+from simkit.checks.coverage import KINDS, CoverageReport, PlacedItem
+from simkit.core.text import counted
+
+FORMAT: Final = 1
+"""The version of the JSON."""
+
+
+def coverage_lines(report: CoverageReport) -> Iterator[str]:
+    """Yield the counts by kind and by file, and then what is missing, with a way to cover it."""
+    items = report.items
+    yield from _table("kind", [(kind, _of_kind(items, kind)) for kind in KINDS], items)
+    files = {item.file: [i for i in items if i.file == item.file] for item in items}
+    if len(files) > 1:
+        yield ""
+        yield from _table("file", list(files.items()), items)
+    for _, rows in groupby(report.missing, lambda item: item.file):
+        yield ""
+        yield from _missing_lines(list(rows))
+
+
+def summary_line(report: CoverageReport) -> str:
+    """Return ``covered: 41 of 50 items (82.0 %)``."""
+    total = counted(len(report.items), "item")
+    return f"covered: {report.covered} of {total} ({percent_text(report.percent)} %)"
+
+
+def percent_text(percent: float) -> str:
+    """Return a share with one digit, rounded down: 100.0 only if all is covered."""
+    return f"{int(percent * 10) / 10:.1f}"
+
+
+def coverage_json(report: CoverageReport, version: str, notes: Sequence[str]) -> str:
+    """Return the report as JSON."""
+    return json.dumps(
+        {
+            "version": FORMAT,
+            "simkit": version,
+            "covered": report.covered,
+            "total": len(report.items),
+            "percent": round(report.percent, 2),
+            "kinds": {
+                kind: {"covered": sum(i.hits > 0 for i in rows), "total": len(rows)}
+                for kind in KINDS
+                if (rows := _of_kind(report.items, kind))
+            },
+            "items": [
+                {
+                    "pipeline": item.pipeline,
+                    "kind": item.kind,
+                    "name": item.name,
+                    "file": item.file,
+                    "line": item.line,
+                    "hits": item.hits,
+                    **({"code": item.code} if item.code else {}),
+                    **({} if item.hits else {"hint": item.hint}),
+                }
+                for item in report.items
+            ],
+            "notes": [*notes],
+        },
+        indent=2,
+        ensure_ascii=False,
+    )
+
+
+def coverage_lcov(report: CoverageReport) -> str:
+    """Return an LCOV tracefile: one record a file; a line with several items has a branch each.
+
+    A line is covered if something on it happened; its branches say whether all of it did.
+    """
+    lines = []
+    for file, in_file in groupby(report.items, lambda item: item.file):
+        by_line = {line: list(rows) for line, rows in groupby(in_file, lambda item: item.line)}
+        branches = [
+            (line, place, item.hits)
+            for line, rows in by_line.items()
+            for place, item in enumerate(rows)
+            if len(rows) > 1
+        ]
+        hits = {line: max(item.hits for item in rows) for line, rows in by_line.items()}
+        lines += ["TN:simkit", f"SF:{file}"]
+        lines += [f"BRDA:{line},0,{place},{count}" for line, place, count in branches]
+        lines += [f"BRF:{len(branches)}", f"BRH:{sum(count > 0 for _, _, count in branches)}"]
+        lines += [f"DA:{line},{count}" for line, count in hits.items()]
+        lines += [f"LF:{len(hits)}", f"LH:{sum(count > 0 for count in hits.values())}"]
+        lines.append("end_of_record")
+    return "\n".join(lines)
+
+
+def _of_kind(items: Sequence[PlacedItem], kind: str) -> list[PlacedItem]:
+    return [item for item in items if item.kind == kind]
+
+
+def _table(
+    head: str, groups: Sequence[tuple[str, Sequence[PlacedItem]]], items: Sequence[PlacedItem]
+) -> Iterator[str]:
+    rows = [(name, *_counts(group)) for name, group in groups if group]
+    rows.append(("total", *_counts(items)))
+    text = tabulate(
+        rows,
+        headers=(head, "covered", "of", "%"),
+        disable_numparse=True,
+        colalign=("left", "right", "right", "right"),
+    )
+    yield from (line.rstrip() for line in text.split("\n"))
+
+
+def _counts(items: Sequence[PlacedItem]) -> tuple[str, str, str]:
+    report = CoverageReport(tuple(items))
+    return str(report.covered), str(len(items)), percent_text(report.percent)
+
+
+def _missing_lines(items: Sequence[PlacedItem]) -> Iterator[str]:
+    """Yield two lines for each item; what an agent that never ran would do is only counted."""
+    idle = {item.name for item in items if item.kind == "agents"}
+    waiting = [item for item in items if item.agent in idle]
+    for item in items:
+        if item in waiting:
+            continue
+        of_it = sum(other.agent == item.name for other in waiting) if item.kind == "agents" else 0
+        also = f" (and so {counted(of_it, 'item')} of it)" if of_it else ""
+        code = f" ({item.code})" if item.code else ""
+        yield f"{item.file}:{item.line}  {item.kind}: {item.name}{code}{also}"
+        if item.hint:
+            yield f"    cover it with {item.hint}"
