@@ -59,7 +59,7 @@ NAVIGATION: Final[Nav] = (
                     ("Accept new values", "how-to/accepting.md"),
                     ("Explore", "how-to/explore.md"),
                     ("Simulations", "how-to/simulations.md"),
-                    ("Coverage", "how-to/coverage.md"),
+                    ("Coverage and mutation", "how-to/coverage.md"),
                 ),
             ),
             (

@@ -220,7 +220,7 @@ def judge_seen(
     claimed: list[Finding] = []
     doubtful = doubtful_claims(view.pipeline)
     for scope in scopes:
-        claimed += _checked(scope, writer, doubtful)
+        claimed += checked(scope, writer, doubtful)
         if scope.expect.satisfies is not None:
             claimed += check_satisfies(scope, writer, view, find)
     unheld = [claim.path for claim in (*claimed, *writer.passed_over)]
@@ -283,7 +283,8 @@ def scopes_of(scenario: Scenario, view: View, places: Collection[int]) -> list[S
     return scopes
 
 
-def _checked(scope: Scope, writer: Writer, doubtful: Collection[str]) -> Iterator[Finding]:
+def checked(scope: Scope, writer: Writer, doubtful: Collection[str]) -> Iterator[Finding]:
+    """Yield the findings of one scope's claims; ``doubtful`` are those that may be unobservable."""
     claims_set = scope.expect.model_fields_set
     for name, check in CHECKS.items():
         if name not in claims_set:

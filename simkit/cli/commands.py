@@ -490,6 +490,35 @@ def judge_command(
     return judge_traces(traces, question, form, quiet, strict)
 
 
+@cli.command(
+    name="mutate",
+    short_help="Change what happened, and say which changes no claim notices.",
+    epilog="Exit codes: 0 judged, 1 below --fail-under, 2 a file or script was broken.",
+)
+@_PATHS
+@_FITTING
+@click.option(
+    "--max", "most", type=click.IntRange(min=1), default=500, help="Judge at most so many mutants."
+)
+@click.option("--seed", type=int, default=0, help="Choose others, where there are more.")
+@click.option(
+    "--traces", "is_of_traces", is_flag=True, help="Change traces only: nothing runs again."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@_FAIL_UNDER
+def mutate_command(**options: Any) -> int:
+    """Say whether anything is claimed about what happens.
+
+    One fact of a run is changed: a message left out of a context, a payload's key lost, a state's
+    value, a handoff's target, an argument, a result or a reply changed. Its trace is judged again;
+    nothing runs. A change that neither a claim nor a lint notices has survived, and is listed with
+    the claim that would notice it, for the turn's `expect:`. PATH is as for `simkit coverage`.
+    """
+    from simkit.cli.mutate import MutateOptions, mutate
+
+    return mutate(MutateOptions(**options))
+
+
 _MODES: Final = ("once", "new_episodes", "all", "verify", "none")
 
 

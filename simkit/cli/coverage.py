@@ -23,7 +23,10 @@ def coverage(paths: Sequence[str], expression: str, form: str, fail_under: float
     for run in runs:
         prepared = run.prepared
         measurement.add(prepared.pipeline, prepared.pipeline_document, run.outcome.view)
-    report, notes = coverage_of(measurement.items()), list(runs.notes())
+    report, notes = (
+        coverage_of(measurement.items()),
+        list(runs.notes("and counted all the same: `simkit replay` shows why")),
+    )
     if form == "json":
         from simkit import __version__
 

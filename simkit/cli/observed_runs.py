@@ -77,15 +77,12 @@ class ObservedRuns:
         finally:
             progress.end()
 
-    def notes(self) -> Iterator[str]:
-        """Yield lines about scenarios that were left out, or failed."""
+    def notes(self, of_failed: str) -> Iterator[str]:
+        """Yield lines about scenarios left out; ``of_failed`` says what became of failed ones."""
         if self.skipped:
             yield f"{counted(self.skipped, 'scenario')} skipped"
         if self.failed:
-            yield (
-                f"{counted(self.failed, 'scenario')} failed, and counted all the same: "
-                "`simkit replay` shows why"
-            )
+            yield f"{counted(self.failed, 'scenario')} failed, {of_failed}"
         for problem in self.problems[:PROBLEMS_MAX]:
             yield f"broken, and left out: {short(problem, 200)}"
         if len(self.problems) > PROBLEMS_MAX:

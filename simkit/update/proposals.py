@@ -17,7 +17,7 @@ from simkit.checks.runs import groups_of
 from simkit.checks.scope import Path, Scope
 from simkit.core.messages import ABSENT
 from simkit.core.redact import Redactor
-from simkit.language.paths import follow, with_texts
+from simkit.language.paths import follow
 from simkit.language.references import references_in
 from simkit.language.yaml import Document, path_text
 from simkit.spec.scenario.files import Prepared
@@ -25,6 +25,7 @@ from simkit.spec.scenario.model import Scenario
 from simkit.trace.views import View, said_in
 from simkit.update.changing import Change, Manual, changes, changes_of_agents
 from simkit.update.edits import Edit, Give, Put, Relist
+from simkit.update.fact_claims import literal
 from simkit.update.first_claims import first_claims
 from simkit.update.observed_values import (
     StableClaims,
@@ -301,12 +302,8 @@ def _plain_at(data: Any, path: Path) -> bool:
 def _escaped(edit: Edit) -> Edit:
     """Return the edit with values escaped so that a scenario reads them as they are."""
     if isinstance(edit, Put | Give):
-        return replace(edit, value=_literal(edit.value))
+        return replace(edit, value=literal(edit.value))
     if isinstance(edit, Relist):
-        added = tuple((place, _literal(value)) for place, value in edit.added)
+        added = tuple((place, literal(value)) for place, value in edit.added)
         return replace(edit, added=added)
     return edit
-
-
-def _literal(value: Any) -> Any:
-    return with_texts(value, lambda text: text.replace("${", "$${"))

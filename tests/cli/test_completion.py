@@ -51,8 +51,8 @@ def test_bash_completes_commands_options_and_ids(tmp_path: Path) -> None:
 
 
 COMMANDS_WITH_FILES = [
-    "cassettes", "coverage", "diff", "doctor", "expect", "judge", "record", "replay", "serve",
-    "validate",
+    "cassettes", "coverage", "diff", "doctor", "expect", "judge", "mutate", "record", "replay",
+    "serve", "validate",
 ]  # fmt: skip
 
 

@@ -51,6 +51,7 @@ Commands:
   init       Write the first test of an app, or a sample project.
   judge      Hold stored traces against today's claims and lints; nothing
              runs.
+  mutate     Change what happened, and say which changes no claim notices.
   record     Run scenarios with real traffic, and keep it as cassettes.
   replay     Run scenarios; show what every agent was sent, and what does not
              hold.
@@ -105,7 +106,7 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
         "Known: bdd, cassettes, coverage, diff, doctor, expect, explain, explore, init, judge, "
-        "record, replay, schema, serve, validate.\n",
+        "mutate, record, replay, schema, serve, validate.\n",
     )
 
 

@@ -1,0 +1,634 @@
+"""Trace mutants: one fact of a trace changed, which a claim or a lint should notice.
+
+No mutant is run: the changed trace is judged again, whatever framework it came from. The events
+of a mutant stay consistent (a changed argument is changed in the message that asks for the call,
+too), so that lints do not notice it for the wrong reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from simkit.checks.claims import Writer
+from simkit.checks.endings import Endings, check_endings
+from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.judge import Find, check_satisfies, checked, scopes_of
+from simkit.checks.lint_claims import HitsByTurn, check_lint_claims, sorted_hits
+from simkit.checks.lints import Watch, all_lints
+from simkit.checks.observing import doubtful_claims
+from simkit.core.messages import ABSENT, JsonValue, Message, or_nothing
+from simkit.language.matching import compile_matcher
+from simkit.language.yaml import Document
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.model import Scenario
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+from simkit.trace.views import CallView, View
+
+KINDS: Final = ("contexts", "payloads", "state", "targets", "arguments", "results", "replies")
+"""The kinds of trace mutants, in the order of reports."""
+CHANGED: Final = "changed"
+"""The text that stands in the place of another."""
+KEYS_MAX: Final = 12
+"""The number of keys of one value that are changed one by one."""
+HISTORY_MAX: Final = 20
+"""The number of messages of one history, the newest ones, that are left out one by one."""
+
+IMPOSSIBLE: Final = (LookupError, TypeError, ValueError, AttributeError, AssertionError)
+"""Raised where views or checks read a mutant that no run could have left."""
+
+Changes: TypeAlias = Mapping[int, e.AnyEvent]
+"""Index of an event in its trace to the event that stands there instead."""
+Events: TypeAlias = Sequence[e.AnyEvent]
+
+
+class TraceMutant(msgspec.Struct, frozen=True, kw_only=True):
+    """One changed fact, and what to claim so that the change is noticed."""
+
+    kind: str
+    turn: int
+    """The turn's number, from 1."""
+    text: str
+    """The change, as reports print it; the same wherever the same fact is changed."""
+    changes: Callable[[], Changes]
+    fact: Fact
+    """The fact as it was, from which a claim on it is made."""
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One observed fact: the claims under `expect` that speak of it, with its value."""
+
+    claim: str
+    """``context``, ``handoffs``, ``state``, ``agents``, ``tool_calls`` or ``reply``."""
+    value: Any
+    """The value, or the message."""
+    name: str = ""
+    """The channel, the tool, or the agent of a context as claims name it (``desk[1]``)."""
+    section: str = ""
+    size: int = 0
+    """The number of messages in the section of the context, with this one."""
+    key: str = ""
+    """The key of the value in a payload or in arguments; empty for the whole value."""
+    source: str = ""
+    target: str = ""
+
+
+# Judging
+
+
+class _QuietWriter(Writer):
+    """Says only that something does not hold: texts and places of findings take the most time."""
+
+    _NOTHING_HOLDS: Final = Finding(CLAIM, "E", "does not hold", "")
+
+    def compare(self, matcher: Any, value: Any, *_: Any, **__: Any) -> list[Finding]:
+        holds = compile_matcher(matcher).holds(or_nothing(value))
+        return [] if holds else [self._NOTHING_HOLDS]
+
+    def finding(self, *_: Any, **__: Any) -> Finding:
+        return self._NOTHING_HOLDS
+
+
+def mutated(events: Events, changes: Changes) -> list[e.AnyEvent]:
+    """Return the events of a mutant."""
+    mutated_events = list(events)
+    for place, event in changes.items():
+        mutated_events[place] = event
+    return mutated_events
+
+
+def claims_hold(
+    scenario: Scenario, document: Document, view: View, find: Find, first: int = 0
+) -> bool:
+    """Return whether the claims on turn ``first`` (an index) and on all later ones hold."""
+    writer = _QuietWriter(document, view.pipeline.is_code)
+    places = range(first, len(view.turns))
+    doubtful = doubtful_claims(view.pipeline)
+    for scope in scopes_of(scenario, view, places):
+        if any(True for _ in checked(scope, writer, doubtful)):
+            return False
+        if any(True for _ in check_satisfies(scope, writer, view, find)):
+            return False
+    return True
+
+
+def lints_hold(scenario: Scenario, document: Document, events: Events) -> bool:
+    """Return whether no lint, and no ending of a turn, fails the scenario of a trace."""
+    trace = Trace()
+    trace.events.extend(events)
+    watch = Watch(all_lints())
+    watch.see(trace)
+    view = watch.view
+    writer = _QuietWriter(document, view.pipeline.is_code)
+    scopes = scopes_of(scenario, view, range(len(view.turns)))
+    by_turn = HitsByTurn(watch.hits, scopes)
+    sorted_ = sorted_hits(by_turn, scenario.lints, writer)
+    claimed = check_lint_claims(scopes, by_turn, writer)
+    return not sorted_.failing and not any(
+        True for _ in (*claimed, *check_endings(scenario, Endings(events), sorted_, writer))
+    )
+
+
+def expectation_holds(
+    expect: Expect, turn: int, scenario: Scenario, document: Document, view: View
+) -> bool:
+    """Return whether claims hold on a turn, given by its number; they are not in the file."""
+    turns = list(scenario.turns)
+    turns[turn - 1] = turns[turn - 1].model_copy(update={"expect": expect})
+    alone = scenario.model_copy(update={"turns": tuple(turns), "expect": Expect()})
+    writer = _QuietWriter(document, view.pipeline.is_code)
+    (scope,) = scopes_of(alone, view, (turn - 1,))
+    return not any(True for _ in checked(scope, writer, doubtful_claims(view.pipeline)))
+
+
+# Changing values
+
+
+def other_value(value: JsonValue) -> JsonValue:
+    """Return another value of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str() | None:
+            return CHANGED if value != CHANGED else f"{CHANGED} again"
+        case list() | tuple():
+            return [] if value else [CHANGED]
+        case {"$message": _}:
+            return CHANGED
+        case _:
+            return {} if value else {CHANGED: CHANGED}
+
+
+def _variants(value: Any) -> Iterator[tuple[str, JsonValue, str]]:
+    """Yield for each key of a mapping its value's change and its loss; else the value's change."""
+    if not isinstance(value, Mapping) or not value or any(key.startswith("$") for key in value):
+        yield "", other_value(value), "was changed"
+        return
+    for key in [*value][:KEYS_MAX]:
+        yield key, {**value, key: other_value(value[key])}, "was changed"
+        yield key, {name: inner for name, inner in value.items() if name != key}, "was lost"
+
+
+# The mutants of one trace
+
+
+def trace_mutants(view: View) -> Iterator[TraceMutant]:
+    """Yield every mutant of a trace, in the order of its events."""
+    yield from _Mutants(view).all()
+
+
+class _Mutants:
+    def __init__(self, view: View) -> None:
+        self._view, self._events = view, view.events
+        self._calls_asked = {
+            call.id: place
+            for place, event in enumerate(self._events)
+            if isinstance(event, e.MessageAdded)
+            for call in event.message.calls
+        }
+        """Tool call to the event that adds the message that asks for it."""
+        self._streams: dict[str, tuple[list[int], list[e.Cut]]] = {}
+
+    def all(self) -> Iterator[TraceMutant]:
+        last_writes = self._last_writes()
+        for place, event in enumerate(self._events):
+            match event:
+                case e.ContextBuilt():
+                    yield from self._contexts(place, event)
+                case e.HandoffRequested():
+                    yield from self._payloads(place, event)
+                    yield from self._targets(place, event)
+                case e.StateUpdated():
+                    yield from self._updates(place, event, last_writes)
+                case e.ToolCalled():
+                    yield from self._arguments(place, event)
+                case e.ToolReturned():
+                    yield from self._results(place, event)
+                case e.TurnFinished():
+                    yield from self._replies(place, event)
+
+    # Contexts
+
+    def _contexts(self, place: int, event: e.ContextBuilt) -> Iterator[TraceMutant]:
+        """Yield a mutant for each message that a context shows, and for each piece of one."""
+        call = self._view.calls[event.call]
+        for index, part in enumerate(event.parts):
+            if isinstance(part, e.Shown):
+                yield from self._histories(place, event, call, index, part)
+            elif part.pieces:
+                for inner, piece in enumerate(part.pieces):
+                    message = replace(part.message, content=piece.content, data=None)
+                    changes = _Piece(place, event, index, inner)
+                    yield self._left_out(event, call, message, piece.section, changes)
+            else:
+                whole = _Part(place, event, index)
+                yield self._left_out(event, call, part.message, part.section, whole)
+        for index, number in enumerate(event.said):
+            message = self._view.messages[number]
+            later = (*event.said[:index], *event.said[index + 1 :])
+            tokens = event.tokens - self._view.tokens[number]
+            changed = replace(event, said=later, tokens=tokens)
+            yield self._left_out(event, call, message, "run", _Fixed({place: changed}))
+
+    def _histories(
+        self, place: int, event: e.ContextBuilt, call: CallView, index: int, part: e.Shown
+    ) -> Iterator[TraceMutant]:
+        settled, cuts = self._streams.setdefault(part.stream, ([], []))
+        if part.restarts:
+            settled, cuts = self._streams[part.stream] = ([], [])
+        settled += part.kept
+        cuts += part.cuts
+        after = self._after(place, part)
+        if part.rendered is not None:
+            changes: Callable[[], Changes] = _Part(place, event, index, after)
+            yield self._left_out(event, call, part.rendered, part.section, changes)
+            return
+        size = len(settled) + len(part.tail)
+        for at in range(max(part.lo, size - HISTORY_MAX), size):
+            number = settled[at] if at < len(settled) else part.tail[at - len(settled)]
+            message = self._view.messages[number]
+            changes = _History(
+                place=place,
+                event=event,
+                index=index,
+                at=at,
+                settled=settled,
+                cuts=cuts,
+                sizes=(len(settled), len(cuts)),
+                tokens=self._view.tokens[number],
+                after=after,
+            )
+            yield self._left_out(event, call, message, part.section, changes)
+
+    def _after(self, place: int, part: e.Shown) -> Changes:
+        """Return the next context of a stream, with what this one would have added to it."""
+        for later in range(place + 1, len(self._events)):
+            event = self._events[later]
+            if not isinstance(event, e.ContextBuilt):
+                continue
+            for index, other in enumerate(event.parts):
+                if isinstance(other, e.Shown) and other.stream == part.stream:
+                    if other.restarts or not (part.kept or part.cuts or part.restarts):
+                        return {}
+                    joined = replace(
+                        other,
+                        kept=(*part.kept, *other.kept),
+                        cuts=(*part.cuts, *other.cuts),
+                        restarts=part.restarts,
+                    )
+                    return {later: replace(event, parts=_with(event.parts, index, joined))}
+        return {}
+
+    def _left_out(
+        self, event: e.ContextBuilt, call: CallView, message: Message, section: str, changes: Any
+    ) -> TraceMutant:
+        name = f"{event.agent}[{call.index}]" if call.index else event.agent
+        fact = Fact(
+            claim="context",
+            value=message,
+            name=name,
+            section=section,
+            size=len(call.context.section(section)),
+        )
+        text = f"{event.agent} is not sent a message of role {message.role} in section `{section}`"
+        return TraceMutant(kind="contexts", turn=event.turn, text=text, changes=changes, fact=fact)
+
+    # Handoffs
+
+    def _payloads(self, place: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
+        payload = self._view.handoffs[event.handoff].payload
+        if not isinstance(event.payload, Mapping) or not event.payload:
+            return
+        for key, changed, how in _variants(event.payload):
+            pair = f"{event.from_agent} → {event.to_agent}"
+            yield TraceMutant(
+                kind="payloads",
+                turn=event.turn,
+                text=f"`{key}` of the payload {pair} {how}" if key else f"the payload {pair} {how}",
+                changes=_Payload(self._events, place, event, changed, self._asks(event.call_id)),
+                fact=Fact(
+                    claim="handoffs",
+                    value=payload.get(key) if key else payload,
+                    key=key,
+                    source=event.from_agent,
+                    target=event.to_agent,
+                ),
+            )
+
+    def _targets(self, place: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
+        known = dict.fromkeys((*self._view.pipeline.agents, *self._agents()))
+        others = [name for name in known if name not in (event.from_agent, event.to_agent)]
+        if others:
+            yield TraceMutant(
+                kind="targets",
+                turn=event.turn,
+                text=f"{event.from_agent} handed off to {others[0]}, not to {event.to_agent}",
+                changes=_Target(self._events, event, others[0]),
+                fact=Fact(
+                    claim="agents", value=None, source=event.from_agent, target=event.to_agent
+                ),
+            )
+
+    def _agents(self) -> Iterator[str]:
+        return (run.agent for run in self._view.runs.values())
+
+    # State
+
+    def _last_writes(self) -> Mapping[tuple[int, str], int]:
+        """Return turn and channel to the place of the last write."""
+        return {
+            (event.turn, name): place
+            for place, event in enumerate(self._events)
+            if isinstance(event, e.StateUpdated)
+            for name in event.update
+        }
+
+    def _updates(
+        self, place: int, event: e.StateUpdated, last: Mapping[tuple[int, str], int]
+    ) -> Iterator[TraceMutant]:
+        """Yield mutants of what runs and handoffs wrote, where no later write hides it."""
+        if event.cause in ("given", "user") or not event.turn or event.state:
+            return
+        turn = self._view.turns[event.turn - 1]
+        for name, raw in event.update.items():
+            if last[event.turn, name] != place or name not in turn.state:
+                continue
+            values = event.values or {}
+            reset = raw["$set"] if isinstance(raw, Mapping) and [*raw] == ["$set"] else ABSENT
+            for key, changed, how in _variants(raw if reset is ABSENT else reset):
+                update = {**event.update, name: changed if reset is ABSENT else {"$set": changed}}
+                event_changed = replace(event, update=update)
+                if name in values:
+                    event_changed = replace(
+                        event_changed, values={**values, name: other_value(values[name])}
+                    )
+                place_text = f"`{key}` of channel `{name}`" if key else f"channel `{name}`"
+                yield TraceMutant(
+                    kind="state",
+                    turn=event.turn,
+                    text=f"what {event.agent or 'the handoff'} wrote to {place_text} {how}",
+                    changes=_Fixed({place: event_changed}),
+                    fact=Fact(claim="state", value=_at(turn.state[name], key), name=name, key=key),
+                )
+
+    # Tools
+
+    def _arguments(self, place: int, event: e.ToolCalled) -> Iterator[TraceMutant]:
+        if not isinstance(event.args, Mapping) or not event.args:
+            return
+        for key, changed, how in _variants(event.args):
+            yield TraceMutant(
+                kind="arguments",
+                turn=event.turn,
+                text=f"`{key}` of the arguments of {event.tool} {how}",
+                changes=_Arguments(self._events, place, event, changed, self._asks(event.call_id)),
+                fact=Fact(claim="tool_calls", value=event.args.get(key), name=event.tool, key=key),
+            )
+
+    def _results(self, place: int, event: e.ToolReturned) -> Iterator[TraceMutant]:
+        changed = replace(event, result=other_value(event.result))
+        changes: dict[int, e.AnyEvent] = {place: changed}
+        for later, message in enumerate(self._events):
+            if not isinstance(message, e.MessageAdded) or not event.call_id:
+                continue
+            if message.message.call_id == event.call_id:
+                answer = replace(message.message, content=CHANGED, data=None)
+                changes[later] = replace(message, message=answer)
+        tool = self._view.turns[event.turn - 1].tools if event.turn else ()
+        result = next((view.result for view in tool if view.call_id == event.call_id), None)
+        yield TraceMutant(
+            kind="results",
+            turn=event.turn,
+            text=f"the result of {event.tool} was changed",
+            changes=_Fixed(changes),
+            fact=Fact(claim="tool_calls", value=result, name=event.tool),
+        )
+
+    def _asks(self, call_id: str) -> int:
+        return self._calls_asked.get(call_id, -1)
+
+    # Replies
+
+    def _replies(self, place: int, event: e.TurnFinished) -> Iterator[TraceMutant]:
+        if event.reply is None or event.error is not None:
+            return
+        turn = self._view.turns[event.turn - 1]
+        agent = turn.runs[-1].agent if turn.runs else "the pipeline"
+        yield TraceMutant(
+            kind="replies",
+            turn=event.turn,
+            text=f"the reply of a turn that ends with {agent} was changed",
+            changes=_Fixed({place: replace(event, reply=CHANGED)}),
+            fact=Fact(claim="reply", value=turn.reply),
+        )
+
+
+# Changes, made only for mutants that are judged
+
+
+class _Fixed(msgspec.Struct, frozen=True):
+    changes: Changes
+
+    def __call__(self) -> Changes:
+        return self.changes
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A context without one part."""
+
+    place: int
+    event: e.ContextBuilt
+    index: int
+    after: Changes = {}
+
+    def __call__(self) -> Changes:
+        part = self.event.parts[self.index]
+        tokens = part.tokens if isinstance(part, e.Made) else part.rendered_tokens
+        parts = _but(self.event.parts, self.index)
+        return {
+            **self.after,
+            self.place: replace(self.event, parts=parts, tokens=self.event.tokens - tokens),
+        }
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    """A context in which one section is missing from a message that several share."""
+
+    place: int
+    event: e.ContextBuilt
+    index: int
+    inner: int
+
+    def __call__(self) -> Changes:
+        part = self.event.parts[self.index]
+        assert isinstance(part, e.Made)
+        piece = part.pieces[self.inner]
+        content = part.message.content.replace(piece.content, "", 1)
+        changed = replace(
+            part,
+            pieces=_but(part.pieces, self.inner),
+            message=replace(part.message, content=content),
+            tokens=part.tokens - piece.tokens,
+        )
+        if not changed.pieces:
+            parts = _but(self.event.parts, self.index)
+        else:
+            parts = _with(self.event.parts, self.index, changed)
+        tokens = self.event.tokens - piece.tokens
+        return {self.place: replace(self.event, parts=parts, tokens=tokens)}
+
+
+class _History(msgspec.Struct, frozen=True, kw_only=True):
+    """A context that shows a history of its own, which lacks a message."""
+
+    place: int
+    event: e.ContextBuilt
+    index: int
+    at: int
+    settled: Sequence[int]
+    """The settled messages of the stream; later contexts add to them."""
+    cuts: Sequence[e.Cut]
+    sizes: tuple[int, int]
+    """The numbers of settled messages and of cuts so far."""
+    tokens: int
+    after: Changes
+
+    def __call__(self) -> Changes:
+        part = self.event.parts[self.index]
+        assert isinstance(part, e.Shown)
+        settled, cuts = self.settled[: self.sizes[0]], self.cuts[: self.sizes[1]]
+        history = replace(
+            part,
+            stream=f"{part.stream}~{self.place}",
+            kept=_but(settled, self.at),
+            cuts=tuple(cuts),
+            tail=_but(part.tail, self.at - len(settled)),
+            restarts=False,
+        )
+        parts = _with(self.event.parts, self.index, history)
+        changed = replace(self.event, parts=parts, tokens=self.event.tokens - self.tokens)
+        return {**self.after, self.place: changed}
+
+
+class _Payload(msgspec.Struct, frozen=True):
+    """A handoff with another payload, from the model's request to the target's context."""
+
+    events: Events
+    place: int
+    event: e.HandoffRequested
+    payload: JsonValue
+    asks: int
+
+    def __call__(self) -> Changes:
+        changes: dict[int, e.AnyEvent] = {}
+        if self.asks >= 0:
+            changes[self.asks] = _asking(
+                self.events[self.asks], self.event.call_id, {"payload": self.payload}
+            )
+        old, target = self.event.payload, ""
+        for place in range(self.place, len(self.events)):
+            event = self.events[place]
+            if isinstance(event, e.HandoffEvent) and event.handoff == self.event.handoff:
+                changes[place] = replace(event, payload=self.payload)
+            elif isinstance(event, e.AgentStarted) and event.handoff == self.event.handoff:
+                target = event.run
+            elif target and isinstance(event, e.ContextBuilt) and event.run == target:
+                parts = tuple(_payload_shown(part, old, self.payload) for part in event.parts)
+                changes[place] = replace(event, parts=parts)
+        return changes
+
+
+def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
+    """Return the part of a context without the values that a payload no longer has."""
+    if not isinstance(part, e.Made) or not isinstance(old, Mapping):
+        return part
+    sections = {part.section, *(piece.section for piece in part.pieces)}
+    if "handoff" not in sections:
+        return part
+    message, pieces = part.message, part.pieces
+    for key, value in old.items():
+        left = new.get(key, "") if isinstance(new, Mapping) else ""
+        if left == value:
+            continue
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        other = left if isinstance(left, str) else msgspec.json.encode(left).decode()
+        if text:
+            message = replace(message, content=message.content.replace(text, other), data=None)
+            pieces = tuple(
+                replace(piece, content=piece.content.replace(text, other)) for piece in pieces
+            )
+    return replace(part, message=message, pieces=pieces)
+
+
+class _Target(msgspec.Struct, frozen=True):
+    """A handoff to another agent, which then runs in the target's place."""
+
+    events: Events
+    event: e.HandoffRequested
+    other: str
+
+    def __call__(self) -> Changes:
+        changes: dict[int, e.AnyEvent] = {}
+        runs: set[str] = set()
+        for place, event in enumerate(self.events):
+            if isinstance(event, e.HandoffEvent) and event.handoff == self.event.handoff:
+                changes[place] = replace(event, to_agent=self.other)
+            elif isinstance(event, e.AgentStarted) and event.handoff == self.event.handoff:
+                runs.add(event.run)
+                changes[place] = replace(event, agent=self.other)
+            elif event.run in runs and event.agent == self.event.to_agent:
+                changes[place] = replace(event, agent=self.other)
+        return changes
+
+
+class _Arguments(msgspec.Struct, frozen=True):
+    """A tool call with other arguments, in the message that asks for it, too."""
+
+    events: Events
+    place: int
+    event: e.ToolCalled
+    args: JsonValue
+    asks: int
+
+    def __call__(self) -> Changes:
+        changes: dict[int, e.AnyEvent] = {self.place: replace(self.event, args=self.args)}
+        if self.asks >= 0:
+            changes[self.asks] = _asking(
+                self.events[self.asks], self.event.call_id, self.args, is_whole=True
+            )
+        return changes
+
+
+def _asking(
+    event: e.AnyEvent, call_id: str, args: JsonValue, *, is_whole: bool = False
+) -> e.AnyEvent:
+    """Return the event of a message whose call has other arguments."""
+    assert isinstance(event, e.MessageAdded)
+    calls = []
+    for call in event.message.calls:
+        if call.id == call_id:
+            old = call.args if isinstance(call.args, Mapping) else {}
+            known = args if is_whole else {**old, **{k: v for k, v in args.items() if k in old}}
+            call = replace(call, args=known)
+        calls.append(call)
+    return replace(event, message=replace(event.message, calls=tuple(calls)))
+
+
+def _at(value: Any, key: str) -> Any:
+    """Return the value of a key, if it is one; else the whole value."""
+    return value[key] if key and isinstance(value, Mapping) and key in value else value
+
+
+def _but(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    """Return all values but the one at an index, which may be outside."""
+    return tuple(value for at, value in enumerate(values) if at != place)
+
+
+def _with(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:place], value, *values[place + 1 :])

@@ -1,0 +1,103 @@
+"""Trace mutants: each changes one fact, and leaves a trace that a run could have left."""
+
+from __future__ import annotations
+
+import json
+
+from msgspec.structs import replace
+
+from simkit.checks.mutants import (
+    claims_hold,
+    lints_hold,
+    mutated,
+    other_value,
+    trace_mutants,
+)
+from simkit.runtime.functions import function_named
+from simkit.session.simulate import simulate
+from simkit.trace.views import view_of
+from tests.building import prepared
+
+PIPELINE = """
+channels:
+  messages: {reducer: append, scope: session}
+agents:
+  desk:
+    instructions: You are the desk.
+    tools: [look]
+    handoffs: [expert]
+    context:
+      - instructions
+      - history: {from: log, filters: [tool_messages, tool_calls], window: {messages: 3}}
+      - [current_message, {shared: {from: messages, as: json}}]
+    writes: {messages: ["${run.final_message}"]}
+  expert:
+    instructions: You are the expert.
+    context: [instructions, handoff, {history: {as: text}}, current_message]
+    writes: {messages: ["${run.final_message}"]}
+tools: {look: {args: {type: object}}}
+contracts:
+  - {from: desk, to: expert, payload: {type: object}}
+flow: {handoffs: {start: desk}}
+"""
+TURN = {"user": "Hi", "replies": {"desk": [{"calls": {"look": {"at": "it"}}}, "Well."]}}
+TURNS = [
+    {**TURN, "tool_results": {"look": {"seen": [1]}}},
+    {"user": "And?", "replies": {"desk": {"handoff": {"to": "expert", "payload": {"km": 8}}},
+                                 "expert": "So."}},
+    {"user": "Why?", "replies": {"desk": "Because."}},
+]  # fmt: skip
+
+
+def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() -> None:
+    ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
+    outcome = simulate(ready)
+    events = outcome.trace.events
+    whole = {call: [*view.context.messages] for call, view in outcome.view.calls.items()}
+    histories = [m for m in trace_mutants(outcome.view) if hasattr(m.changes, "settled")]
+
+    for mutant in histories:
+        unchanged = replace(mutant.changes, at=-1, tokens=0)
+        same = mutated(events, unchanged())
+        lacking = mutated(events, mutant.changes())
+        place = mutant.changes.event.call
+        contexts = {c: [*v.context.messages] for c, v in view_of(lacking).calls.items()}
+        sizes = {call: len(whole[call]) - len(contexts[call]) for call in whole}
+
+        assert lints_hold(ready.scenario, ready.document, same)
+        view = view_of(same)
+        assert {c: [*v.context.messages] for c, v in view.calls.items()} == whole
+        assert [v.context.dropped() for v in view.calls.values()] == [
+            v.context.dropped() for v in outcome.view.calls.values()
+        ]
+        later = {c for c, v in outcome.view.calls.items() if v.run == mutant.changes.event.run}
+        assert sizes == {call: int(call in later) for call in whole}
+        assert place in later
+    assert len(histories) >= 5
+
+
+def test_a_mutant_changes_its_fact_and_no_other_turn_before_it() -> None:
+    ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
+    outcome = simulate(ready)
+
+    mutants = list(trace_mutants(outcome.view))
+
+    assert outcome.passed
+    assert {mutant.kind for mutant in mutants} == {
+        *("contexts", "payloads", "state", "arguments", "results", "replies"),
+    }
+    for mutant in mutants:
+        events = mutated(outcome.trace.events, mutant.changes())
+        assert events != outcome.trace.events, mutant.text
+        first = next(n for n, event in enumerate(events) if event != outcome.trace.events[n])
+        assert events[first].turn == mutant.turn, mutant.text
+        assert claims_hold(ready.scenario, ready.document, view_of(events), function_named)
+
+
+def test_another_value_is_of_the_same_kind() -> None:
+    values = [True, 1, 1.5, "a", None, [1], [], {"a": 1}, {}, "changed", {"$message": 3}]
+
+    assert [other_value(value) for value in values] == [
+        False, 2, 2.5, "changed", "changed", [], ["changed"], {}, {"changed": "changed"},
+        "changed again", "changed",
+    ]  # fmt: skip

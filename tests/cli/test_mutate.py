@@ -1,0 +1,244 @@
+# ruff: noqa: E501 -- whole texts are as wide as they are printed
+"""`simkit mutate`, called from outside: which changes of what happened nothing notices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.projects import ECHO, MISSPELT, Done, write
+
+Call = Callable[..., Done]
+
+DESK = """\
+pipeline: desk
+channels:
+  messages: {reducer: append, scope: session}
+  order: {reducer: merge, scope: session}
+defaults:
+  context: [instructions, handoff, {history: {from: log}}, current_message]
+  writes: {messages: ["${run.final_message}"]}
+agents:
+  triage: {instructions: You triage., tools: [find_order], handoffs: [billing]}
+  billing:
+    instructions: You refund.
+    handoffs: []
+    writes: {messages: ["${run.final_message}"], order: {id: "${handoff.payload.order}"}}
+tools:
+  find_order: {args: {type: object}}
+contracts:
+  - {from: triage, to: billing, payload: {type: object, required: [order]}}
+flow: {handoffs: {start: triage}}
+"""
+REFUND = """\
+scenario: a refund
+pipeline: desk.pipeline.yaml
+turns:
+  - user: Hello ${env.NOBODY}
+    replies: {triage: Good day.}
+    expect: {reply: Good day.}
+  - user: I want my money back
+    replies:
+      triage:
+        - calls: [find_order: {customer: Ada}]
+        - handoff: {to: billing, payload: {order: A-1042}}
+      billing: It is on its way.
+    tool_results: {find_order: {order: A-1042}}
+    expect:
+      agents: [triage, billing]
+"""
+REFUND = REFUND.replace("${env.NOBODY}", "$${you}")
+
+
+@pytest.fixture
+def desk(simkit: Call) -> Call:
+    """The command line, in a project with a desk and one scenario."""
+    Path("scenarios/good.scenario.yaml").unlink()
+    write("scenarios/desk.pipeline.yaml", DESK)
+    write("scenarios/refund.scenario.yaml", REFUND)
+    return simkit
+
+
+def report_of(done: Done) -> dict[str, Any]:
+    """The report as JSON."""
+    assert done.err == ""
+    report: dict[str, Any] = json.loads(done.out)
+    return report
+
+
+def survivors(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The mutants that nothing noticed, by their text."""
+    return {mutant["text"]: mutant for mutant in report["mutants"] if mutant["killed_by"] is None}
+
+
+def joined(claims: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Two sets of claims as one."""
+    both = dict(claims)
+    for key, value in more.items():
+        old = both.get(key)
+        if key in ("handoffs", "tool_calls") and old not in (None, value):
+            both[key] = {"$all": [old, value]}
+        elif isinstance(old, dict) and isinstance(value, dict):
+            both[key] = joined(old, value)
+        elif isinstance(old, list) and key == "includes":
+            both[key] = [*old, *(claim for claim in value if claim not in old)]
+        else:
+            both[key] = value
+    return both
+
+
+def test_what_nothing_notices_is_listed_with_the_claim_that_would(desk: Call) -> None:
+    done = desk("mutate", "--traces")
+
+    assert done == Done(0, SURVIVING, "")
+
+
+SURVIVING = """\
+kind         killed    of     %
+---------  --------  ----  ----
+contexts          6    12  50.0
+payloads          1     2  50.0
+state             0     4   0.0
+arguments         0     2   0.0
+results           0     1   0.0
+replies           1     2  50.0
+total             8    23  34.7
+
+scenarios/refund.scenario.yaml:4
+  SURVIVED  triage is not sent a message of role user in section `current_message` (2 places)
+    expect: {context: {triage: {includes: [{user: "Hello $${you}"}]}}}
+  SURVIVED  what triage wrote to channel `messages` was changed
+    expect: {state: {messages: [{user: "Hello $${you}"}, {assistant: Good day.}]}}
+
+scenarios/refund.scenario.yaml:7
+  SURVIVED  triage is not sent a message of role user in section `history`
+    expect: {context: {triage: {includes: [{user: "Hello $${you}"}]}}}
+  SURVIVED  triage is not sent a message of role assistant in section `history`
+    expect: {context: {triage: {includes: [{assistant: Good day.}]}}}
+  SURVIVED  `customer` of the arguments of find_order was changed
+  SURVIVED  `customer` of the arguments of find_order was lost
+    expect: {tool_calls: {$has: [{tool: find_order, args: {customer: Ada}}]}}
+  SURVIVED  the result of find_order was changed
+    expect: {tool_calls: {$has: [{tool: find_order, result: {order: A-1042}}]}}
+  SURVIVED  triage is not sent a message of role tool in section `run`
+    expect: {context: {"triage[1]": {includes: [{tool: {order: A-1042}}]}}}
+  SURVIVED  `order` of the payload triage → billing was changed
+    expect: {handoffs: {$has: [{from: triage, to: billing, payload: {order: A-1042}}]}}
+  SURVIVED  billing is not sent a message of role system in section `handoff`
+    expect: {context: {billing: {includes: [{system: {order: A-1042}}]}}}
+  SURVIVED  billing is not sent a message of role user in section `history`
+    expect: {context: {billing: {includes: [{user: "Hello $${you}"}]}}}
+  SURVIVED  what billing wrote to channel `messages` was changed
+    expect: {state: {messages: [{user: "Hello $${you}"}, {assistant: Good day.}, {user: I want my money back}, {assistant: It is on its way.}]}}
+  SURVIVED  what billing wrote to `id` of channel `order` was changed
+  SURVIVED  what billing wrote to `id` of channel `order` was lost
+    expect: {state: {order: {id: A-1042}}}
+  SURVIVED  the reply of a turn that ends with billing was changed
+    expect: {reply: It is on its way.}
+
+killed: 8 of 23 mutants (34.7 %)
+"""
+
+
+def test_every_claim_that_is_proposed_notices_its_mutant(desk: Call) -> None:
+    report = report_of(desk("mutate", "--traces", "--format", "json"))
+    scenario = yaml.safe_load(REFUND)
+    for mutant in survivors(report).values():
+        turn = scenario["turns"][mutant["turn"] - 1]
+        turn["expect"] = joined(turn["expect"], mutant["expect"])
+    write("scenarios/refund.scenario.yaml", json.dumps(scenario))
+    assert desk("replay", "-q").code == 0
+
+    after = report_of(desk("mutate", "--traces", "--format", "json"))
+
+    assert survivors(report)
+    assert survivors(after) == {}
+    assert (after["percent"], after["total"]) == (100, report["total"])
+
+
+def test_a_trace_is_judged_as_a_run_is(desk: Call) -> None:
+    ran = desk("mutate", "--traces")
+    assert desk("replay", "-q").code == 0
+    write("scenarios/desk.pipeline.yaml", DESK.replace("You refund", "You do not refund"))
+
+    assert desk("mutate", "--traces", ".simkit") == ran
+
+
+def test_a_claim_that_would_hold_all_the_same_is_not_proposed(desk: Call) -> None:
+    # The context has this message twice: `includes` would hold without one of them.
+    write("scenarios/refund.scenario.yaml", REFUND + TWICE)
+
+    report = report_of(desk("mutate", "--traces", "--format", "json", "-k", "twice"))
+
+    mutant = survivors(report)["triage is not sent a message of role user in section `history`"]
+    assert mutant["expect"] == {"context": {"triage": {"history": {"$len": 2}}}}
+
+
+TWICE = """\
+---
+scenario: twice
+pipeline: desk.pipeline.yaml
+turns:
+  - {user: Hi, replies: {triage: Yes?}}
+  - {user: Hi, replies: {triage: Yes?}}
+  - {user: Hi, replies: {triage: Yes?}}
+"""
+
+
+def test_a_seed_chooses_and_the_last_line_says_of_how_many(desk: Call) -> None:
+    whole = report_of(desk("mutate", "--traces", "--format", "json"))
+    some = [
+        report_of(desk("mutate", "--traces", "--format", "json", "--max", "5", "--seed", seed))
+        for seed in ("1", "1", "2")
+    ]
+
+    def texts(report: dict[str, Any]) -> list[str]:
+        return [mutant["text"] for mutant in report["mutants"]]
+
+    assert some[0] == some[1]
+    assert texts(some[0]) != texts(some[2])
+    assert [text for text in texts(whole) if text in texts(some[0])] == texts(some[0])
+    number = whole["chosen_from"]
+    assert (
+        f"chosen from {number} by seed 1"
+        in desk("mutate", "--traces", "--max", "5", "--seed", "1").out
+    )
+    assert "chosen" not in desk("mutate", "--traces").out
+
+
+@pytest.mark.parametrize(("least", "code"), [("10", 0), ("99", 1)])
+def test_a_score_below_the_floor_ends_with_1(desk: Call, least: str, code: int) -> None:
+    done = desk("mutate", "--traces", "--fail-under", least)
+
+    assert done.code == code
+    assert done.err == (f"the mutation score is below --fail-under {least}\n" if code else "")
+
+
+def test_a_failing_scenario_is_left_out(desk: Call) -> None:
+    write("scenarios/refund.scenario.yaml", REFUND.replace("reply: Good day.", "reply: Bye."))
+
+    done = desk("mutate", "--traces")
+
+    assert "1 scenario failed, and left out: `simkit replay` shows why" in done.out
+    assert "killed: 0 of 0 mutants (100.0 %)" in done.out
+
+
+def test_a_broken_scenario_ends_with_2(desk: Call) -> None:
+    write("scenarios/bad.scenario.yaml", ECHO + MISSPELT)
+
+    done = desk("mutate", "--traces")
+
+    assert done.code == 2
+    assert "broken, and left out: scenarios/bad.scenario.yaml:9:" in done.out
+
+
+def test_nothing_is_written(desk: Call) -> None:
+    before = sorted(Path().rglob("*"))
+    desk("mutate")
+
+    assert [path for path in Path().rglob("*") if path not in before] == []
