@@ -8,7 +8,7 @@ that were read, so findings name the lines of the real files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from simkit.checks.judge import Outcome
 from simkit.language.paths import parse
 from simkit.language.yaml import Document
 from simkit.session.simulate import simulate
+from simkit.spec.pipeline.mutants import Edit, apply_edits
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase, items_in
 from simkit.trace.events import TurnFinished
 from tests.building import load
@@ -28,7 +29,6 @@ from tests.building import load
 SCENARIOS: Final = Path(__file__).resolve().parent.parent / "scenarios"
 
 Parts = tuple[str | int, ...]
-Edit = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ def other_scenario(mutation: Mutation) -> Outcome:
 
 def _pipeline_edited(base: Library, mutation: Mutation) -> Library:
     document = pipeline_document(mutation.folder, mutation.scenario)
-    return base.with_document(document.with_data(applied(document.data, mutation.edit)))
+    return base.with_document(document.with_data(apply_edits(document.data, mutation.edit)))
 
 
 def _script_edited(base: Library, mutation: Mutation) -> Library:
@@ -140,39 +140,9 @@ def _script_edited(base: Library, mutation: Mutation) -> Library:
         return base
     place = item(mutation.folder, mutation.scenario)
     document = base.documents(place.file)[place.index]
-    return base.with_document(document.with_data(applied(document.data, mutation.edit_scenario)))
-
-
-def applied(data: Any, edits: Sequence[Edit]) -> Any:
-    """Returns a copy of plain data with edits made in order; raises if one leads nowhere.
-
-    `{set: path, to: value}`, `{remove: path}`, `{insert: path, value: value}` (before an index).
-    """
-    data = _copied(data)
-    for edit in edits:
-        (action, path), *_ = edit.items()
-        *way, last = parse(path)
-        place = data
-        for step in way:
-            place = place[step]
-        if action == "set":
-            place[last] = edit["to"]
-        elif action == "remove":
-            del place[last]
-        elif action == "insert":
-            assert isinstance(last, int)
-            assert last <= len(place)
-            place.insert(last, edit["value"])
-        else:
-            raise ValueError(f"unknown edit {action!r} in {dict(edit)}")
-    return data
-
-
-def _copied(value: Any) -> Any:
-    """Copies what two aliases share into two, so that an edit of one leaves the other."""
-    if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [_copied(inner) for inner in value] if isinstance(value, list) else value
+    return base.with_document(
+        document.with_data(apply_edits(document.data, mutation.edit_scenario))
+    )
 
 
 def findings_at(outcome: Outcome, claim: str) -> list[Finding]:

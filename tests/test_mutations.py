@@ -9,9 +9,9 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.language.paths import parse
+from simkit.spec.pipeline.mutants import apply_edits
 from tests.mutations import (
     Mutation,
-    applied,
     errors,
     findings_at,
     is_written,
@@ -74,7 +74,7 @@ def test_it_is_the_pipeline_that_is_broken_and_not_the_script(fault: Mutation) -
 
     runs = not errors(outcome) and not any(f.breaks for f in outcome.judgement.findings)
     red = any(findings_at(outcome, claim) for claim in fault.red)
-    assert applied(document.data, fault.edit) != document.data
+    assert apply_edits(document.data, fault.edit) != document.data
     assert not (runs and red)
 
 
@@ -109,7 +109,7 @@ def test_edits_are_made_in_order_on_a_copy() -> None:
         {"remove": "one.b[0]"},
     )
 
-    after = applied(data, edits)
+    after = apply_edits(data, edits)
 
     assert after == {"one": {"b": [9, 2], "c": 3}, "two": {"b": [1, 2]}}
     assert data == {"one": {"b": [1, 2]}, "two": {"b": [1, 2]}}
@@ -126,8 +126,8 @@ def test_edits_are_made_in_order_on_a_copy() -> None:
     ids=["set", "remove", "insert", "an unknown action"],
 )
 def test_an_edit_that_leads_nowhere_is_refused(edit: dict[str, object]) -> None:
-    with pytest.raises((KeyError, IndexError, AssertionError, ValueError)):
-        applied({"agents": {}, "list": [1]}, (edit,))
+    with pytest.raises((KeyError, IndexError, ValueError)):
+        apply_edits({"agents": {}, "list": [1]}, (edit,))
 
 
 def test_where_a_claim_stands_is_read_from_the_file_alone(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from simkit.checks.judge import Outcome
 from simkit.cli.other_pipelines import named_for, on_pipeline, other_pipeline, pipeline_in
 from simkit.core.errors import SimkitError
 from simkit.session.simulate import simulate
+from simkit.spec.pipeline.mutants import Edit, apply_edits
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.implementing import check_left_out, scenarios_of
@@ -28,7 +29,6 @@ from simkit.spec.scenario.needs import unmet
 from simkit.trace.diff import TraceDiff, trace_diff, without
 from simkit.trace.views import view_of
 from tests.building import load
-from tests.mutations import Edit, applied
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SCENARIOS: Final = ROOT / "scenarios"
@@ -216,7 +216,7 @@ def mutated(mutant: Mutant, folder: Path) -> Outcome:
         (item,) = [case for case in items_in(str(home / file)) if case.name == name]
         files = Library()
         document = files.documents(item.file)[item.index]
-        edited = document.with_data(applied(document.data, mutant.edit_scenario))
+        edited = document.with_data(apply_edits(document.data, mutant.edit_scenario))
         named = named_for(item.file, mutant.twin)
         return simulate(on_pipeline(item, named, files.with_document(edited)))
 

@@ -498,7 +498,11 @@ def judge_command(
 @_PATHS
 @_FITTING
 @click.option(
-    "--max", "most", type=click.IntRange(min=1), default=500, help="Judge at most so many mutants."
+    "--max",
+    "most",
+    type=click.IntRange(min=1),
+    default=500,
+    help="Judge at most so many mutants of traces, and so many of pipelines.",
 )
 @click.option("--seed", type=int, default=0, help="Choose others, where there are more.")
 @click.option(
@@ -510,9 +514,10 @@ def mutate_command(**options: Any) -> int:
     """Say whether anything is claimed about what happens.
 
     One fact of a run is changed: a message left out of a context, a payload's key lost, a state's
-    value, a handoff's target, an argument, a result or a reply changed. Its trace is judged again;
-    nothing runs. A change that neither a claim nor a lint notices has survived, and is listed with
-    the claim that would notice it, for the turn's `expect:`. PATH is as for `simkit coverage`.
+    value, a handoff's target, an argument, a result or a reply changed. Its trace is judged again.
+    Then faults are planted in declared pipelines, and their scenarios run again. A change that
+    neither a claim nor a lint notices has survived, and is listed with the claim that would notice
+    it, for the turn's `expect:`. PATH is as for `simkit coverage`. Nothing is written.
     """
     from simkit.cli.mutate import MutateOptions, mutate
 

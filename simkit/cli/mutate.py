@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from simkit.checks.findings import CLAIM
 from simkit.checks.mutants import (
     IMPOSSIBLE,
     KINDS,
@@ -20,9 +23,12 @@ from simkit.checks.mutants import (
     mutated,
     trace_mutants,
 )
+from simkit.cli.console import Progress
 from simkit.cli.observed_runs import ObservedRun, ObservedRuns
 from simkit.core.errors import SimkitError
+from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_json
+from simkit.language.yaml import Document
 from simkit.report.coverage import percent_text
 from simkit.report.mutation import (
     MutationReport,
@@ -32,9 +38,15 @@ from simkit.report.mutation import (
     score_line,
 )
 from simkit.runtime.functions import function_named
+from simkit.session.simulate import simulate
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.mutants import KINDS as PIPELINE_KINDS
+from simkit.spec.pipeline.mutants import PipelineMutant, apply_edits, pipeline_mutants
 from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.files import Library
 from simkit.trace.views import View, view_of
-from simkit.update.fact_claims import claims_on, literal
+from simkit.update.fact_claims import claims_on, literal, parts_of
+from simkit.update.first_claims import first_claims
 from simkit.update.observed_values import StableClaims, words_of
 
 T = TypeVar("T")
@@ -59,7 +71,10 @@ def mutate(call: MutateOptions) -> int:
     runs = ObservedRuns(call.paths, call.expression, "running")
     # A scenario that fails already notices nothing.
     sound = [run for run in runs if run.outcome.passed]
-    report = _traces(sound, call)
+    reports = [_traces(sound, call)]
+    if not call.is_of_traces:
+        reports.append(_pipelines(sound, runs.library, call))
+    report = _joined(reports)
     notes = list(runs.notes("and left out: `simkit replay` shows why"))
     if call.form == "json":
         from simkit import __version__
@@ -158,25 +173,25 @@ class _TraceJudge:
             text=mutant.text,
             by=by,
             scenario=self._run.prepared.item.id,
-            where=self._where(mutant.turn),
+            where=self.where(mutant.turn),
             turn=mutant.turn,
             claim=literal(claim),
         )
 
-    def _where(self, turn: int) -> str:
-        if turn not in self._places:
-            place = self._document.written_at(("turns", turn - 1))
-            self._places[turn] = f"{self._document.file}:{self._document.line(place)}"
-        return self._places[turn]
-
     def _killing(self, mutant: TraceMutant, view: View) -> dict[str, Any] | None:
-        """Return the first claim that holds for the run, but not for the mutant."""
         turn = self._run.outcome.view.turns[mutant.turn - 1]
-        for claim in claims_on(mutant.fact, turn, self._stable):
+        claims = claims_on(mutant.fact, turn, self._stable)
+        return self._first_killing(claims, mutant.turn, view)
+
+    def _first_killing(
+        self, claims: Iterable[dict[str, Any]], turn: int, view: View
+    ) -> dict[str, Any] | None:
+        """Return the first claim on a turn that holds for the run, but not for a mutant's view."""
+        for claim in claims:
             try:
                 expect = Expect.model_validate(claim)
                 holds = [
-                    expectation_holds(expect, mutant.turn, self._scenario, self._document, each)
+                    expectation_holds(expect, turn, self._scenario, self._document, each)
                     for each in (self._run.outcome.view, view)
                 ]
             except (SimkitError, ValueError):
@@ -184,3 +199,149 @@ class _TraceJudge:
             if holds == [True, False]:
                 return claim
         return None
+
+    def difference(self, view: View) -> tuple[int, dict[str, Any]] | None:
+        """Return the first turn that a claim would find different in a view, and that claim."""
+        turns = self._run.outcome.view.turns
+        for place in range(min(len(turns), len(view.turns))):
+            claims = parts_of(first_claims(self._run.outcome.view, place, self._stable))
+            claim = self._first_killing(claims, place + 1, view)
+            if claim is not None:
+                return place + 1, literal(claim)
+        return None
+
+    def where(self, turn: int) -> str:
+        """Return ``file:line`` of a turn."""
+        if turn not in self._places:
+            place = self._document.written_at(("turns", turn - 1))
+            self._places[turn] = f"{self._document.file}:{self._document.line(place)}"
+        return self._places[turn]
+
+
+# Mutants of declared pipelines
+
+
+def _pipelines(
+    runs: Sequence[ObservedRun], library: Library, call: MutateOptions
+) -> MutationReport:
+    """Run the scenarios of each mutant of a declared pipeline until one of them notices it."""
+    subjects: dict[tuple[str, int], _PipelineJudge] = {}
+    for run in runs:
+        document = run.prepared.pipeline_document
+        if isinstance(run.prepared.pipeline, Pipeline):
+            key = document.file, document.index
+            subjects.setdefault(key, _PipelineJudge(document, library)).runs.append(run)
+    mutants = {
+        (*key, mutant.text, mutant.path): (judge, mutant)
+        for key, judge in subjects.items()
+        for mutant in pipeline_mutants(judge.document.data)
+        if judge.is_valid(mutant)
+    }
+    chosen = chosen_by_seed(list(mutants), call.most, call.seed)
+    progress = Progress(len(chosen))
+    verdicts = []
+    try:
+        for name in chosen:
+            judge, mutant = mutants[name]
+            progress.begin(f"running mutants: {mutant.text}")
+            verdicts.append(judge.verdict(mutant))
+    finally:
+        progress.end()
+    noticeable = [verdict for verdict in verdicts if verdict is not None]
+    return MutationReport(
+        verdicts=noticeable,
+        kinds=PIPELINE_KINDS,
+        total=len(mutants),
+        equivalent=len(verdicts) - len(noticeable),
+    )
+
+
+class _PipelineJudge:
+    """Judges the mutants of one pipeline's document by its scenarios."""
+
+    def __init__(self, document: Document, library: Library) -> None:
+        self.document, self._library = document, library
+        self.runs: list[ObservedRun] = []
+
+    def is_valid(self, mutant: PipelineMutant) -> bool:
+        """Return whether a pipeline with this fault can be run at all."""
+        try:
+            self._mutated(mutant)
+        except (SimkitError, LookupError):
+            return False
+        return True
+
+    def _mutated(self, mutant: PipelineMutant) -> Library:
+        document = self.document.with_data(apply_edits(self.document.data, mutant.edits))
+        library = self._library.with_document(document)
+        library.pipeline(document)
+        return library
+
+    def verdict(self, mutant: PipelineMutant) -> Verdict | None:
+        """Return what noticed a mutant; None if no scenario shows anything of it."""
+        library = self._mutated(mutant)
+        survivor: Verdict | None = None
+        for run in self.runs:
+            if mutant.agent and not _uses(run, mutant.agent):
+                continue
+            by, view = _noticed(run, library)
+            if by:
+                return self._verdict(mutant, run, by=by)
+            if survivor is None and view is not None:
+                judge = _TraceJudge(run)
+                difference = judge.difference(view)
+                if difference is not None:
+                    turn, claim = difference
+                    survivor = self._verdict(
+                        mutant, run, turn=turn, claim=claim, at=judge.where(turn)
+                    )
+        return survivor
+
+    def _verdict(self, mutant: PipelineMutant, run: ObservedRun, **rest: Any) -> Verdict:
+        return Verdict(
+            pipeline=run.prepared.pipeline.pipeline,
+            kind=mutant.kind,
+            text=mutant.text,
+            scenario=run.prepared.item.id,
+            where=f"{self.document.file}:{self.document.line(mutant.path)}",
+            **{"by": "", **rest},
+        )
+
+
+def _uses(run: ObservedRun, agent: str) -> bool:
+    """Return whether an agent ran, or a node of a graph that it defines, or its summaries."""
+    pipeline, view = run.prepared.pipeline, run.outcome.view
+    names = {run_view.agent for run_view in view.runs.values()}
+    names |= {call.agent for call in view.calls.values()}
+    if isinstance(pipeline, Pipeline) and pipeline.flow.graph is not None:
+        nodes = pipeline.flow.graph.nodes
+        names = {(nodes[name].agent or name) if name in nodes else name for name in names}
+    return agent in names
+
+
+def _noticed(run: ObservedRun, library: Library) -> tuple[str, View | None]:
+    """Return what noticed a fault in a scenario; if nothing did, what happened there instead."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr), gc_paused():
+            outcome = simulate(library.prepared(run.prepared.item))
+    except SimkitError:
+        # The script no longer fits the pipeline, which fails the scenario, too.
+        return "error", None
+    if not outcome.passed:
+        is_claim = any(finding.id == CLAIM for finding in outcome.judgement.findings)
+        return "claim" if is_claim else "lint", None
+    before = run.outcome
+    is_same = outcome.trace.events[1:] == before.trace.events[1:]
+    # The events have what was written; the state follows from that and from the channels.
+    if is_same and outcome.view.pipeline.channels == before.view.pipeline.channels:
+        return "", None
+    return "", outcome.view
+
+
+def _joined(reports: Sequence[MutationReport]) -> MutationReport:
+    return MutationReport(
+        verdicts=[verdict for report in reports for verdict in report.verdicts],
+        kinds=list(dict.fromkeys(kind for report in reports for kind in report.kinds)),
+        total=sum(report.total for report in reports),
+        equivalent=sum(report.equivalent for report in reports),
+    )

@@ -36,6 +36,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     turn: int = 0
     claim: Mapping[str, Any] = {}
     """The claims under the turn's `expect` that would have noticed it."""
+    at: str = ""
+    """``file:line`` of that turn, if ``where`` is in a pipeline's file."""
 
     @property
     def is_killed(self) -> bool:
@@ -86,16 +88,16 @@ def mutation_lines(report: MutationReport) -> Iterator[str]:
     )
     yield from (line.rstrip() for line in text.split("\n"))
     by_place = sorted(report.survivors, key=_place)
-    for where, group in groupby(by_place, lambda verdict: verdict.where):
+    for where, at_place in groupby(by_place, lambda verdict: verdict.where):
         yield ""
         yield where
         # One claim may notice several mutants.
-        for claim, of_claim in groupby(group, lambda verdict: flow(verdict.claim)):
+        for (at, claim), of_claim in groupby(at_place, lambda v: (v.at, flow(v.claim))):
             for verdict in of_claim:
                 more = f" ({verdict.places} places)" if verdict.places > 1 else ""
                 yield f"  SURVIVED  {verdict.text}{more}"
             if claim != "{}":
-                yield f"    expect: {claim}"
+                yield f"    {at}  expect: {claim}" if at else f"    expect: {claim}"
 
 
 def _place(verdict: Verdict) -> tuple[str, int]:
@@ -135,6 +137,7 @@ def mutation_json(report: MutationReport, seed: int, version: str, notes: Sequen
                     "scenario": verdict.scenario,
                     "where": verdict.where,
                     "turn": verdict.turn,
+                    **({"at": verdict.at} if verdict.at else {}),
                     "places": verdict.places,
                     **({"expect": verdict.claim} if verdict.claim else {}),
                 }

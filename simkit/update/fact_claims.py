@@ -19,6 +19,20 @@ def literal(claims: Any) -> Any:
     return with_texts(claims, lambda text: text.replace("${", "$${"))
 
 
+def parts_of(claims: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each single claim of a turn's: of contexts and state, one for each part."""
+    for name, claim in claims.items():
+        if name == "context":
+            for agent, inner in claim.items():
+                for section, value in inner.items():
+                    yield {name: {agent: {section: value}}}
+        elif name == "state":
+            for channel, value in claim.items():
+                yield {name: {channel: value}}
+        else:
+            yield {name: claim}
+
+
 def claims_on(fact: Fact, turn: TurnView, stable: StableClaims) -> Iterator[dict[str, Any]]:
     """Yield sets of claims for the turn's `expect` that speak of a fact, the usual one first."""
     value = stable.without_secrets(stable.lasting(claim_of(fact.value), WHOLE_MAX))

@@ -17,8 +17,9 @@ from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.checks.findings import Finding
 from simkit.language.yaml import Document
 from simkit.session.simulate import simulate
+from simkit.spec.pipeline.mutants import Edit, apply_edits
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
-from tests.mutations import SCENARIOS, Edit, applied
+from tests.mutations import SCENARIOS
 
 FEATURES: Final = SCENARIOS.parent / "features"
 _BY_KEYWORD: Final = {vocabulary.keyword.lower(): vocabulary for vocabulary in VOCABULARIES}
@@ -127,7 +128,7 @@ def changed(document: Document, edits: Sequence[Edit]) -> Library:
     file = str(FEATURES / os.path.relpath(document.file, FEATURES))
     base = Library()
     own = base.documents(file)[document.index]
-    return base.with_document(own.with_data(applied(own.data, edits)))
+    return base.with_document(own.with_data(apply_edits(own.data, edits)))
 
 
 def _run_story(file: Path, scenario: Any, library: Library) -> Outcome:

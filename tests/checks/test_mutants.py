@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -54,7 +55,7 @@ def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() ->
     outcome = simulate(ready)
     events = outcome.trace.events
     whole = {call: [*view.context.messages] for call, view in outcome.view.calls.items()}
-    histories = [m for m in trace_mutants(outcome.view) if hasattr(m.changes, "settled")]
+    histories: list[Any] = [m for m in trace_mutants(outcome.view) if hasattr(m.changes, "settled")]
 
     for mutant in histories:
         unchanged = replace(mutant.changes, at=-1, tokens=0)

@@ -145,8 +145,11 @@ killed: 8 of 23 mutants (34.7 %)
 """
 
 
-def test_every_claim_that_is_proposed_notices_its_mutant(desk: Call) -> None:
-    report = report_of(desk("mutate", "--traces", "--format", "json"))
+@pytest.mark.parametrize("options", [("--traces",), ()], ids=["traces", "pipelines, too"])
+def test_every_claim_that_is_proposed_notices_its_mutant(
+    desk: Call, options: tuple[str, ...]
+) -> None:
+    report = report_of(desk("mutate", *options, "--format", "json"))
     scenario = yaml.safe_load(REFUND)
     for mutant in survivors(report).values():
         turn = scenario["turns"][mutant["turn"] - 1]
@@ -154,11 +157,45 @@ def test_every_claim_that_is_proposed_notices_its_mutant(desk: Call) -> None:
     write("scenarios/refund.scenario.yaml", json.dumps(scenario))
     assert desk("replay", "-q").code == 0
 
-    after = report_of(desk("mutate", "--traces", "--format", "json"))
+    after = report_of(desk("mutate", *options, "--format", "json"))
 
     assert survivors(report)
     assert survivors(after) == {}
     assert (after["percent"], after["total"]) == (100, report["total"])
+
+
+def test_a_fault_of_the_pipeline_is_planted_and_its_scenarios_run_again(desk: Call) -> None:
+    done = desk("mutate")
+
+    assert (
+        """
+scenarios/desk.pipeline.yaml:6
+  SURVIVED  every context has no section `handoff`
+  SURVIVED  sections `instructions` and `handoff` of every context are swapped
+    scenarios/refund.scenario.yaml:7  expect: {context: {billing: {sections: [instructions, handoff, history, current_message]}}}
+"""
+        in done.out
+    )
+    killed = {
+        mutant["text"]: mutant["killed_by"]
+        for mutant in report_of(desk("mutate", "--format", "json"))["mutants"]
+        if mutant["where"].startswith("scenarios/desk.pipeline.yaml") and mutant["killed_by"]
+    }
+    assert killed == {
+        "every context has no section `instructions`": "lint",
+        "triage is not offered tool `find_order`": "claim",
+        "turns start with billing": "claim",
+    }
+
+
+def test_a_mutant_that_no_scenario_shows_is_only_counted(desk: Call) -> None:
+    whole = report_of(desk("mutate", "--format", "json"))
+    texts = [mutant["text"] for mutant in whole["mutants"]]
+
+    # Whatever it requires: the payloads of this scenario have the key.
+    assert "the contract triage → billing does not require `order`" not in texts
+    assert whole["equivalent"] + whole["total"] == whole["chosen_from"]
+    assert whole["equivalent"] > 0
 
 
 def test_a_trace_is_judged_as_a_run_is(desk: Call) -> None:

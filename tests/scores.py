@@ -1,0 +1,78 @@
+"""Write the table of scores in docs/how-to/coverage.md: `python -m tests.scores` (some minutes).
+
+It calls the commands as users do, one reference system at a time, and writes what they print.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from tabulate import tabulate
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "how-to" / "coverage.md"
+SYSTEMS: Final = (
+    "fitness_coach", "research_assistant", "agent_engine", "handoff_pattern", "supervisor_context",
+)  # fmt: skip
+BEGIN, END = "<!-- scores: written by `python -m tests.scores` -->\n", "<!-- end of scores -->\n"
+ALL: Final = "100000"
+"""More mutants than there are."""
+
+
+def report_of(*arguments: str) -> dict[str, Any]:
+    """What a command prints as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-m", "simkit", *arguments, "--format", "json"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def cells(part: int, whole: int) -> str:
+    """`41 of 50 (82 %)`."""
+    return f"{part} of {whole} ({100 * part // whole if whole else 100} %)"
+
+
+def row_of(system: str) -> list[str]:
+    """One system's row."""
+    folder = f"scenarios/{system}"
+    coverage = report_of("coverage", folder)
+    traces = report_of("mutate", folder, "--traces", "--max", ALL)
+    both = report_of("mutate", folder, "--max", ALL)
+    killed, total = both["killed"] - traces["killed"], both["total"] - traces["total"]
+    return [
+        system,
+        cells(coverage["covered"], coverage["total"]),
+        cells(traces["killed"], traces["total"]),
+        cells(killed, total),
+    ]
+
+
+def table() -> str:
+    """The table of all systems."""
+    heads = ("reference system", "covered items", "trace mutants killed", "pipeline mutants killed")
+    rows = []
+    for system in SYSTEMS:
+        started = time.monotonic()
+        rows.append(row_of(system))
+        print(*rows[-1], f"{time.monotonic() - started:.0f} s", sep="\t", flush=True)
+    return tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True) + "\n"
+
+
+def main() -> None:
+    """Write the table into the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    PAGE.write_text(f"{head}{BEGIN}\n{table()}\n{END}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
