@@ -14,6 +14,9 @@ from typing import Any, Final
 
 from tabulate import tabulate
 
+from simkit.checks.mutants import KINDS as TRACE_KINDS
+from simkit.spec.pipeline.mutants import KINDS as PIPELINE_KINDS
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "how-to" / "coverage.md"
 SYSTEMS: Final = (
@@ -44,14 +47,17 @@ def row_of(system: str) -> list[str]:
     """One system's row."""
     folder = f"scenarios/{system}"
     coverage = report_of("coverage", folder)
-    traces = report_of("mutate", folder, "--traces", "--max", ALL)
-    both = report_of("mutate", folder, "--max", ALL)
-    killed, total = both["killed"] - traces["killed"], both["total"] - traces["total"]
+    mutants = report_of("mutate", folder, "--max", ALL)["mutants"]
     return [
         system,
         cells(coverage["covered"], coverage["total"]),
-        cells(traces["killed"], traces["total"]),
-        cells(killed, total),
+        *(
+            cells(sum(mutant["killed_by"] is not None for mutant in part), len(part))
+            for part in (
+                [mutant for mutant in mutants if mutant["kind"] in TRACE_KINDS],
+                [mutant for mutant in mutants if mutant["kind"] in PIPELINE_KINDS],
+            )
+        ),
     ]
 
 

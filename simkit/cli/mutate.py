@@ -72,7 +72,7 @@ def mutate(call: MutateOptions) -> int:
     # A scenario that fails already notices nothing.
     sound = [run for run in runs if run.outcome.passed]
     reports = [_traces(sound, call)]
-    if not call.is_of_traces:
+    if not call.is_of_traces and not runs.reads_traces:
         reports.append(_pipelines(sound, runs.library, call))
     report = _joined(reports)
     notes = list(runs.notes("and left out: `simkit replay` shows why"))
@@ -231,6 +231,9 @@ def _pipelines(
         if isinstance(run.prepared.pipeline, Pipeline):
             key = document.file, document.index
             subjects.setdefault(key, _PipelineJudge(document, library)).runs.append(run)
+    for judge in subjects.values():
+        # A restart is a new process: such scenarios are run where no other notices.
+        judge.runs.sort(key=lambda run: any(turn.restart for turn in run.prepared.scenario.turns))
     mutants = {
         (*key, mutant.text, mutant.path): (judge, mutant)
         for key, judge in subjects.items()

@@ -61,6 +61,11 @@ class ObservedRuns:
                 raise SourceError(", ".join(places), f"there is no scenario{fits}")
         self._entries = entries
 
+    @property
+    def reads_traces(self) -> bool:
+        """Return whether nothing is run: all runs come from traces."""
+        return not self._entries
+
     def __iter__(self) -> Iterator[ObservedRun]:
         """Yield each run; a scenario that is broken is only counted."""
         progress = Progress(len(self._entries))

@@ -42,7 +42,7 @@ class PipelineMutant(msgspec.Struct, frozen=True, kw_only=True):
     """The place in the document that it changes."""
     edits: tuple[Edit, ...]
     agent: str = ""
-    """The agent without owner_words run nothing changes; empty if any may notice."""
+    """The agent that must run so that anything changes; empty if any may."""
 
 
 def apply_edits(data: Any, edits: Sequence[Edit]) -> Any:
