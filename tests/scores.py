@@ -1,6 +1,7 @@
 """Write the table of scores in docs/how-to/coverage.md: `python -m tests.scores` (some minutes).
 
-It calls the commands as users do, one reference system at a time, and writes what they print.
+It calls the commands as users do, one reference system at a time. With a folder, it also keeps
+there what they print.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from simkit.spec.pipeline.mutants import KINDS as PIPELINE_KINDS
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "how-to" / "coverage.md"
 SYSTEMS: Final = (
-    "fitness_coach", "research_assistant", "agent_engine", "handoff_pattern", "supervisor_context",
+    "fitness_coach", "agent_engine", "handoff_pattern", "supervisor_context", "research_assistant",
 )  # fmt: skip
 BEGIN, END = "<!-- scores: written by `python -m tests.scores` -->\n", "<!-- end of scores -->\n"
 ALL: Final = "100000"
@@ -35,6 +36,9 @@ def report_of(*arguments: str) -> dict[str, Any]:
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
+    if len(sys.argv) > 1:
+        name = "_".join(arguments[:2]).replace("/", "_")
+        Path(sys.argv[1], f"{name}.json").write_text(done.stdout, encoding="utf-8")
     return report
 
 
