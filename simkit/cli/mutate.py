@@ -231,9 +231,6 @@ def _pipelines(
         if isinstance(run.prepared.pipeline, Pipeline):
             key = document.file, document.index
             subjects.setdefault(key, _PipelineJudge(document, library)).runs.append(run)
-    for judge in subjects.values():
-        # A restart is a new process: such scenarios are run where no other notices.
-        judge.runs.sort(key=lambda run: any(turn.restart for turn in run.prepared.scenario.turns))
     mutants = {
         (*key, mutant.text, mutant.path): (judge, mutant)
         for key, judge in subjects.items()
@@ -284,7 +281,7 @@ class _PipelineJudge:
         """Return what noticed a mutant; None if no scenario shows anything of it."""
         library = self._mutated(mutant)
         survivor: Verdict | None = None
-        for run in self.runs:
+        for run in self._runs_for(mutant):
             if mutant.agent and not _uses(run, mutant.agent):
                 continue
             by, view = _noticed(run, library)
@@ -300,6 +297,16 @@ class _PipelineJudge:
                     )
         return survivor
 
+    def _runs_for(self, mutant: PipelineMutant) -> Sequence[ObservedRun]:
+        """Return the runs to repeat; a restart is a new process, which takes a second.
+
+        So scenarios with restarts come last, and only for what may be lost in them, unless a
+        pipeline has no others.
+        """
+        restarts = [run for run in self.runs if _restarts(run)]
+        others = [run for run in self.runs if not _restarts(run)]
+        return [*others, *restarts] if mutant.kind in _LASTING or not others else others
+
     def _verdict(self, mutant: PipelineMutant, run: ObservedRun, **rest: Any) -> Verdict:
         return Verdict(
             pipeline=run.prepared.pipeline.pipeline,
@@ -309,6 +316,14 @@ class _PipelineJudge:
             where=f"{self.document.file}:{self.document.line(mutant.path)}",
             **{"by": "", **rest},
         )
+
+
+_LASTING: Final = ("reducers", "scopes", "writes")
+"""The kinds of mutants that change what a restart finds."""
+
+
+def _restarts(run: ObservedRun) -> bool:
+    return any(turn.restart for turn in run.prepared.scenario.turns)
 
 
 def _uses(run: ObservedRun, agent: str) -> bool:
