@@ -1,7 +1,7 @@
 """Write the table of scores in docs/how-to/coverage.md: `python -m tests.scores` (some minutes).
 
-It calls the commands as users do, one reference system at a time. With a folder, it also keeps
-there what they print.
+It calls the commands as users do, one reference system at a time. With a folder, it keeps
+there what they print, and begins where it ended.
 """
 
 from __future__ import annotations
@@ -30,15 +30,20 @@ ALL: Final = "100000"
 
 def report_of(*arguments: str) -> dict[str, Any]:
     """What a command prints as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", *arguments, "--format", "json"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode in (0, 1), done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    if len(sys.argv) > 1:
-        name = "_".join(arguments[:2]).replace("/", "_")
-        Path(sys.argv[1], f"{name}.json").write_text(done.stdout, encoding="utf-8")
+    name = "_".join(arguments[:2]).replace("/", "_")
+    file = Path(sys.argv[1], f"{name}.json") if len(sys.argv) > 1 else None
+    if file is None or not file.exists():
+        done = subprocess.run(
+            [sys.executable, "-m", "simkit", *arguments, "--format", "json"],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 1), done.stderr
+        text = done.stdout
+        if file is not None:
+            file.write_text(text, encoding="utf-8")
+    else:
+        text = file.read_text(encoding="utf-8")
+    report: dict[str, Any] = json.loads(text)
     return report
 
 
