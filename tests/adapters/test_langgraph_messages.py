@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from importlib.util import find_spec
 from typing import Any
 
+import msgspec
 import pytest
 
 if find_spec("langgraph") is None:
@@ -48,6 +50,31 @@ def test_of_a_list_that_grows_only_what_is_new_is_converted() -> None:
 
     assert [item is other for item, other in zip(before, after, strict=False)] == [True] * 5
     assert after[5:] == [Message("user", "More")]
+
+
+def test_messages_that_a_checkpointer_made_again_are_converted_once() -> None:
+    conversions, messages = Conversions(), make_messages()
+    before = conversions.of(A, messages)
+
+    after = conversions.of(A, [*deepcopy(messages), HumanMessage("More")])
+
+    assert [item is other for item, other in zip(before, after, strict=False)] == [True] * 5
+    assert after[5:] == [Message("user", "More")]
+
+
+def test_a_message_made_again_with_another_text_is_another_and_so_are_changed_ones() -> None:
+    conversions, messages = Conversions(), make_messages()
+    before = conversions.of(A, messages)
+    messages[3].content = "and that"
+    again = deepcopy(messages)
+    again[1].name = "front"
+
+    after = conversions.of(A, again)
+
+    assert after[0] is before[0]
+    assert after[1] == msgspec.structs.replace(before[1], agent="front")
+    assert after[3] == Message("user", "and that")
+    assert conversions.of(A, deepcopy(again)) == after
 
 
 def test_what_two_lists_share_is_converted_once() -> None:

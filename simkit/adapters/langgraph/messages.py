@@ -16,6 +16,7 @@ from simkit.adapters.api import (
     Message,
     ToolCall,
     copy_plain,
+    is_equal,
     leading_equal,
     leading_same,
     names_of,
@@ -128,6 +129,7 @@ class _Batch:
         """Use the current list, whose first ``size`` messages are the same."""
         if size == len(messages) == len(self._messages):
             return
+        same = self._made_again(messages, size) if len(self._messages) > size else size
         new = messages[size:]
         fields = _held_by(new)
         calling = [place for place, field_map in enumerate(fields) if "tool_calls" in field_map]
@@ -138,7 +140,26 @@ class _Batch:
         self._places[known:] = [size + place for place in calling]
         self._calling_fields[known:] = [fields[place] for place in calling]
         self._calls[known:] = [_frozen(fields[place]["tool_calls"]) for place in calling]
-        self.ours[size:] = map(as_message, new)
+        self.ours[same:] = map(as_message, messages[same:])
+
+    def _made_again(self, messages: list[BaseMessage], size: int) -> int:
+        """Return the number of first messages that say the same, though they are other objects.
+
+        A checkpointer makes all messages of a session again in each turn.
+        """
+        if size >= len(messages) or not _is_copy(messages[size], self._messages[size]):
+            return size
+        before = self._messages[size : self.unchanged(len(self._messages))]
+        after = messages[size : size + len(before)]
+        if [*map(type, before)] == [*map(type, after)] and is_equal(
+            [message.__dict__ for message in before], [message.__dict__ for message in after]
+        ):
+            return size + len(before)
+        for old, new in zip(before, after, strict=False):
+            if not _is_copy(new, old):
+                break
+            size += 1
+        return size
 
     def take(self, other: _Batch, size: int) -> None:
         """Copy the first messages of another batch."""
@@ -150,6 +171,10 @@ class _Batch:
             other._calling_fields[:calling],
         )
         self._calls, self.ours = other._calls[:calling], other.ours[:size]
+
+
+def _is_copy(message: BaseMessage, other: BaseMessage) -> bool:
+    return type(message) is type(other) and is_equal(message.__dict__, other.__dict__)
 
 
 def _frozen(value: Any) -> Any:
@@ -202,9 +227,9 @@ def plain(
     kind: Any = type(value)
     if value is None or kind is str:
         return value
-    if kind is list and value and all(map(_is_said, set(map(type, value)))):
+    if kind is list and value and all(map(are_messages, set(map(type, value)))):
         return (listed or known)(value)
-    if _is_said(kind):
+    if are_messages(kind):
         return known([value])[0]
     if isinstance(value, RemoveMessage):
         return REMOVED
@@ -212,7 +237,7 @@ def plain(
     if kind is dict or isinstance(value, Mapping):
         return {key: plain(inner, known, listed) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        if value and all(map(_is_said, set(map(type, value)))):
+        if value and all(map(are_messages, set(map(type, value)))):
             return (listed or known)(value)
         return [plain(inner, known, listed) for inner in value]
     names = None if isinstance(value, str) else names_of(value)
@@ -222,5 +247,6 @@ def plain(
 
 
 @lru_cache(maxsize=256)
-def _is_said(kind: type) -> bool:
+def are_messages(kind: type) -> bool:
+    """Return whether values of a type are messages, and no orders to remove one."""
     return issubclass(kind, BaseMessage) and not issubclass(kind, RemoveMessage)

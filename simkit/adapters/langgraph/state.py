@@ -25,7 +25,13 @@ from simkit.adapters.api import (
     names_of,
 )
 from simkit.adapters.langgraph.channels import channels_of, holds_messages
-from simkit.adapters.langgraph.messages import Conversions, as_message, messages_in, plain
+from simkit.adapters.langgraph.messages import (
+    Conversions,
+    are_messages,
+    as_message,
+    messages_in,
+    plain,
+)
 from simkit.adapters.langgraph.overwriting import is_reset, told_write
 
 _JOINS: Final = {"add": operator.add, "merge": operator.or_, "union": operator.or_}
@@ -417,7 +423,7 @@ def _is_override(update: Any, after: Any) -> bool:
 def _is_unchanged(value: Any, before: Any) -> bool:
     """Return whether a channel has its old value, though it was saved and read again."""
     if isinstance(value, list) and isinstance(before, list):
-        return is_equal([*map(_identity, value)], [*map(_identity, before)])
+        return is_equal(_identities(value), _identities(before))
     return _is_same(value, before)
 
 
@@ -441,9 +447,8 @@ def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
     if type(after) is not list and not isinstance(after, Sequence):
         return {DECLARED_RESET: after}, after
     start = leading_same(items, after)
-    same = len(after) >= len(items) and all(
-        is_equal(_identity(old), _identity(new))
-        for old, new in zip(items[start:], after[start:], strict=False)
+    same = len(after) >= len(items) and is_equal(
+        _identities(items[start:]), _identities(after[start : len(items)])
     )
     return (list(after[len(items) :]) if same else {DECLARED_RESET: list(after)}), after
 
@@ -458,7 +463,13 @@ def _items_of(update: Any) -> list[Any]:
     return list(update) if isinstance(update, (list, tuple)) else [update]
 
 
-def _identity(item: Any) -> Any:
-    """Return the identity of an item: of messages, their id and content."""
-    content = getattr(item, "content", None)
-    return item if content is None else (getattr(item, "id", None), content)
+def _identities(items: Sequence[Any]) -> list[Any]:
+    """Return the identities of items: of messages, their ids and contents."""
+    if all(map(are_messages, set(map(type, items)))):
+        return [(item.id, item.content) for item in items]
+    return [
+        item
+        if getattr(item, "content", None) is None
+        else (getattr(item, "id", None), item.content)
+        for item in items
+    ]
