@@ -34,6 +34,15 @@ def test_handlers_of_users_are_called_as_always() -> None:
     assert state["events"] == ["LangGraph", "first", "second", "model"]
 
 
+@pytest.mark.parametrize("name", ["plain", "alone"])
+def test_a_model_is_seen_whatever_callbacks_it_is_called_with(name: str) -> None:
+    calls = ran(name).view.turns[0].calls
+
+    assert [(call.agent, [m.content for m in call.context.messages]) for call in calls] == [
+        ("second", ["Well?"])
+    ]
+
+
 @pytest.mark.skipif(apps.TracePolicy is None, reason="this version has no policies for tracers")
 def test_a_node_of_which_tracers_are_shown_nothing_is_seen_as_any_other() -> None:
     unrecorded, plain = ran("unrecorded"), ran("plain")

@@ -52,7 +52,13 @@ def second(state: State) -> dict[str, Any]:
     return {"text": str(model.invoke("Well?").content), "events": [*own.events]}
 
 
-def _graph(**options: Any) -> Any:
+def second_alone(state: State) -> dict[str, Any]:
+    """Ask such a model without the callbacks of the graph."""
+    model = GenericFakeChatModel(messages=iter([AIMessage("Done.")]))
+    return {"text": str(model.invoke("Well?", {"callbacks": []}).content)}
+
+
+def _graph(second: Any = second, **options: Any) -> Any:
     # Its types cannot say that a node is any function of the state.
     graph: Any = StateGraph(State)
     graph.add_node("first", first, destinations=("second",), **options)
@@ -63,6 +69,7 @@ def _graph(**options: Any) -> Any:
 
 
 plain = _graph()
+alone = _graph(second_alone)
 observed = _graph().with_config(callbacks=[own])
 unrecorded = (
     _graph(trace_policy=TracePolicy(process_inputs=lambda _: {}, process_outputs=lambda _: {}))
