@@ -104,6 +104,12 @@ class Library:
             if place.partition(":")[0] in sys.modules:
                 yield self.slot(place)
 
+    def slots_if_present(self, *places: str) -> Iterator[Slot]:
+        """Yield those slots that this version has."""
+        for place in places:
+            with suppress(Unsupported):
+                yield self.slot(place)
+
     def missing(self, place: str) -> Unsupported:
         """Return the error for a missing part, with the installed version and the tested ones."""
         oldest, newest = TRIED[self.name]

@@ -67,20 +67,20 @@ def runner(pipeline: str, app: str, turn: str, agents: str = "{}") -> Callable[[
 
 
 @pytest.mark.parametrize(
-    ("made", "given"), [("forgetful", "with_few"), ("remembering_few", "with_nothing")]
+    ("factory", "input"), [("forgetful", "with_few"), ("remembering_few", "with_nothing")]
 )
-def test_langgraph_costs_a_fixed_part_of_the_bare_graph(made: str, given: str) -> None:
+def test_langgraph_costs_a_fixed_part_of_the_bare_graph(factory: str, input: str) -> None:
     desk = pytest.importorskip("graph_desk")
     config = {"configurable": {"thread_id": desk.THREAD}}
 
     def run_bare(turns: int) -> None:
-        graph = getattr(desk, made)()
+        graph = getattr(desk, factory)()
         for number in range(turns):
-            graph.invoke(getattr(desk, given)(f"hello {number}"), config)
+            graph.invoke(getattr(desk, input)(f"hello {number}"), config)
 
     run = runner(
-        f"graph_desk:{made}",
-        f"input: graph_desk:{given}, config: {{configurable: {{thread_id: {desk.THREAD}}}}}",
+        f"graph_desk:{factory}",
+        f"input: graph_desk:{input}, config: {{configurable: {{thread_id: {desk.THREAD}}}}}",
         "expect: {agents: [triage, billing, writer]}",
     )
 

@@ -42,8 +42,8 @@ own = Own()
 def first(state: State, config: RunnableConfig) -> Command[Any]:
     """Say which handlers it can see, and pass control."""
     handlers = getattr(config["callbacks"], "handlers", ())
-    seen = [type(handler).__name__ for handler in handlers]
-    return Command(update={"handlers": seen}, goto="second")
+    names = [type(handler).__name__ for handler in handlers]
+    return Command(update={"handlers": names}, goto="second")
 
 
 def second(state: State) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from simkit.adapters.api import Replacement, Row, Run
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import NAMES
 
-Begun: TypeAlias = tuple[Run, int] | None
+ModelCallStart: TypeAlias = tuple[Run, int] | None
 """The agent run of a model call, with the number of its calls before; None for no agent's call."""
 
 
@@ -45,14 +45,14 @@ class Hearer(Protocol):
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
         """Handle the end, or the failure, of a tool."""
 
-    def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> Begun:
+    def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> ModelCallStart:
         """Handle a model call."""
 
     def model_answered(
         self,
         messages: Sequence[BaseMessage],
         tools: Sequence[str],
-        begun: Begun,
+        start: ModelCallStart,
         reply: BaseMessage,
     ) -> None:
         """Handle a model's answer."""
@@ -61,7 +61,7 @@ class Hearer(Protocol):
 class Callbacks:
     """Passes LangChain's callbacks on to a listener.
 
-    What is known of a run at its start is kept with the run: LangChain may copy it.
+    The facts of a run are stored in the run itself, because LangChain may copy it.
     """
 
     def __init__(self, hearer: Hearer) -> None:
@@ -128,16 +128,16 @@ class Callbacks:
         tools = [_tool_name(offer) for offer in offers] if offers else ()
         for run, request in zip(runs, messages, strict=True):
             namespace = run.metadata.get(compat.NAMESPACE, "")
-            begun = self._hearer.model_began(namespace, request)
-            run.simkit_request = request, tools, begun
+            start = self._hearer.model_began(namespace, request)
+            run.simkit_request = request, tools, start
 
     def on_llm_end(self, run: Any, response: Any, **options: Any) -> None:
         """Handle its response."""
         if "simkit_request" in run.__dict__:
             reply = getattr(response.generations[0][0], "message", None)
             if reply is not None:
-                messages, tools, begun = run.simkit_request
-                self._hearer.model_answered(messages, tools, begun, reply)
+                messages, tools, start = run.simkit_request
+                self._hearer.model_answered(messages, tools, start, reply)
 
 
 class HasCallbacks(Protocol):

@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from types import CellType
 from typing import Any, Final
 
 from simkit.core.compat import Library, Slot
-from simkit.core.errors import Unsupported
 
 _LANGGRAPH: Final = Library("langgraph")
 _CORE: Final = Library("langchain-core")
@@ -99,8 +97,7 @@ def splits_of_runs() -> Iterator[Slot]:
 
     With a `TracePolicy`, both are called with each event, and with different payloads.
     """
-    with suppress(Unsupported):
-        yield _LANGGRAPH.slot("langgraph._internal._runnable:_split_handlers")
+    yield from _LANGGRAPH.slots_if_present("langgraph._internal._runnable:_split_handlers")
 
 
 # The parts of a graph

@@ -368,8 +368,10 @@ class Watch(Moves):
             # A path without a value must not make the model's message the output.
             self._recorder.end_run(run, output=value, is_null=value is None)
         else:
-            said = output_of(task, output, run)
-            self._recorder.end_run(run, output=self._plain(said) if said is not None else None)
+            own_output = output_of(task, output, run)
+            if own_output is not None:
+                own_output = self._plain(own_output)
+            self._recorder.end_run(run, output=own_output)
 
     def _interrupted(
         self, path: tuple[str, ...], task: NodeTask, interrupts: Sequence[Mapping[str, Any]]

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
 from simkit.adapters.api import AdapterContext, AgentRule, Offer, Row, Run, Usage
-from simkit.adapters.langgraph.callbacks import Begun, Callbacks
+from simkit.adapters.langgraph.callbacks import Callbacks, ModelCallStart
 from simkit.adapters.langgraph.loop_events import Hear
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
@@ -113,7 +113,7 @@ class Work:
 
     # Models
 
-    def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> Begun:
+    def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> ModelCallStart:
         """Handle a model call; HTTP, or its answer, shows the messages."""
         with self._writing:
             run = self.watch.run_at(namespace)
@@ -126,14 +126,14 @@ class Work:
         self,
         messages: Sequence[BaseMessage],
         tools: Sequence[str],
-        begun: Begun,
+        start: ModelCallStart,
         reply: BaseMessage,
     ) -> None:
         """Report a model call and its answer that did not use HTTP."""
-        if begun is None or begun[0].model_calls != begun[1]:
+        if start is None or start[0].model_calls != start[1]:
             return
         with self._writing:
-            run = begun[0]
+            run = start[0]
             ours = self.watch.states.conversions.of(("agent", run.agent), messages)
             call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
             counted = getattr(reply, "usage_metadata", None)

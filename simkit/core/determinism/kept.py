@@ -255,9 +255,9 @@ def arrived(module: str) -> None:
 def _switch(before: World | None, now: World | None) -> None:
     """Keep the state of one world, and put that of another in place; None is the process."""
     _placed[-1] = now
-    kept = before.records if before is not None else _outside
+    old_values = before.records if before is not None else _outside
     for record in _RECORDS:
-        value = kept[record] = record.read()
+        value = old_values[record] = record.read()
         after = _outside.get(record) if now is None else _value_in(now, record, value)
         if after is not value and not (record is _ZONE and after == value):
             record.write(after)
@@ -275,7 +275,7 @@ def _value_in(world: World, record: _Record, value: Any) -> Any:
 
 def _exchange(before: World | None, now: World | None) -> None:
     """Do the same for the variables alone. Every turn does it, so it calls next to nothing."""
-    kept = before.records if before is not None else _outside
+    old_values = before.records if before is not None else _outside
     values = now.records if now is not None else _outside
     modules, real = sys.modules, now.real if now is not None else ()
     for variable in _VARIABLES:
@@ -284,7 +284,7 @@ def _exchange(before: World | None, now: World | None) -> None:
         names = modules[variable.module].__dict__
         if variable.name not in names:
             continue
-        kept[variable] = names[variable.name]
+        old_values[variable] = names[variable.name]
         if variable.kind not in real:
             value = values.get(variable)
             names[variable.name] = variable.first if value is None and now is not None else value
