@@ -16,7 +16,6 @@ from simkit.adapters.api import (
     Message,
     ToolCall,
     copy_plain,
-    is_equal,
     leading_equal,
     leading_same,
     names_of,
@@ -147,19 +146,12 @@ class _Batch:
 
         A checkpointer makes all messages of a session again in each turn.
         """
-        if size >= len(messages) or not _is_copy(messages[size], self._messages[size]):
-            return size
-        before = self._messages[size : self.unchanged(len(self._messages))]
-        after = messages[size : size + len(before)]
-        if [*map(type, before)] == [*map(type, after)] and is_equal(
-            [message.__dict__ for message in before], [message.__dict__ for message in after]
+        if size >= len(messages) or _looks(messages[size : size + 1]) != _looks(
+            self._messages[size : size + 1]
         ):
-            return size + len(before)
-        for old, new in zip(before, after, strict=False):
-            if not _is_copy(new, old):
-                break
-            size += 1
-        return size
+            return size
+        before = _looks(self._messages[size : self.unchanged(len(self._messages))])
+        return size + leading_equal(before, _looks(messages[size : size + len(before)]))
 
     def take(self, other: _Batch, size: int) -> None:
         """Copy the first messages of another batch."""
@@ -173,8 +165,19 @@ class _Batch:
         self._calls, self.ours = other._calls[:calling], other.ours[:size]
 
 
-def _is_copy(message: BaseMessage, other: BaseMessage) -> bool:
-    return type(message) is type(other) and is_equal(message.__dict__, other.__dict__)
+def _looks(messages: Sequence[BaseMessage]) -> list[tuple[Any, ...]]:
+    """Return what `as_message` reads of each message."""
+    return [
+        (
+            fields["type"],
+            fields["content"],
+            fields["name"],
+            "tool_calls" in fields and fields["tool_calls"],
+            "tool_call_id" in fields and fields["tool_call_id"],
+            "role" in fields and fields["role"],
+        )
+        for fields in [message.__dict__ for message in messages]
+    ]
 
 
 def _frozen(value: Any) -> Any:
