@@ -17,7 +17,7 @@ from tests.adapters.running import prepared
 
 APPS = Path(__file__).parent.parent.parent / "benchmarks" / "apps"
 FEW, MANY = 4, 12
-LANGGRAPH_MOST = 1.7
+LANGGRAPH_MOST = 1.65
 """Calls of a turn with everything on (trace, lints, claims), in calls of the same call of the bare
 graph. Each framework that another test has imported adds some."""
 
