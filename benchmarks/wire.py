@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
+
 from benchmarks.conversations import TEXT
 from benchmarks.measuring import medians
 from simkit.capture.cassettes import Cassette, Interaction, Keying, Player, encoded, load
@@ -153,15 +155,21 @@ def _replays(folder: Path, rounds: int) -> Iterator[list[object]]:
     for size in SIZES:
         file = folder / f"{size}.yaml"
         file.write_bytes(encoded(Cassette(file, tuple(map(_interaction, range(size))))))
-        client = _bare_client()
-        subjects: dict[str, Callable[[], object]] = {
-            "bare client": partial(_ask_all, client),
-            "simkit": _asked_of(file, size, rounds),
+        ways: dict[
+            str, tuple[Callable[[Iterator[int]], object], Callable[[Iterator[int]], object]]
+        ] = {
+            "client": (partial(_ask, _bare_client()), partial(_ask, _client())),
+            "httpx": (partial(_post, _bare_httpx()), partial(_post, httpx.Client())),
         }
-        times = medians(subjects, rounds)
-        for name, seconds in times.items():
-            ratio = times["bare client"] / seconds
-            yield [f"{size} recorded: {name}", f"{REPLAYED / seconds:.0f} calls/s", f"{ratio:.2f}"]
+        for way, (bare, real) in ways.items():
+            subjects: dict[str, Callable[[], object]] = {
+                f"bare {way}": partial(_ask_all, bare),
+                f"{way}, simkit": _asked_of(file, size, rounds, real),
+            }
+            times = medians(subjects, rounds)
+            for name, seconds in times.items():
+                ratio = f"{times[f'bare {way}'] / seconds:.2f}"
+                yield [f"{size} recorded: {name}", f"{REPLAYED / seconds:.0f} calls/s", ratio]
 
 
 def _interaction(number: int) -> Interaction:
@@ -184,19 +192,32 @@ def _ask(client: Any, numbers: Iterator[int]) -> None:
         assert client.chat.completions.create(model="gpt-5", messages=messages).choices
 
 
-def _ask_all(client: Any) -> None:
-    _ask(client, iter(range(REPLAYED)))
+def _post(client: httpx.Client, numbers: Iterator[int]) -> None:
+    for _ in range(REPLAYED):
+        body = json.dumps({"messages": _messages(next(numbers)), "model": "gpt-5"})
+        assert client.post(URL, content=body, headers=JSON).json()["choices"]
 
 
-def _asked_of(file: Path, size: int, rounds: int) -> Callable[[], object]:
+def _bare_httpx() -> httpx.Client:
+    answer = partial(httpx.Response, 200, headers=JSON, content=ANSWER)
+    return httpx.Client(transport=httpx.MockTransport(lambda _: answer()))
+
+
+def _ask_all(ask: Callable[[Iterator[int]], object]) -> None:
+    ask(iter(range(REPLAYED)))
+
+
+def _asked_of(
+    file: Path, size: int, rounds: int, send: Callable[[Iterator[int]], object]
+) -> Callable[[], object]:
     """Returns a round of requests to a player that was made beforehand."""
-    client, cassette, keying = _client(), load(file), Keying(Redactor({}))
+    cassette, keying = load(file), Keying(Redactor({}))
     is_small = size == SIZES[0]
     players = iter([Player(cassette, keying) for _ in range(rounds if is_small else 1)] * rounds)
     numbers = iter([place % size for place in range(REPLAYED * rounds)])
 
     def ask() -> None:
         with intercepting(), passing_through(_Replaying(next(players))):
-            _ask(client, numbers)
+            send(numbers)
 
     return ask

@@ -27,6 +27,7 @@ from yaml.reader import ReaderError
 from yaml.resolver import Resolver
 
 from simkit.capture.cassettes.dialects import Misfit, interactions_of
+from simkit.capture.cassettes.own_layout import own_data
 from simkit.capture.cassettes.values import Cassette
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.language.yaml.nodes import child
@@ -132,6 +133,9 @@ class Text:
             raise invalid(self.path, 0, "it holds a number that is too long") from None
 
     def _yaml(self) -> Any:
+        tree = own_data(self.text)
+        if tree is not None:
+            return tree
         composer = _Composer(self)
         return _Builder(self.path).built(composer.root())
 
