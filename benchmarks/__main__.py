@@ -19,6 +19,7 @@ from benchmarks import (
     rooms,
     schemas,
     startup,
+    states,
     wire,
 )
 
@@ -31,12 +32,13 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "rooms": rooms.rows,
     "schemas": schemas.rows,
     "startup": startup.rows,
+    "states": states.rows,
     "wire": wire.rows,
     "framework": framework.rows,
     "exploring": exploring.rows,
     "planted": planted.rows,
 }
-COUNTS = {"planted", "rooms"}
+COUNTS = {"planted", "rooms", "states"}
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ import msgspec
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ROLE_ALIASES, Message
 from simkit.core.text import short
+from simkit.language.json_schema import is_array
 from simkit.language.matching import Matcher, check
 from simkit.language.matching.mappings import MESSAGE_FIELDS
 from simkit.language.yaml import near, path_text
@@ -184,7 +185,7 @@ def _differing(expected: Any, actual: Any) -> Any:
         return _differing_message(expected, actual)
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return _differing_mapping(expected, actual)
-    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
+    if isinstance(expected, (list, tuple)) and is_array(actual):
         both = [_differing(pair, other) for pair, other in zip(expected, actual, strict=False)]
         return both + list(expected[len(both) :])
     return expected

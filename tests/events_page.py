@@ -13,6 +13,22 @@ After this page you know every event of a trace, and the fields that claims unde
 A trace is a list of events: `simkit replay --show events` prints them, and claims under `events:`
 name their fields. A text that is empty is absent in claims. This page is made from the types in
 `simkit/trace/events.py`; `nox -s golden` writes it.
+
+## A trace file
+
+The first line is `{"simkit_trace":2}`, the version of the format; each other line is one event.
+simkit refuses a trace of another version: run its scenario again. A large value that replaces the
+one before it is written as what changes, in `update` or `values` of [StateUpdated](#stateupdated):
+
+| written | the new value is the last one with |
+|---|---|
+| `{"log": {"$more": ["b", "c"]}}` | two items at the end of the list; a text has more letters |
+| `{"memory": {"$with": {"seen": 7, "notes": {"$more": ["d"]}}}}` | two keys that change |
+| `{"orders": {"$with": {"0": {"$with": {"state": "paid"}}}}}` | an item of the list that changes |
+
+The last value is that of the last event with the same session, `state` and channel. A value of up
+to 256 bytes, and one of which more than half changes, is written as a whole. `simkit.view_of`
+returns whole values, and claims see them, those under `events:` too.
 """
 
 

@@ -114,6 +114,7 @@ def record_run_start(
     recorder: TraceRecorder, script: Script, driver: str, facts: e.PipelineFacts
 ) -> None:
     """Record that a run begins."""
+    recorder.learn_channels(facts.channels)
     recorder.events.record_run_start(
         WHOLE_RUN,
         scenario=script.scenario,

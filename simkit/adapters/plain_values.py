@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import JsonValue
+from simkit.trace.changes import NOTHING, NextValue, Reader
 from simkit.trace.store import canonical
 
 DEPTH_MAX: Final = 12
@@ -127,31 +128,31 @@ def _parts_of(value: Any) -> Any:
 _pack: Final = msgspec.msgpack.Encoder(enc_hook=_parts_of).encode
 
 
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    """Return a mapping with texts as keys, or an object's fields; None for anything else."""
+    names = names_of(value)
+    if names is not None:
+        return {name: getattr(value, name, None) for name in names}
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return value
+    return None
+
+
+def _plain_at(value: Any, depth: int) -> JsonValue:
+    return plain(value, depth)
+
+
+_READER: Final = Reader(_plain_at, _mark, _mapping, _encode)
+
+
 class _Field(msgspec.Struct, frozen=True):
     """The last value of a field."""
 
     mark: bytes
+    order: bytes
+    """The same for a value whose items are in the order of its plain data; else empty."""
     value: JsonValue
     """The value as plain data."""
-    size: int | None
-    """The number of items of a list; None for other values."""
-
-    def extended(self, value: Any, mark: bytes) -> list[JsonValue] | None:
-        """Return a list that continues this one: only new items are converted.
-
-        Return None for any other value; raise NotPlain.
-        """
-        if not (self.mark and self.size is not None and isinstance(value, (list, tuple))):
-            return None
-        if not mark.startswith(self.mark[_head(self.size) :], _head(len(value))):
-            return None
-        assert isinstance(self.value, list)
-        return [*self.value, *(plain(item, 1) for item in value[self.size :])]
-
-
-def _head(size: int) -> int:
-    """Return the bytes before the first item of a list of this size in MessagePack."""
-    return 1 if size < 1 << 4 else 3 if size < 1 << 16 else 5
 
 
 class Snapshots:
@@ -168,24 +169,32 @@ class Snapshots:
     def changes(self, session: str, thing: Any, otherwise: str) -> tuple[dict[str, Any], bool]:
         """Return the fields with new values, and whether the object is new.
 
-        Values share their items with earlier results: the caller must not change them.
+        Of a large value that comes from the one before, a field has the `NextValue`, which
+        `TraceRecorder.wrote` takes. Values share their items with earlier results: the caller must
+        not change them.
         """
         _, before = self._snapshots.setdefault((session, id(thing)), (thing, {}))
         is_new = not before
-        changed = {}
+        changed: dict[str, Any] = {}
         for name, value in _held_by(thing, otherwise):
             known, mark = before.get(name), _mark(value)
             if known is not None and mark and mark == known.mark:
                 continue
             try:
-                longer = known.extended(value, mark) if known is not None else None
-                now = plain(value) if longer is None else longer
+                if known is None:
+                    now = change = plain(value)
+                else:
+                    now, change = _READER.compare(known.value, known.order, value, mark)
             except NotPlain:
                 continue
-            size = len(value) if isinstance(value, (list, tuple)) else None
-            before[name] = _Field(mark, now, size)
-            if known is None or longer is not None or _encode(known.value) != _encode(now):
+            if known is None:
                 changed[name] = now
+            elif change in NOTHING or (change is now and _encode(known.value) == _encode(now)):
+                now = known.value  # Another form of the same data.
+            else:
+                changed[name] = now if change is now else NextValue(now, change, known.value)
+            is_ordered = isinstance(value, (list, tuple, dict))
+            before[name] = _Field(mark, mark if is_ordered else b"", now)
         return changed, is_new
 
 

@@ -44,6 +44,7 @@ from simkit.runtime.state import as_message
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.pipeline.written_messages import message_from
 from simkit.trace import events as e
+from simkit.trace.changes import partial_channels
 from simkit.trace.recorder import EventRecorder, Position, Sink
 from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import References, canonical
@@ -77,6 +78,8 @@ class TraceRecorder:
         """The channel that holds the conversation."""
         self._session, self._sessions = Session(), dict[str, Session]()
         self._agent_runs = self._handoffs = 0
+        self._partial_channels: dict[str, frozenset[str]] = {}
+        """State to its channels of which an update is only what joins their value."""
         self._checkpoints: dict[str, str] = {}
         """Session to its last checkpoint."""
 
@@ -719,15 +722,22 @@ class TraceRecorder:
 
         ``values`` are the new values of channels without a built-in reducer.
         """
+        new_update, new_values = self.events.last_values.shorten_all(
+            self.session, state, update, values, self._partial_channels.get(state, ()), self._plain
+        )
         self.events.record_state_update(
             self.at(run, agent),
-            update={name: self._plain(value) for name, value in update.items()},
-            values={n: self._plain(v) for n, v in values.items()} if values else None,
+            update=new_update,
+            values=new_values,
             cause=cause,
             group=group,
             branch=branch,
             state=state,
         )
+
+    def learn_channels(self, channels: Mapping[str, e.ChannelFacts]) -> None:
+        """Learn the channels of sessions before the first is written."""
+        self._partial_channels[""] = partial_channels(channels)
 
     def state_opened(
         self, channels: Mapping[str, e.ChannelFacts], around: str, shares: tuple[str, ...]
@@ -735,6 +745,7 @@ class TraceRecorder:
         """Emit that an inner graph begins; return the name of its state."""
         self.numbers.states += 1
         name = f"x{self.numbers.states}"
+        self._partial_channels[name] = partial_channels(channels)
         self.events.record_inner_state(
             self.at(), state=name, channels=channels, around=around, shares=shares
         )

@@ -137,7 +137,9 @@ def _errors(view: View) -> Iterator[Any]:
 
 
 def _updates(view: View) -> Iterator[Any]:
-    yield from (event.update for event in view.events if isinstance(event, e.StateUpdated))
+    for event in view.events:
+        if isinstance(event, e.StateUpdated):
+            yield view.new_parts(event)[0]
 
 
 def of_runs(name: str) -> Callable[[View], Iterator[Any]]:

@@ -139,7 +139,7 @@ def _log_line(record: Mapping[str, Any]) -> str:
 
 def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Check fields of the events."""
-    events = [event_fields(event) for event in scope.events]
+    events = [event_fields(scope.view.whole_event(event)) for event in scope.events]
     yield from writer.compare(
         scope.expect.events,
         events,

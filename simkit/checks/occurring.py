@@ -209,7 +209,9 @@ _KINDS: Final[Mapping[tuple[str, ...], Kind]] = {
     ("handoffs",): Kind(lambda view: (h.fields() for t in view.turns for h in t.handoffs), True),
     ("tool_calls",): Kind(lambda view: (o.fields() for t in view.turns for o in t.tools), True),
     ("logs",): Kind(_logs, is_list=True),
-    ("events",): Kind(lambda view: (event_fields(event) for event in view.events), is_list=True),
+    ("events",): Kind(
+        lambda view: (event_fields(view.whole_event(event)) for event in view.events), is_list=True
+    ),
     ("context", "sections"): Kind(_of_contexts("sections"), is_list=True, names=_ALL_KEYS),
     ("context", "tools"): Kind(_tools, is_list=True, names=_ALL_KEYS),
     ("context", "handoffs"): Kind(_agents, is_list=True, names=_ALL_KEYS),

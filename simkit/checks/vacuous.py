@@ -176,7 +176,7 @@ def _texts_by_turn(view: View) -> list[str]:
     texts_seen = set(texts[0])
     for event in view.events:
         turn = texts[event.turn if event.turn < len(texts) else 0]
-        for text in _texts_of(event):
+        for text in _texts_of(event, view):
             if text not in texts_seen:
                 texts_seen.add(text)
                 turn.append(text)
@@ -193,7 +193,6 @@ def _vocabulary(facts: e.PipelineFacts) -> Iterator[str]:
 
 
 _VALUES: Final[Mapping[type, tuple[str, ...]]] = {
-    e.StateUpdated: ("update", "values"),
     e.ToolCalled: ("tool", "args"),
     e.ToolReturned: ("result",),
     e.ToolFailed: ("error",),
@@ -211,7 +210,9 @@ _VALUES: Final[Mapping[type, tuple[str, ...]]] = {
 }
 
 
-def _texts_of(event: e.AnyEvent) -> Iterator[str]:
+def _texts_of(event: e.AnyEvent, view: View) -> Iterator[str]:
+    if isinstance(event, e.StateUpdated):
+        yield from map(as_text, filter(None, view.new_parts(event)))
     for name in _VALUES.get(type(event), ()):
         value = getattr(event, name)
         if value is not None:

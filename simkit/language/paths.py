@@ -65,16 +65,24 @@ def walk(
                 yield (*at, key), inner
             else:
                 yield from walk(inner, (*at, key), leave)
-    elif isinstance(value, (list, tuple)):
+    elif is_array(value):
         for place, inner in enumerate(value):
             yield from walk(inner, (*at, place), leave)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is a list of any kind; texts and bytes are not."""
+    kind = value.__class__
+    return kind is list or (
+        kind is not str and isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    )
 
 
 def leaves(value: Any) -> Iterator[Any]:
     """Yield the values inside mappings and lists that are neither; or the value itself."""
     if isinstance(value, Mapping):
         value = list(value.values())
-    if isinstance(value, (list, tuple)):
+    if is_array(value):
         for inner in value:
             yield from leaves(inner)
     else:
@@ -148,9 +156,7 @@ def _step(value: Any, part: Part) -> Any:
     # Plain lists and mappings come first, because checks of abstract classes are several times
     # slower.
     if isinstance(part, int):
-        if value.__class__ is list or (
-            isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-        ):
+        if value.__class__ is list or is_array(value):
             return value[part] if -len(value) <= part < len(value) else ABSENT
         return ABSENT
     if value.__class__ is dict:

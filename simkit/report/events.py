@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from simkit.core.messages import Message
-from simkit.core.text import short
+from simkit.core.messages import JsonValue, Message
+from simkit.core.text import counted, short
 from simkit.report.wording import Paint, moment, plain, value_text
 from simkit.trace import events as e
+from simkit.trace.changes import is_change
+from simkit.trace.store import MORE
 
 LINE_MAX: Final = 160
 """The columns of one event; its line in the trace file has everything."""
@@ -50,10 +52,22 @@ def _event_text(event: e.AnyEvent) -> str:
     if isinstance(event, e.ContextBuilt):
         return f"{event.call} {_context(event)}"
     if isinstance(event, e.StateUpdated):
-        return f"{event.cause}: {value_text(event.update)}"
+        return f"{event.cause}: {_update(event.update)}"
     if isinstance(event, e.HandoffRequested | e.HandoffRejected | e.HandoffMade):
         return _handoff(event)
     return ", ".join(f"{name} {text}" for name, text in _fields(event))
+
+
+def _update(update: Mapping[str, JsonValue]) -> str:
+    """Return an update, with the number of items or letters that continue a value."""
+    if not any(map(is_change, update.values())):
+        return value_text(update)
+    parts = []
+    for name, raw in update.items():
+        more = raw.get(MORE) if isinstance(raw, dict) else None
+        size = f"+{counted(len(more), 'item')} " if isinstance(more, list) else ""
+        parts.append(f"{name}: {size}{value_text(more if size else raw)}")
+    return ", ".join(parts)
 
 
 def _handoff(event: e.HandoffRequested | e.HandoffRejected | e.HandoffMade) -> str:

@@ -174,7 +174,7 @@ def _note(event: e.AnyEvent, sessions: dict[str, Saved], view: View) -> None:
             message = Message("system", event.text, agent=event.agent, section=section)
             saved.summaries[event.stream] = (message, event.covers, frozenset(event.missed))
         case e.StateUpdated():
-            messages: Any = view.resolved(event.update.get(view.pipeline.conversation))
+            messages: Any = view.update_of(event).get(view.pipeline.conversation)
             messages = messages[DECLARED_RESET] if is_reset(messages) else messages
             saved.committed.update(message.id for message in messages or ())
         case _:

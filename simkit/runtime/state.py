@@ -37,8 +37,8 @@ class Channel:
     """One compiled channel."""
 
     __slots__ = (
-        "default", "empty", "function", "holds_messages", "is_plain", "is_shared", "last", "name",
-        "reduce", "reducer", "schema", "scope",
+        "default", "empty", "function", "holds_messages", "is_plain", "is_shared", "last",
+        "may_grow", "name", "reduce", "reducer", "schema", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +59,8 @@ class Channel:
         self.is_shared = scope in ("project", "global")
         self.is_plain = function is None and schema is None and scope != "agent_run"
         """Whether a write only reduces it: nothing is checked or called, and it is kept."""
+        self.may_grow = scope != "turn" and (function is not None or reducer == "replace")
+        """Whether its whole value is written again and again, and may be longer each time."""
         self.empty = initial(reducer, default)
         """Returns the channel's initial value."""
         built_in = reducer if function is None else "replace"
@@ -106,6 +108,10 @@ class State:
         """The channels that hold messages: the conversation, and those that histories read."""
         self.has_default_messages = any(channels[name].default for name in self.message_channels)
         """Whether one of them has a default, which is no message until it is logged."""
+        self.partial_channels = frozenset(
+            name for name, channel in channels.items() if not channel.may_grow
+        )
+        """The channels of which an update is only what joins their value."""
         self._sessions: dict[str, dict[str, Any]] = {}
         self._projects: dict[str, str] = {}
         self.committed: set[str] = set()

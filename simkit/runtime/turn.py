@@ -148,11 +148,13 @@ class Turn(msgspec.Struct, eq=False):
         # Nothing is written unless all can be.
         reduced: dict[str, Any] = {}
         committed: set[str] = set()
+        may_grow = False
         for name in update:
             delta = update[name]
             if name not in channels:
                 raise state.no_channel(name)
             channel = channels[name]
+            may_grow = may_grow or channel.may_grow
             if channel.holds_messages:
                 for item in delta if type(delta) is list else (None,):
                     if type(item) is not Message or not item.id:
@@ -195,6 +197,10 @@ class Turn(msgspec.Struct, eq=False):
             if computed is not None:
                 branch_values = _values_in(branch, computed)
         recorder = self.recorder
+        if may_grow:
+            recorded, computed = recorder.last_values.shorten_all(
+                self.session, "", recorded, computed, state.partial_channels, lambda value: value
+            )
         recorder.emit(
             e.StateUpdated(
                 recorder.clock.now,

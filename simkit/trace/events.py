@@ -20,7 +20,7 @@ from simkit.trace.pipeline_metadata import ChannelFacts as ChannelFacts
 from simkit.trace.pipeline_metadata import ContractFacts as ContractFacts
 from simkit.trace.pipeline_metadata import PipelineFacts as PipelineFacts
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of the trace format, in every trace's header."""
 
 
@@ -364,7 +364,8 @@ class StateUpdated(Event, frozen=True, gc=False, kw_only=True, tag="StateUpdated
 
     update: Mapping[str, JsonValue] = {}
     """Channel to update; messages are written as ``{"$message": number}``, a declared reset as
-    ``{"$set": value}``."""
+    ``{"$set": value}``. A large value that comes from the one in the channel's last update is
+    ``{"$more": items}``, or ``{"$with": {key: value}}``."""
     values: Mapping[str, JsonValue] | None = None
     """Channel to new value, for reducers that are the user's functions."""
     cause: str = "writes"

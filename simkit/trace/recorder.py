@@ -19,6 +19,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 import msgspec
 
 from simkit.trace import events as e
+from simkit.trace.changes import LastValues
 
 FactsT = ParamSpec("FactsT")
 EventT = TypeVar("EventT", bound=e.Event)
@@ -90,12 +91,14 @@ def record(self, at, /, *, {parameters}):
 class EventRecorder:
     """Records one run, each fact as one event, with the clock's time."""
 
-    __slots__ = ("clock", "emit")
+    __slots__ = ("clock", "emit", "last_values")
 
     def __init__(self, sink: Sink, clock: Clock) -> None:
         self.emit: Callable[[Any], None] = sink.emit
         """Takes an event that the caller has made, for the few events that every run makes."""
         self.clock = clock
+        self.last_values = LastValues()
+        """The values of channels from which the next ones come."""
 
     # Importing a pipeline may have moved the clock, but a run begins at 0.
     record_run_start = _method_for(e.RunStarted, "0")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, overload
 
 from simkit.core.errors import WriteInvalid
@@ -133,6 +136,53 @@ class Appended(Sequence[Any]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+class Keyed(Mapping[str, Any]):
+    """An immutable mapping that shares its values with the mappings that it grew from.
+
+    As with `Appended`, extending the newest mapping of a family costs its new values only.
+    """
+
+    __slots__ = ("_histories", "_size", "_version", "_versions")
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._histories = {key: [(0, value)] for key, value in values.items()}
+        """Key to its values in the family, each with the version from which on it holds."""
+        self._versions = [0]
+        """The family's newest version."""
+        self._version, self._size = 0, len(values)
+
+    def extended(self, more: Mapping[str, Any]) -> Keyed:
+        """Return this mapping with new keys, or other values of its own."""
+        if self._versions[0] != self._version:
+            return Keyed({**self, **more})
+        version = self._version + 1
+        for key, value in more.items():
+            self._histories.setdefault(key, []).append((version, value))
+        self._versions[0] = version
+        new = Keyed.__new__(Keyed)
+        new._histories, new._versions, new._version = self._histories, self._versions, version
+        new._size = len(self._histories)
+        return new
+
+    def __getitem__(self, key: str) -> Any:
+        history = self._histories[key]
+        place = len(history)
+        if history[-1][0] > self._version:
+            place = bisect_right(history, self._version, key=itemgetter(0))
+            if not place:
+                raise KeyError(key)
+        return history[place - 1][1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*islice(self._histories, self._size)])
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 Reducer = Callable[[Any, Any], Any]

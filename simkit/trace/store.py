@@ -32,8 +32,18 @@ class Header(msgspec.Struct, frozen=True):
 _EVENT_DECODER: Final = msgspec.json.Decoder(AnyEvent)
 
 
-REFERENCES: Final = frozenset(("$message", "$unlogged", "$data"))
-"""Keys of references in the trace; a user's own value with such a key is wrapped in ``$data``."""
+MORE: Final = "$more"
+WITH: Final = "$with"
+REFERENCES: Final = frozenset(("$message", "$unlogged", "$data", MORE, WITH))
+"""Keys of references in the trace, and of changes (`simkit.trace.changes`).
+
+A user's own value with only such a key is wrapped in ``$data``.
+"""
+
+
+def is_reference(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping has only the key of a reference."""
+    return len(value) == 1 and next(iter(value)) in REFERENCES
 
 
 class References(list[JsonValue]):

@@ -437,7 +437,7 @@ class DataInQuery:
                 blocks = self._indexes.get(update.session)
                 if blocks is None:
                     blocks = self._indexes[update.session] = _Blocks()
-                blocks.add_all(update.update)
+                blocks.add_all(view.new_parts(update)[0])
         self._read = view.hi
 
 

@@ -142,10 +142,10 @@ class PrivateFactLeaked:
     @reads(e.StateUpdated, waits="_owners")
     def write(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Collect private texts."""
-        for channel in self._owners.keys() & event.update.keys():
-            self._add(channel, view.resolved(event.update[channel]))
-            if event.values is not None and channel in event.values:
-                self._add(channel, view.resolved(event.values[channel]))
+        if not self._owners.keys().isdisjoint(event.update):
+            for parts in view.new_parts(event):
+                for channel in self._owners.keys() & parts.keys():
+                    self._add(channel, view.resolved(parts[channel]))
         return ()
 
     @reads(e.RunStarted)

@@ -10,7 +10,7 @@ from simkit.checks.lints.screening import Screen
 from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
-from simkit.language.json_schema import is_object
+from simkit.language.json_schema import is_array, is_object
 from simkit.trace import events as e
 from simkit.trace.reducers import BUILT_IN, is_reset
 from simkit.trace.views import View
@@ -95,7 +95,7 @@ class LostUpdate:
     ) -> list[Hit]:
         """Return the other branch's overwritten values; ``writer`` describes the writer."""
         hits, channels = [], view.channels_of(event)
-        for channel, delta in event.update.items():
+        for channel, delta in view.update_of(event).items():
             facts = channels.get(channel)
             if facts is None or facts.scope == "agent_run":
                 continue
@@ -221,7 +221,7 @@ class Shrinking:
         """Compare new values with the previous ones, and search an inner graph for falls."""
         channels = view.channels_of(event) if event.state else view.pipeline.channels
         hits = self._fallen(event, _counters_of(channels)) if event.state else []
-        return [*hits, *self._shrunk(event, channels)]
+        return [*hits, *self._shrunk(event, channels, view)]
 
     def _fallen(self, event: e.StateUpdated, counters: Iterable[str]) -> list[Hit]:
         hits: list[Hit] = []
@@ -232,9 +232,9 @@ class Shrinking:
         return hits
 
     def _shrunk(
-        self, event: e.StateUpdated, channels: Mapping[str, e.ChannelFacts]
+        self, event: e.StateUpdated, channels: Mapping[str, e.ChannelFacts], view: View
     ) -> Iterator[Hit]:
-        for channel, value in (event.values or {}).items():
+        for channel, value in view.values_of(event).items():
             facts = channels.get(channel)
             if facts is None or facts.scope == "agent_run" or facts.last:
                 continue
@@ -242,7 +242,7 @@ class Shrinking:
                 continue
             if is_reset(event.update.get(channel)) and facts.scope in ("project", "global"):
                 self._forget(key for key in self._sizes if key[1] == channel)
-            if not isinstance(value, list):
+            if not is_array(value):
                 continue
             key = (event.session, channel, event.state)
             before, after = self._sizes.get(key, 0), len(value)

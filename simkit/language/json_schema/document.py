@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, final
 from simkit.core.errors import MatcherError
 from simkit.core.messages import Message
 from simkit.language.expressions import Expression
+from simkit.language.paths import is_array as is_array
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -33,13 +34,6 @@ def equal(left: Any, right: Any) -> bool:
 def is_object(value: Any) -> bool:
     """Return whether a value is a mapping."""
     return value.__class__ is dict or isinstance(value, Mapping)
-
-
-def is_array(value: Any) -> bool:
-    """Return whether a value is a list of any kind; texts and bytes are not."""
-    return value.__class__ is list or (
-        isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-    )
 
 
 def is_number(value: Any) -> bool:

@@ -241,7 +241,9 @@ class TurnOutcome:
     @property
     def events(self) -> Events:
         """Return the events of the turn."""
-        return Events(self._simulation.view.events[self._turn.lo : self._turn.hi], self._subject())
+        view = self._simulation.view
+        events = view.events[self._turn.lo : self._turn.hi]
+        return Events(map(view.whole_event, events), self._subject())
 
     @property
     def findings(self) -> Findings:

@@ -182,8 +182,8 @@ def _initial_state(view: View) -> dict[str, Any]:
     state: dict[str, Any] = {}
     for event in view.events:
         if isinstance(event, e.StateUpdated) and not event.turn:
-            for name, raw in event.update.items():
-                value = plain(view.resolved(raw))
+            for name, whole in view.update_of(event).items():
+                value = plain(whole)
                 is_set = isinstance(value, dict) and value.keys() == {"$set"}
                 state[name] = value["$set"] if is_set else value
     return state
@@ -216,8 +216,8 @@ def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any
     """Return the updates of each channel in order; appended lists are joined."""
     deltas: dict[str, list[Any]] = {}
     for event in updates:
-        for name, raw in event.update.items() if not event.state else ():
-            delta = plain(view.resolved(raw))
+        for name, whole in view.update_of(event).items() if not event.state else ():
+            delta = plain(whole)
             grows = _grows(view, name)
             if delta is None and grows:
                 continue  # The reducer skips null.
@@ -230,8 +230,8 @@ def _inner_deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, li
     """Return the updates of each channel of inner graphs in order."""
     deltas: dict[str, list[Any]] = {}
     for event in updates:
-        for name, raw in event.update.items() if event.state else ():
-            deltas.setdefault(f"{event.state}.{name}", []).append(plain(view.resolved(raw)))
+        for name, whole in view.update_of(event).items() if event.state else ():
+            deltas.setdefault(f"{event.state}.{name}", []).append(plain(whole))
     return deltas
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from simkit.trace import events as e
@@ -41,14 +41,12 @@ class InnerState:
         }
         self.values.update((name, around[name]) for name in event.shares if name in around)
 
-    def take(
-        self, update: Mapping[str, Any], values: Mapping[str, Any], resolved: Callable[[Any], Any]
-    ) -> None:
+    def take(self, update: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Apply an update, and the new ``values`` that were recorded for it."""
         current = dict(self.values)
         for name, delta in update.items():
             if name in values:
-                current[name] = resolved(values[name])
+                current[name] = values[name]
             elif name in self.reducers:
                 current[name] = self.reducers[name](current.get(name), delta)
         self.values = current

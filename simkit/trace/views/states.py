@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from simkit.core.messages import JsonValue
 from simkit.trace import events as e
+from simkit.trace.changes import UPDATE, VALUES, apply_change, is_change
 from simkit.trace.reducers import (
     BUILT_IN,
     DECLARED_RESET,
@@ -14,6 +16,7 @@ from simkit.trace.reducers import (
     is_reset,
     reducer_of,
 )
+from simkit.trace.store import MORE, WITH
 from simkit.trace.views.inner_state import InnerState, joined_updates
 
 if TYPE_CHECKING:
@@ -64,6 +67,12 @@ class States:
         """Parallel branch to the updates of its runs that no later run has seen yet."""
         self._inner: dict[str, InnerState] = {}
         """The states of inner graphs, by name."""
+        self._last_values: dict[tuple[str, str, str, str], Any] = {}
+        """Session, state, field and channel to the value that was written there last."""
+        self._has_changes = False
+        """Whether a change stands in the event that is read."""
+        self._whole: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+        """Event that has changes (its id) to its update and its new values, as a whole."""
 
     def read(self) -> dict[str, dict[str, Any]]:
         """Return the current values of each session's channels."""
@@ -75,6 +84,11 @@ class States:
             if kind in _HANDLERS:
                 _HANDLERS[kind](self, event)
         return self.values
+
+    def whole(self, event: e.StateUpdated) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the update and the new values of an event that has changes, as whole values."""
+        self.read()
+        return self._whole[id(event)]
 
     # Handlers, in the order of a run.
 
@@ -133,12 +147,14 @@ class States:
         self._inner[event.state] = InnerState(event, values)
 
     def _state_updated(self, event: e.StateUpdated) -> None:
+        update = self._values_in(event, UPDATE, event.update)
+        computed = self._values_in(event, VALUES, event.values) if event.values else {}
+        if self._has_changes:
+            self._whole[id(event)], self._has_changes = (update, computed), False
         if event.state:
-            resolved = self._view.resolved
-            update = {name: resolved(raw) for name, raw in event.update.items()}
-            self._inner[event.state].take(update, event.values or {}, resolved)
+            self._inner[event.state].take(update, computed)
         else:
-            update = self._session_updated(event)
+            self._session_updated(event, update, computed)
         if self._turn_at in self.turn_updates:
             self.turn_updates[self._turn_at].append(event)
         if event.run in self.updates:
@@ -147,30 +163,52 @@ class States:
         if event.run in self.received:
             self.updates[event.run] = update
 
-    def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
-        """Return an update of a session's channels with its references resolved."""
+    def _values_in(
+        self, event: e.StateUpdated, field: str, raws: Mapping[str, JsonValue]
+    ) -> dict[str, Any]:
+        """Return what a field of an event has for channels: whole, with references resolved."""
+        last, resolved, session, state = (
+            self._last_values,
+            self._view.resolved,
+            event.session,
+            event.state,
+        )
+        values: dict[str, Any] = {}
+        for name in raws:
+            raw, place = raws[name], (session, state, field, name)
+            if type(raw) not in NESTED:
+                values[name] = last[place] = raw
+            elif type(raw) is dict and (MORE in raw or WITH in raw or DECLARED_RESET in raw):
+                self._has_changes = self._has_changes or is_change(raw)
+                resets = is_reset(raw)
+                inner = raw[DECLARED_RESET] if resets else raw
+                value = last[place] = apply_change(last.get(place), inner, resolved)
+                values[name] = {DECLARED_RESET: value} if resets else value
+            else:
+                values[name] = last[place] = resolved(raw)
+        return values
+
+    def _session_updated(
+        self, event: e.StateUpdated, update: Mapping[str, Any], computed: Mapping[str, Any]
+    ) -> None:
+        """Apply an update of a session's channels."""
         state = dict(self.values.get(event.session, self.start))
-        computed, resolved, reducers = event.values, self._view.resolved, self._reducers
-        update = {}
-        for name in event.update:
-            delta = event.update[name]
-            if type(delta) in NESTED:
-                delta = resolved(delta)
-            update[name] = delta
-            if computed is not None and name in computed:
+        reducers = self._reducers
+        for name in update:
+            delta = update[name]
+            if name in computed:
                 if name in reducers or name not in self._view.pipeline.channels:
-                    state[name] = resolved(computed[name])
+                    state[name] = computed[name]
             elif name in reducers:
                 state[name] = reducers[name](state.get(name), delta)
             elif name not in self._view.pipeline.channels:
                 # Nobody declared the state of this code: it reports each new value as a whole.
-                state[name] = _whole(delta)
+                state[name] = _without_reset(delta)
             if name in self._shared:
                 self._share(event.session, name, state[name], self._shared[name])
         self.values[event.session] = state
         if event.branch:
             self._note_in_branches(event, update)
-        return update
 
     def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
         """Return the state that the next run of a branch sees; pending writes are applied now."""
@@ -215,7 +253,7 @@ class States:
         self.values[session] = states
 
 
-def _whole(value: Any) -> Any:
+def _without_reset(value: Any) -> Any:
     return value[DECLARED_RESET] if is_reset(value) else value
 
 

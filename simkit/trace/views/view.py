@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from simkit.core.messages import JsonValue, Message
 from simkit.trace import events as e
+from simkit.trace.changes import has_changes, is_change, new_parts
 from simkit.trace.events import Made as MadePart
+from simkit.trace.store import canonical
 from simkit.trace.views.contexts import (
     ALL_SHOWN,
     ContextView,
@@ -313,6 +315,41 @@ class View:
     def channels_of(self, event: e.StateUpdated) -> Mapping[str, e.ChannelFacts]:
         """Return the channels that an update may write."""
         return self._channels[event.state] if event.state else self.pipeline.channels
+
+    def update_of(self, event: e.StateUpdated) -> Mapping[str, Any]:
+        """Return an event's updates as whole values, with their references resolved."""
+        if has_changes(event):
+            return self._states.whole(event)[0]
+        return {name: self.resolved(raw) for name, raw in event.update.items()}
+
+    def values_of(self, event: e.StateUpdated) -> Mapping[str, Any]:
+        """Return the new values that an event has, as whole values with references resolved."""
+        if has_changes(event):
+            return self._states.whole(event)[1]
+        return {name: self.resolved(raw) for name, raw in (event.values or {}).items()}
+
+    def whole_event(self, event: e.AnyEvent) -> e.AnyEvent:
+        """Return an event with whole values in place of changes."""
+        if type(event) is not e.StateUpdated or not has_changes(event):
+            return event
+        update, values = (
+            {name: canonical(value) for name, value in whole.items()}
+            for whole in self._states.whole(event)
+        )
+        return replace(event, update=update, values=values or None)
+
+    def new_parts(self, event: e.StateUpdated) -> tuple[Mapping[str, JsonValue], ...]:
+        """Return an event's update, and its new values, without what was written before."""
+        update, values = event.update, event.values or {}
+        if not has_changes(event):
+            return update, values
+        return tuple(
+            {
+                name: canonical(new_parts(raw, whole[name])) if is_change(raw) else raw
+                for name, raw in raws.items()
+            }
+            for raws, whole in zip((update, values), self._states.whole(event), strict=True)
+        )
 
     def _state_opened(self, event: e.StateOpened) -> None:
         self._channels[event.state] = event.channels
