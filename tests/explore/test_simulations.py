@@ -459,7 +459,7 @@ def test_a_simulation_is_an_item_of_pytest(pytester: pytest.Pytester) -> None:
     broken = DESK + BUYER + REFUNDS + "always: {state: {refunds: []}}\n"
     pytester.makefile(".simulation.yaml", b=broken)
 
-    result = pytester.runpytest_inprocess("--simkit-runs", "20", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("--simkit-runs", "20", "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
