@@ -18,6 +18,8 @@ from simkit.checks.lints import Lint, all_lints
 from simkit.checks.lints.flow import UndeclaredEdge
 from simkit.checks.lints.screening import Screen
 from simkit.checks.lints.watching import reads
+from simkit.core.errors import TraceError
+from simkit.language.paths import walk
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library, items_in, scenario_files
 from simkit.trace import events as e
@@ -71,7 +73,7 @@ def hits_of(lints: Iterable[Lint], events: Iterable[e.AnyEvent]) -> list[Hit] | 
     trace.events.extend(events)
     try:
         return run_lints(trace, lints)[1]
-    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError, TraceError):
         return None
 
 
@@ -80,11 +82,25 @@ def check_agreement(name: str, events: list[e.AnyEvent]) -> int:
     rng, number = Random(name), 0
     for damage in range(-1, DAMAGES):
         changed = events if damage < 0 else damaged(events, rng)
-        expected = hits_of(thorough_lints(), changed)
+        # No driver writes a message to the state before it has added it to the log.
+        expected = None if foretells(changed) else hits_of(thorough_lints(), changed)
         if expected is not None:
             assert hits_of(all_lints(), changed) == expected, (name, damage)
             number += 1
     return number
+
+
+def foretells(events: Iterable[e.AnyEvent]) -> bool:
+    """Returns whether the state refers to a message that comes later."""
+    known = set[int]()
+    for event in events:
+        if isinstance(event, e.MessageAdded):
+            known.add(event.message.number)
+        elif isinstance(event, e.StateUpdated):
+            for path, inner in walk(event.update):
+                if path and path[-1] == "$message" and inner not in known:
+                    return True
+    return False
 
 
 def damaged(events: list[e.AnyEvent], rng: Random) -> list[e.AnyEvent]:
