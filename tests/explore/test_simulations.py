@@ -340,6 +340,12 @@ MISTAKES = {
     "faults: {rate_limt: 0.1}": "unknown fault `rate_limt`",
     "always: {context: {dsk: {tokens: 5}}}": "unknown agent `dsk`",
     "finally: {model_calls: {dsk: 1}}": "unknown agent `dsk`",
+    "users: {u: {says: Hi, persona: {a: 1}}, v: {says: '${persona.a}'}}": (
+        "Each user needs this key in its `persona:`."
+    ),
+    "users: {u: {says: Hi, persona: {a: 1}}}\nfinally: {reply: '${persona.a}'}": (
+        "a whole conversation may have several users, so it has no persona"
+    ),
     "turns: 0": "must be at least 1",
     "turn: 3": "unknown key `turn`",
 }

@@ -378,8 +378,8 @@ def _absent(
         )
     known = tuple(f"{head}.{key}" for key in value_there)
     advice = "" if known else "The scenario has no `examples:` table."
-    if head == "persona" and not known:
-        advice = "No user has a `persona:`."
+    if head == "persona":
+        advice = "Each user needs this key in its `persona:`."
     if head == "env":
         advice = "List the variable under `env:`."
     return document.error(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from simkit.language.paths import as_text, lookup
+from simkit.language.paths import as_text, lookup, walk
 from simkit.language.yaml import Document, SourcePath, path_text
 from simkit.providers.failures import FAILURES
 from simkit.spec.fields import (
@@ -306,6 +306,7 @@ def prepare_simulation(
         document
     )
     simulation = validated(Simulation, filled)
+    _check_finally(document)
     lines = _lines_data(filled.data, simulation)
     first = sample(next(iter(personas), {}), lambda options: options[0])
     replies = {
@@ -334,6 +335,17 @@ def prepare_simulation(
     prepared = library.assembled(case, document.with_paths(scenario, _Moved(places)))
     claims = filled.data.get("always", {}), filled.data.get("finally", {})
     return PreparedSimulation(simulation, prepared, *claims, lines)
+
+
+def _check_finally(document: Document) -> None:
+    """Raise SourceError for a claim on a whole conversation that refers to one user's persona."""
+    for path, inner in walk(document.data.get("finally", {})):
+        if isinstance(inner, str) and _PERSONA.search(inner):
+            raise document.error(
+                ("finally", *path),
+                "a whole conversation may have several users, so it has no persona",
+                advice="Write the claim under `always:`, where the user of the turn is known.",
+            )
 
 
 def _lines_data(data: Any, simulation: Simulation) -> dict[str, list[Any]]:
@@ -388,7 +400,7 @@ def with_persona(value: Any, persona: Mapping[str, Any]) -> Any:
 def _personas_of(data: Any) -> list[Mapping[str, Any]]:
     """Return the personas of a document that is not yet validated."""
     users = data.get("users") if isinstance(data, dict) else None
-    personas = [user.get("persona") for user in _mappings(users)]
+    personas = [user.get("persona", {}) for user in _mappings(users)]
     return [persona for persona in personas if isinstance(persona, dict)]
 
 
@@ -398,11 +410,10 @@ def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def placeholders(personas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return for each known reference to a persona the reference itself."""
-    known: dict[str, Any] = {}
-    for persona in personas:
-        known |= _placeholders(persona, ("persona",))
-    return known
+    """Return for each reference that every user's persona knows the reference itself."""
+    known = [_placeholders(persona, ("persona",)) for persona in personas]
+    first = known[0] if known else {}
+    return {key: first[key] for key in first if all(key in other for other in known)}
 
 
 def _placeholders(value: Mapping[str, Any], at: SourcePath) -> dict[str, Any]:
