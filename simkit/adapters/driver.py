@@ -34,6 +34,7 @@ from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, pi
 from simkit.adapters.input_loop import InputLoopDriver
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
+from simkit.adapters.lost_errors import Ended, hearing_loops, heeding_losses
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
 from simkit.adapters.plain import FunctionDriver
@@ -152,6 +153,8 @@ class CodeDriver:
         self._turns = ThreadTurns(
             lambda: self._clock.now, self._clock.advance_to, home_of(app.entry)
         )
+        self._losses: list[tuple[Ended, e.ErrorFacts, Run | None]] = []
+        """Errors that ended threads and tasks of this turn, and that no code took."""
         self._owner = Owner()
         self._turns_of: Counter[str] = Counter()
         """Session to the number of its turns."""
@@ -179,6 +182,7 @@ class CodeDriver:
         check_folders(app)
         enter(intercepting())
         enter(carrying_contexts)
+        enter(hearing_loops)
         enter(watching_processes)
         self._children = None if keeps_keys else Children(self._child_asked)
         if self._children is not None:
@@ -286,6 +290,7 @@ class CodeDriver:
                     reply = self._called(turn)
                 finally:
                     self._tell_left_threads()
+                    self._tell_losses()
             refuse_unreached(stubs, self._app, recorder, self._use.reached)
         except PipelineError as problem:
             error = e.ErrorFacts(
@@ -354,6 +359,7 @@ class CodeDriver:
                     )
                 ),
                 children_of_run(self._children),
+                heeding_losses(self._lost),
                 taking_turns(self._turns),
             ):
                 reply = self._driver.run_turn(turn)
@@ -380,6 +386,21 @@ class CodeDriver:
         if self._turns.is_endless:
             self._turns.is_endless = False
             self._uncontrolled("threads that go on and on after the turn's reply", "")
+
+    def _lost(self, ended: Ended, problem: Exception) -> None:
+        """Keep an error for the end of the turn: the collector may find it in any place."""
+        app = self._app
+        failure = failure_of(problem, self._gate.last_failure, app.entry, app.options.errors)
+        status = getattr(failure, "status", 0) or 0
+        error = e.ErrorFacts(failure.type, str(failure), status=status)
+        self._losses.append((ended, error, self._driver.run_around()))
+
+    def _tell_losses(self) -> None:
+        losses, self._losses = self._losses, []
+        for ended, error, run in losses:
+            self._recorder.events.record_lost_error(
+                self._recorder.at(run), ended=ended, error=error
+            )
 
     def _caused(self, effect: str, where: str) -> None:
         if self._turns.is_led:  # Threads that outlive a turn are not part of any turn.

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from simkit.adapters.lost_errors import handle_loss
 from simkit.capture.http.places import raised_at
-from simkit.core.errors import FunctionMissing, ProgramNamed, RunHalted, SimkitError
+from simkit.core.errors import FunctionMissing, ProgramNamed, SimkitError
 from simkit.core.text import exception_text, short
 from simkit.language.yaml import near
 from simkit.runtime.functions import object_named
@@ -316,7 +317,7 @@ class Caller:
             self._runner = asyncio.Runner()
             loop = self._runner.get_loop()
             loop.set_default_executor(_ClientsAtOnce())
-            loop.set_exception_handler(_told_elsewhere)
+            loop.set_exception_handler(handle_loss)
         run = partial(self._runner.run, self._watched(work), context=contextvars.copy_context())
         try:
             asyncio.get_running_loop()
@@ -347,12 +348,6 @@ class Caller:
             if self._pool is not None:
                 self._pool.shutdown()
                 self._pool = None
-
-
-def _told_elsewhere(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report errors of tasks that nobody awaits, except the reason why the run ended."""
-    if not isinstance(context.get("exception"), RunHalted):
-        loop.default_exception_handler(context)
 
 
 class _ClientsAtOnce(ThreadPoolExecutor):

@@ -21,6 +21,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from simkit.adapters.lost_errors import ended_thread
 from simkit.adapters.scoping import ContextListeners
 from simkit.adapters.terminal import ProgramClosed
 from simkit.adapters.thread_turns import ThreadTurns
@@ -98,13 +99,9 @@ def _start(before: Replacement) -> Replacement:
             return
         rank = turns.submitted()
         turns.starts(rank, self)
-        context, run = contextvars.copy_context(), _in_turn(turns, rank, self.run)
-
-        def until_closed() -> None:
-            with suppress(ProgramClosed):  # Its program waits for input that is over.
-                context.run(run)
-
-        self.run = until_closed  # type: ignore[method-assign]
+        context = contextvars.copy_context()
+        run = _in_turn(turns, rank, partial(_to_its_end, self.run))
+        self.run = partial(context.run, run)  # type: ignore[method-assign]
         try:
             before(self)
         except BaseException:
@@ -112,6 +109,16 @@ def _start(before: Replacement) -> Replacement:
             raise
 
     return start
+
+
+def _to_its_end(work: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Do a thread's work; raise only an error that Python shall print."""
+    try:
+        with suppress(ProgramClosed):  # Its program waits for input that is over.
+            work(*args, **kwargs)
+    except BaseException as problem:
+        if not ended_thread(problem):
+            raise
 
 
 def _serves_connections(thread: threading.Thread) -> bool:
@@ -133,7 +140,8 @@ def _start_raw(before: Replacement) -> Replacement:
             ident = before(work, args, *kwargs)
             return ident
         rank = turns.submitted()
-        context, run = contextvars.copy_context(), _in_turn(turns, rank, work)
+        context = contextvars.copy_context()
+        run = _in_turn(turns, rank, partial(_to_its_end, work))
         turns.starts(rank)
         try:
             ident = before(partial(context.run, run), args, *kwargs)

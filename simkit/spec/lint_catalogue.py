@@ -77,6 +77,14 @@ LINTS: Final[Mapping[str, LintEntry]] = {
         cause="A client calls an endpoint other than chat: embeddings, files, an older "
               "completions interface, or a provider that simkit does not know.",
     ),
+    "RUN-07": LintEntry(
+        "E", "lost-error",
+        "every error that ends a thread or a task of the pipeline is taken by other code",
+        "Await the task, or pass the thread's error on to the code that waits for it; handle "
+        "where it is raised what may fail.",
+        cause="Work in the background failed: a task that nobody awaits, a thread that is joined. "
+              "Python prints the error and goes on, so the turn ends as if all were well.",
+    ),
     "CTX-01": LintEntry(
         "E", "orphan-result",
         "every tool result in a context comes after the call that it answers",

@@ -530,6 +530,14 @@ class UncontrolledEffect(Event, frozen=True, gc=False, kw_only=True, tag="Uncont
     where: str = ""
 
 
+class ErrorLost(Event, frozen=True, gc=False, kw_only=True, tag="ErrorLost"):
+    """An error ended a thread or a task of the pipeline's code, and no code took it."""
+
+    ended: str = ""
+    """``thread`` or ``task``."""
+    error: ErrorFacts = ErrorFacts(type="", message="")
+
+
 class RequestUnread(Event, frozen=True, gc=False, kw_only=True, tag="RequestUnread"):
     """A request went to a model provider in an interface that simkit does not read."""
 
@@ -565,8 +573,8 @@ AnyEvent: TypeAlias = (
     | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected | HandoffMade
     | StateOpened | StateUpdated | HistorySummarised | StoreRead | StoreWritten | GuardrailTripped
     | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored | AgentFinished
-    | TurnFinished | FaultInjected | LimitReached | LogRecorded | RequestUnread | UncontrolledEffect
-    | RunFinished
+    | TurnFinished | FaultInjected | LimitReached | LogRecorded | ErrorLost | RequestUnread
+    | UncontrolledEffect | RunFinished
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)

@@ -132,6 +132,7 @@ class EventRecorder:
     record_fault = _method_for(e.FaultInjected)
     record_limit = _method_for(e.LimitReached)
     record_log_entry = _method_for(e.LogRecorded)
+    record_lost_error = _method_for(e.ErrorLost)
     record_unread_request = _method_for(e.RequestUnread)
     record_uncontrolled_effect = _method_for(e.UncontrolledEffect)
     record_run_end = _method_for(e.RunFinished)

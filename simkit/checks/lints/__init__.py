@@ -36,6 +36,7 @@ _LINTS: Final[Sequence[Callable[..., Lint]]] = (
     run.Unplayed,
     run.Drifted,
     run.Unread,
+    run.LostError,
     sequence.OrphanResult,
     sequence.OrphanCall,
     context.WrongInstructions,

@@ -10,6 +10,7 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.watching import reads
 from simkit.core.errors import ScriptMisfit
 from simkit.core.text import counted
+from simkit.providers.failures import FAILURES
 from simkit.trace import events as e
 from simkit.trace.views import TurnView, View
 
@@ -225,6 +226,30 @@ class Unread:
         )
         data = {"url": event.url, "interface": event.interface}
         return (Hit(self.id, problem, event.turn, data=data),)
+
+
+class LostError:
+    """RUN-07: every error that ends a thread or a task of the pipeline is taken by other code.
+
+    A provider's failure that the scenario plans is none: an application may let such work go. As
+    pytest's warning for unhandled exceptions of threads, which passes.
+    """
+
+    id = "RUN-07"
+
+    @reads(e.ErrorLost)
+    def look(self, event: e.ErrorLost, view: View) -> Iterable[Hit]:
+        """Report each error."""
+        error = event.error
+        if error.type in FAILURES:
+            return ()
+        actor = f" of agent {event.agent!r}" if event.agent else ""
+        problem = (
+            f"a {event.ended}{actor} ended with an error in turn {event.turn}, and no code took "
+            f"it: {error.message}"
+        )
+        data = {"ended": event.ended, "error": error.type}
+        return (Hit(self.id, problem, event.turn, event.agent, data=data),)
 
 
 def _listed(lines: Sequence[str]) -> str:
