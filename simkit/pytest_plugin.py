@@ -509,11 +509,14 @@ class SimulationItem(ScenarioItem):
 
     def _run(self) -> None:
         from simkit.core.errors import SimkitError
-        from simkit.testing.simulations import failure_of
 
         try:
+            from simkit.explore.campaigns import Bounds
+            from simkit.testing.simulations import failure_of
+
             runs, seed = (self.config.getoption(f"--simkit-{name}") for name in ("runs", "seed"))
-            text = failure_of(_library(self.config), self.scenario, runs, seed)
+            bounds = Bounds(runs=runs, seed=seed)
+            text = failure_of(_library(self.config), self.scenario, bounds)
         except SimkitError as problem:
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
         if text:

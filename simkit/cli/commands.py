@@ -356,7 +356,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users")
     type=click.IntRange(min=1),
     help="Of at most so many turns; else as the simulation says, or 3.",
 )
-@click.option("--seed", type=int, default=0, help="Draw others.")
+@click.option("--seed", type=int, help="Draw others; else as the simulation says, or 0.")
 @click.option(
     "--time",
     "seconds",
@@ -377,7 +377,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users")
     metavar="DIR",
     help="Write scenario files here.",
 )
-def explore_command(subject: str, **options: Any) -> int:
+def explore_command(subject: str, folder: str, **options: Any) -> int:
     """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
 
     PATH is a simulation, a folder of simulations, a pipeline file, or one scenario to start from:
@@ -387,9 +387,10 @@ def explore_command(subject: str, **options: Any) -> int:
     for each cause, in the smallest conversation that shows it.
     """
     # Imported here because `simkit explore --help` must not load what runs scenarios.
-    from simkit.cli.explore import ExploreOptions, explore
+    from simkit.cli.explore import explore
+    from simkit.explore.campaigns import Bounds
 
-    return explore(ExploreOptions(subject=subject, **options))
+    return explore(subject, Bounds(**options), folder)
 
 
 @cli.command(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from simkit import __version__
 from simkit.cli.console import Progress, fit_terminal, paint_for, wants_color
 from simkit.cli.other_pipelines import named_for, other_pipeline
-from simkit.cli.selection import parted, select
+from simkit.cli.selection import select
 from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
 from simkit.core.errors import SimkitError, SourceError, TraceError
 from simkit.core.output import echo, echo_commands, echo_json
@@ -34,7 +34,7 @@ from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import scenarios_of
-from simkit.spec.scenario.items import ScenarioCase
+from simkit.spec.scenario.items import ScenarioCase, parted
 from simkit.trace.diff import TraceDiff, trace_diff, without
 
 

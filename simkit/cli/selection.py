@@ -12,9 +12,16 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.errors import SimkitError, SourceError
-from simkit.language.yaml import DocumentCache, near
+from simkit.language.yaml import DocumentCache
 from simkit.report.results import Result
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, scenario_files
+from simkit.spec.scenario.items import (
+    SCENARIO_SUFFIX,
+    ScenarioCase,
+    items_in,
+    items_named,
+    parted,
+    scenario_files,
+)
 
 Holds = Callable[[str], bool]
 
@@ -150,9 +157,6 @@ def _setting(file: Path, table: Sequence[str]) -> list[str]:
 
 DEFAULT_PATH: Final = "scenarios"
 """The default folder."""
-NAMES_MAX: Final = 12
-"""The number of names in an error."""
-
 SelectedEntry: TypeAlias = ScenarioCase | Result
 """A scenario to run, or the result of an unreadable file."""
 
@@ -223,12 +227,6 @@ def only(
     return Selection(entries_kept, left_out, selection.by_name)
 
 
-def parted(path: str) -> tuple[str, str]:
-    """Return file and scenario name of ``PATH::NAME``; the name is empty if there is none."""
-    file, _, name = path.partition("::")
-    return file, name
-
-
 def _searched(item: ScenarioCase) -> str:
     return " ".join((item.id, *item.tags))
 
@@ -254,32 +252,7 @@ def _at(path: str, cache: DocumentCache) -> Iterator[SelectedEntry]:
         if not name:
             yield from entries_there
     if name:
-        yield from _named(place, items, name)
-
-
-def _named(place: str, items: Sequence[ScenarioCase], name: str) -> list[ScenarioCase]:
-    """Return the scenario of that name, or all rows of its table."""
-    exact = [item for item in items if item.name == name]
-    rows = [item for item in items if item.row is not None and name in _names_of(item)]
-    if exact or rows:
-        return exact or rows
-    known = tuple(item.name for item in items)
-    nearest = near(name, known)
-    raise SourceError(
-        place,
-        f"there is no scenario {name!r}",
-        near=nearest,
-        advice=""
-        if nearest or not known
-        else "It holds:"
-        + "".join(f"\n    {name_}" for name_ in known[:NAMES_MAX])
-        + ("\n    …" if len(known) > NAMES_MAX else ""),
-    )
-
-
-def _names_of(item: ScenarioCase) -> tuple[str, str]:
-    """Return the other names of a row: by its table, and by its number there."""
-    return item.outline, f"{item.outline} [{(item.row or 0) + 1}]"
+        yield from items_named(place, items, name)
 
 
 def paths_of(identities: Iterable[str]) -> list[str]:

@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 from simkit.checks.lints import Lint, Watch
-from simkit.cli.selection import DEFAULT_PATH, parted, select
+from simkit.cli.selection import DEFAULT_PATH, select
 from simkit.core.errors import SourceError, TraceError
 from simkit.core.output import current_redactor
 from simkit.language.yaml import DocumentCache, near
 from simkit.report.last_run import FOLDER, Last, Ledger, failure_text, slug
 from simkit.report.results import Result
-from simkit.spec.scenario.items import ScenarioCase, items_in
+from simkit.spec.scenario.items import ScenarioCase, items_in, parted
 from simkit.trace import events as e
 from simkit.trace.store import Trace, read_trace, redacted
 from simkit.trace.views import View

@@ -24,7 +24,7 @@ from simkit.cli.console import table_width, wants_color
 from simkit.cli.processes import in_processes
 from simkit.cli.replay import ReplayOptions, record, selection_of, with_run
 from simkit.cli.running import Job, Ran, Runner
-from simkit.cli.selection import SelectedEntry, parted, paths_or_default
+from simkit.cli.selection import SelectedEntry, paths_or_default
 from simkit.core.errors import SimkitError, Terminated
 from simkit.core.output import echo
 from simkit.core.text import counted
@@ -32,7 +32,7 @@ from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger
 from simkit.report.results import Result, summary_of
 from simkit.report.text import summary_lines
-from simkit.spec.scenario.items import scenario_files
+from simkit.spec.scenario.items import parted, scenario_files
 
 POLL_S: Final = 0.2
 SETTLE_S: Final = 0.05

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from simkit.core.errors import SourceError
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.text import counted
 from simkit.explore.conversations import Subject
 from simkit.language.yaml import load_text
 from simkit.spec.fields import FUNCTION_NAME
@@ -14,7 +15,12 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
+    SIMULATION_SUFFIX,
     ScenarioCase,
+    items_in,
+    items_named,
+    parted,
+    scenario_files,
     simulations_in,
 )
 from simkit.spec.scenario.simulations import SimulatedUser, Simulation, prepare_simulation
@@ -29,6 +35,52 @@ USER_TEXTS: Final = (
 )
 """A user's texts where none are known."""
 _HEAD: Final = "scenario: explored\nturns: [{user: Hello.}]\n"
+
+
+def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]:
+    """Yield what a name stands for, each with a name of its own; raise SimkitError.
+
+    ``name`` is that of a simulation, a scenario, a pipeline's file, a folder, or ``module:name``.
+    """
+    if is_pipeline(name):
+        yield name, pipeline_subject(library, name)
+        return
+    file, chosen_name = parted(name)
+    if file.endswith(SIMULATION_SUFFIX) or Path(name).is_dir():
+        cases = list(simulations_of(library, _simulation_files(file)))
+        known = [case for case in cases if chosen_name in ("", case.name)]
+        if not known:
+            raise SimkitError(_no_simulation(name, cases))
+        for case in known:
+            yield name if len(known) == 1 else case.id, simulation_subject(library, case)
+        return
+    items = [item for path in scenario_files(file) for item in items_in(path, library.cache)]
+    if chosen_name:
+        items = items_named(file, items, chosen_name)
+    if len(items) != 1:
+        listed = "\n".join(f"  {item.id}" for item in items[:12])
+        raise SimkitError(
+            f"{name}: holds {counted(len(items), 'scenario')}; name one to start from:\n{listed}"
+        )
+    yield name, scenario_subject(library.prepared(items[0]))
+
+
+def _simulation_files(path: str) -> list[str]:
+    if not Path(path).is_dir():
+        if not Path(path).is_file():
+            raise SimkitError(f"{path}: there is no such file")
+        return [path]
+    return sorted(map(str, Path(path).rglob(f"*{SIMULATION_SUFFIX}")))
+
+
+def _no_simulation(name: str, cases: Sequence[ScenarioCase]) -> str:
+    if cases:
+        listed = "\n".join(f"  {case.id}" for case in cases)
+        return f"{name}: there is no such simulation. Known:\n{listed}"
+    return (
+        f"{name}: there is no `*{SIMULATION_SUFFIX}` file below. Name a simulation, a scenario, a "
+        "pipeline file, or `module:name`."
+    )
 
 
 def simulation_subject(library: Library, case: ScenarioCase) -> Subject:

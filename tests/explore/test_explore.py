@@ -274,7 +274,12 @@ def test_a_missing_hypothesis_is_named_with_what_to_install(
 ) -> None:
     write("desk.pipeline.yaml", SOUND)
     monkeypatch.setitem(sys.modules, "hypothesis", None)
-    modules = ("simkit.explore.search", "simkit.explore.scenarios", "simkit.cli.explore")
+    modules = (
+        "simkit.explore.search",
+        "simkit.explore.scenarios",
+        "simkit.explore.campaigns",
+        "simkit.cli.explore",
+    )
     for name in modules:
         monkeypatch.delitem(sys.modules, name, raising=False)
 

@@ -29,6 +29,8 @@ _KINDS_ADVICE: Final = (
     "A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and `turns:`."
 )
 _SIMULATED: Final = "a document must be a pipeline or a simulation"
+NAMES_MAX: Final = 12
+"""The number of names in an error."""
 LABEL_MAX: Final = 60
 """The length of a row's values in its name."""
 Heads: TypeAlias = Callable[[str], list[Head]]
@@ -146,6 +148,37 @@ def simulations_in(file: str, cache: DocumentCache) -> list[ScenarioCase]:
             )
     _refuse_twins(items)
     return items
+
+
+def parted(path: str) -> tuple[str, str]:
+    """Return file and scenario name of ``PATH::NAME``; the name is empty if there is none."""
+    file, _, name = path.partition("::")
+    return file, name
+
+
+def items_named(place: str, items: Sequence[ScenarioCase], name: str) -> list[ScenarioCase]:
+    """Return the scenario of a file with that name, or all rows of its table; raise SourceError."""
+    exact = [item for item in items if item.name == name]
+    rows = [item for item in items if item.row is not None and name in _names_of(item)]
+    if exact or rows:
+        return exact or rows
+    known = tuple(item.name for item in items)
+    nearest = near(name, known)
+    raise SourceError(
+        place,
+        f"there is no scenario {name!r}",
+        near=nearest,
+        advice=""
+        if nearest or not known
+        else "It holds:"
+        + "".join(f"\n    {name_}" for name_ in known[:NAMES_MAX])
+        + ("\n    …" if len(known) > NAMES_MAX else ""),
+    )
+
+
+def _names_of(item: ScenarioCase) -> tuple[str, str]:
+    """Return the other names of a row: by its table, and by its number there."""
+    return item.outline, f"{item.outline} [{(item.row or 0) + 1}]"
 
 
 def _nameless(file: str, head: Head) -> SourceError:
