@@ -31,8 +31,8 @@ from simkit.language.yaml import near, path_text
 __all__ = [
     "Expected", "absent", "all_of", "anything", "approx", "contains", "each", "either", "ends",
     "equal", "exact", "explained", "gt", "gte", "has", "in_order", "keys", "length", "lt", "lte",
-    "message", "not_", "one_of", "other_than", "partial", "regex", "starts", "type_", "unordered",
-    "valid",
+    "message", "not_", "one_of", "other_than", "partial", "regex", "starts", "type_", "unique",
+    "unordered", "valid",
 ]  # fmt: skip
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
@@ -548,6 +548,21 @@ def each(element: Any) -> Expected:
     False
     """
     return _operator("each", "$each", element)
+
+
+@_bare
+def unique(*keys: str, of: Any = None) -> Expected:
+    """Match a list in which no two elements are equal in these keys; without any, as a whole.
+
+    ``of`` matches the elements that are compared; None means all.
+
+    >>> [{"tool": "refund", "order": 7}, {"tool": "look", "order": 7}] == unique("order")
+    False
+    """
+    by = {"by": list(keys)} if keys else {}
+    if of is not None:
+        return _operator("unique", "$unique", {"of": of, **by}, *keys)
+    return _operator("unique", "$unique", list(keys) or True, *keys)
 
 
 @_bare

@@ -38,6 +38,7 @@ from simkit.matchers import (
     regex,
     starts,
     type_,
+    unique,
     unordered,
     valid,
 )
@@ -69,6 +70,9 @@ EACH: list[tuple[Any, Any, Any]] = [
     (in_order(1, 3), [1, 2, 3], [3, 2, 1]),
     (unordered(1, 2), [2, 1], [2, 1, 1]),
     (each(gt(0)), [1, 2], [1, 0]),
+    (unique("a", of={"b": 1}), [{"a": 1, "b": 1}, {"a": 1}], [{"a": 1, "b": 1}] * 2),
+    (unique("a"), [{"a": 1}, {"b": 1}, {"b": 1}], [{"a": 1, "b": 1}, {"a": 1.0}]),
+    (unique(), [1, True], [1, 1.0]),
     (exact({"a": contains("x")}), {"a": "x"}, {"a": "x", "b": 1}),
     (keys("a", "b"), {"b": 1, "a": 2}, {"a": 2}),
     (partial({"a": {"b": 1}}), {"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}),

@@ -301,6 +301,9 @@ MOVES: Final = (
           "these tools were called in order:"
           "\n  | agent     | tool     | food  |\n  | nutrition | log_meal | pizza |"),
     _then("{agent} called no tool", "tool_calls", {"$not": {"$has": [{"agent": "{agent}"}]}}),
+    _then("the tool {tool:word} was not called twice with the same arguments", "tool_calls",
+          {"$unique": {"of": {"tool": "{tool}"}, "by": "args"}},
+          "the tool log_meal was not called twice with the same arguments"),
     _then("no tool was called", "tool_calls", []),
 )  # fmt: skip
 

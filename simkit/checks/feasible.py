@@ -221,6 +221,8 @@ def _fits(key: str, operand: Any, value: Any, read: Any) -> bool:
     if key in _LISTS:
         operands = operand if isinstance(operand, (list, tuple)) else [operand]
         return is_array(read) and (not read or _have_shapes(operands, read))
+    if key == "$unique":
+        return is_array(read)
     if key in _MAPPINGS:
         return is_object(read)
     if key in _NUMBERS:

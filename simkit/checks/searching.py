@@ -23,7 +23,9 @@ NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
 """Keys of a message whose values are names: they occur in no text."""
 ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
 """Operators that may hold although a text inside them does not occur."""
-_TEXTLESS: Final = ("$type", "$len", "$schema", "$keys", "$any", "$absent", "$regex")
+_TEXTLESS: Final = (
+    "$type", "$len", "$schema", "$keys", "$any", "$absent", "$regex", "$unique",
+)  # fmt: skip
 
 
 class _Query:

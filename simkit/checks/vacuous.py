@@ -105,7 +105,7 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
 
 
 def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
-    for path, inner in walk(matcher, at, lambda key: key in (_DENIAL, "$schema")):
+    for path, inner in walk(matcher, at, lambda key: key in (_DENIAL, "$schema", "$unique")):
         if path != at and path[-1] == _DENIAL:
             yield path, inner
 

@@ -71,6 +71,7 @@ def operators(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         **dict.fromkeys(("$in", "$either", "$all", "$in_order", "$unordered"), some),
         **dict.fromkeys(("$not", "$each"), inner),
         "$has": inner | some,
+        "$unique": KEYS.filter(bool) | st.just(True) | st.builds(lambda of: {"of": of}, inner),
         "$len": st.integers(0, 2) | st.just({"$gt": 1}),
         "$exact": st.dictionaries(KEYS, inner, max_size=2),
         "$keys": st.lists(KEYS, max_size=2),

@@ -74,7 +74,7 @@ _TEXT: Final = [None, 7, ["x"], {"a": "x"}, {"$gt": 1}, {"$has": "x"}, {"$not": 
 _MAPPING: Final = ["x", ["x"], 7, {"$starts": "x"}, {"$not": ["x"]}, {"$gt": 1}, {"$has": "x"}]
 _ENTRIES: Final = [
     "x", {"tool": "x"}, {"$starts": "x"}, {"$not": {"$has": "x"}}, {"$not": {"$has": [["x"]]}},
-    {"$has": 7}, {"$each": {"$starts": "x"}},
+    {"$has": 7}, {"$each": {"$starts": "x"}}, {"$unique": {"of": {"$starts": "x"}}},
 ]  # fmt: skip
 
 _CONTEXT: Final[dict[str, list[Any]]] = {

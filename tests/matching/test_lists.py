@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.core.messages import ABSENT
+from simkit.core.errors import MatcherError
+from simkit.core.messages import ABSENT, Message
 from simkit.language.matching import Mismatch, holds, mismatches
 
 EVERY: list[Any] = [
@@ -37,6 +38,7 @@ EVERY: list[Any] = [
         ({"$in_order": [1, 2]}, [[1, 2], [1, 3, 2], (1, 2)]),
         ({"$unordered": [2, 1]}, [[1, 2], [2, 1], (1, 2)]),
         ({"$unordered": []}, [[]]),
+        ({"$unique": True}, [[], [1], [1, 2], [2, 1], [1, 3, 2], (1, 2)]),
     ],
 )
 def test_matcher_holds_of_these_lists_and_nothing_else(matcher: Any, expected: list[Any]) -> None:
@@ -116,3 +118,61 @@ def test_whole_list_in_any_order_names_what_is_missing_and_what_is_too_much() ->
         Mismatch((), '"a"', "nothing", "", ("$unordered", 0)),
         Mismatch((1,), "nothing", '"c"', "", ("$unordered",)),
     )
+
+
+CALLS = [
+    {"tool": "refund", "args": {"order": 1}},
+    {"tool": "look", "args": {"order": 1}},
+    {"tool": "refund", "args": {"order": 1.0}},
+    {"tool": "refund"},
+    {"tool": "refund"},
+]
+
+
+@pytest.mark.parametrize(
+    ("operand", "is_unique"),
+    [
+        ({"of": {"tool": "refund"}, "by": "args"}, False),
+        ({"of": {"tool": "look"}, "by": "args"}, True),
+        (["tool", "args"], False),
+        ("args.order", False),
+        ("agent", True),
+        (True, False),
+        ({"of": {"args": {"$any": True}}}, False),
+        ({"of": {"tool": "look"}}, True),
+    ],
+)
+def test_elements_are_unique_in_keys_that_they_have(operand: Any, *, is_unique: bool) -> None:
+    assert holds({"$unique": operand}, CALLS) is is_unique
+    assert holds({"$not": {"$unique": operand}}, CALLS) is not is_unique
+
+
+def test_messages_are_unique_by_their_content() -> None:
+    messages = [Message("user", "Hi", id="a"), Message("user", "Hi", id="b", turn=2)]
+
+    assert not holds({"$unique": "content"}, messages)
+    assert not holds({"$unique": True}, messages)
+    assert holds({"$unique": "id"}, messages)
+    assert holds({"$unique": {"of": {"turn": 2}}}, messages)
+
+
+def test_the_second_of_two_equal_elements_is_named_with_the_first() -> None:
+    matcher = {"$unique": {"of": {"tool": "refund"}, "by": "args"}}
+
+    assert mismatches(matcher, CALLS) == (
+        Mismatch(
+            (2,),
+            '$unique: {of: {tool: "refund"}, by: "args"}',
+            "{order: 1.0}",
+            "[0] has the same",
+            ("$unique",),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "operand", [False, None, [], {}, {"by": []}, {"by": {"a": 1}}, {"off": 1}, [""], [[1]]]
+)
+def test_other_operands_of_unique_are_refused(operand: Any) -> None:
+    with pytest.raises(MatcherError, match=r"\$unique|a text"):
+        holds({"$unique": operand}, CALLS)

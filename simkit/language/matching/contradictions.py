@@ -61,6 +61,8 @@ def _check_inside(key: str, operand: Any, at: Path) -> None:
     elif key == "$exact":
         for name, inner in operand.items():
             check_possible(inner, (*at, name))
+    elif key == "$unique" and isinstance(operand, Mapping) and "of" in operand:
+        check_possible(operand["of"], (*at, "of"))
     elif key == "$len" and isinstance(operand, Mapping):
         check_kind(operand, NUMBER._replace(noun="a length"), at)
         check_possible(operand, at)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
-from simkit.core.messages import ROLE_ALIASES
+from simkit.core.messages import ABSENT, ROLE_ALIASES
 from simkit.language.matching.compiling import is_operator
+from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import DROPPED_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import Path
 from simkit.language.matching.rendering import line
@@ -20,7 +21,9 @@ _JOINING: Final = ("$all", "$either", "$in")
 _ANY_VALUE: Final = ("$any", "$absent", "$schema", "$type")
 _TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
 _NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
-_LISTS: Final = ("$each", "$has", "$in_order", "$unordered", "$len", "$contains", "$regex")
+_LISTS: Final = (
+    "$each", "$has", "$in_order", "$unordered", "$unique", "$len", "$contains", "$regex",
+)  # fmt: skip
 _MAPPINGS: Final = ("$exact", "$keys", "$len", "$contains", "$regex")
 
 
@@ -249,6 +252,12 @@ def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
     elif key == "$exact" and kind.is_mapping:
         for name, inner in operand.items():
             _check_field(name, inner, kind, at)
+    elif _is_listed(kind) and key == "$unique":
+        keys, matcher = unique_parts(operand, at)
+        if kind.element is not None and matcher is not ABSENT:
+            check_kind(matcher, kind.element, (*at, "of"))
+        for name in keys if kind.element is not None else ():
+            check_kind({name: {"$any": True}}, kind.element or ANYTHING, at)
     elif _is_listed(kind) and key in ("$each", "$has", "$in_order", "$unordered"):
         if key == "$unordered":
             _check_list(operand, kind, at)

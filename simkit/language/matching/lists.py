@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from simkit.core.errors import MatcherError
+from simkit.core.messages import ABSENT, Dropped, Message
 from simkit.language.matching.aligning import aligned
 from simkit.language.matching.misses import Build, Condition, Miss, Path, prefixed, unless
 from simkit.language.matching.nearness import distance
-from simkit.language.matching.operands import WantedElement, matchers
+from simkit.language.matching.operands import WantedElement, matchers, refused, text_operand
 from simkit.language.matching.rendering import NOTHING, Phrase
 from simkit.language.matching.values import is_list, structure_of
+from simkit.language.paths import getter
 
 _SURPLUS_MAX: Final = 3
 """The number of surplus elements that are shown one by one."""
@@ -183,6 +186,75 @@ def _out_of_order(element: WantedElement, number: int, before: int, value: Seque
 
     phrase = Phrase(f"none after [{before}], which is element {number - 1} of those wanted")
     return Miss((), element.at, "$in_order", element.source, phrase, note)
+
+
+UNIQUE_KEYS: Final = ("by", "of")
+_UNIQUE: Final = "`true`, a key or a list of keys, or `{of: MATCHER, by: KEYS}`"
+
+
+def unique(operand: Any, at: Path, build: Build) -> Condition:
+    """Return the matcher of a list without two equal elements.
+
+    ``by`` names the keys that are compared, of elements that have them; ``of`` matches the elements
+    that are compared.
+    """
+    keys, matcher = unique_parts(operand, at)
+    inner = None if matcher is ABSENT else build(matcher, (*at, "of"))
+    reads = [getter(key) for key in keys]
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$unique", operand, value)
+            return
+        known: dict[Hashable, int] = {}
+        for index, element in enumerate(value):
+            if inner is not None and not inner.holds(element):
+                continue
+            values = [read(structure_of(element)) for read in reads] or [element]
+            if ABSENT in values:
+                continue
+            first = known.setdefault(_comparable(values), index)
+            if first != index:
+                actual = values[0] if len(values) == 1 else values
+                yield Miss((index,), at, "$unique", operand, actual, f"[{first}] has the same")
+
+    return unless(misses)
+
+
+def unique_parts(operand: Any, at: Path = ()) -> tuple[list[str], Any]:
+    """Return the keys that ``$unique`` compares, and the matcher of elements, or ABSENT.
+
+    No keys mean whole elements. Raise MatcherError for another operand.
+    """
+    matcher: Any = ABSENT
+    if isinstance(operand, Mapping):
+        for key in operand:
+            if key not in UNIQUE_KEYS:
+                raise MatcherError((*at, key), f"`$unique` takes {_UNIQUE}", key, UNIQUE_KEYS)
+        if not operand:
+            raise refused(at, _UNIQUE, operand)
+        matcher = operand.get("of", ABSENT)
+        operand = operand.get("by", True)
+    if operand is True:
+        return [], matcher
+    if operand is False or operand is None or operand == [] or isinstance(operand, Mapping):
+        raise refused(at, _UNIQUE, operand)
+    keys = operand if isinstance(operand, (list, tuple)) else [operand]
+    return [text_operand(key, at) for key in keys], matcher
+
+
+def _comparable(value: Any) -> Hashable:
+    """Return what is equal for equal values: `1` is `1.0`, `true` is not `1`."""
+    value = structure_of(value.message if isinstance(value, Dropped) else value)
+    if isinstance(value, Message):
+        calls = [(call.name, call.args) for call in value.calls]
+        return ("message", value.role, value.content, _comparable(calls))
+    if isinstance(value, Mapping):
+        return frozenset((key, _comparable(inner)) for key, inner in value.items())
+    if is_list(value):
+        return tuple(_comparable(inner) for inner in value)
+    return (value.__class__ is bool, value) if isinstance(value, Hashable) else repr(value)
 
 
 def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, int]:

@@ -39,6 +39,12 @@ _NEEDLE: Final = {"type": ["string", "number", "boolean"], "minLength": 1}
 _MATCHER: Final = {"$ref": "#/$defs/matcher"}
 _MATCHER_LIST: Final = {"type": "array", "items": _MATCHER}
 _SOME_MATCHERS: Final = {**_MATCHER_LIST, "minItems": 1}
+_KEYS: Final = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+    ]
+}
 _COUNT: Final = {"type": "integer", "minimum": 0}
 
 OPERATORS: Final[Mapping[str, Operator]] = {
@@ -128,6 +134,24 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "$unordered": Operator(
         lists.unordered, "The whole list, in any order.", _MATCHER_LIST, "equals"
+    ),
+    "$unique": Operator(
+        lists.unique,
+        "No two elements are equal: as a whole (`true`), or in these keys; `of` matches those that "
+        "are compared.",
+        {
+            "anyOf": [
+                _TRUE,
+                _KEYS,
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "properties": {"of": _MATCHER, "by": _KEYS},
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        "denies",
     ),
     "$exact": Operator(
         exact,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simkit.language.matching.values import source_text
 
-_TEXTLESS: Final = frozenset({"$type", "$len", "$schema", "$keys", "$any", "$absent"})
+_TEXTLESS: Final = frozenset({"$type", "$len", "$schema", "$keys", "$any", "$absent", "$unique"})
 
 
 def patterns_of(matcher: Any) -> tuple[str, ...]:

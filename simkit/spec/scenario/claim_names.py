@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
-from simkit.core.messages import HANDOFF_PREFIX
+from simkit.core.messages import ABSENT, HANDOFF_PREFIX
 from simkit.language.matching.kinds import check_kind
+from simkit.language.matching.lists import unique_parts
 from simkit.language.paths import head_of, walk
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING, require
@@ -44,6 +45,9 @@ _INNER: Final = (
     "$exact",
 )  # fmt: skip
 """Operators whose operands are matched with the value, or with its elements."""
+
+_ANY: Final = {"$any": True}
+"""Whatever stands under a key that is compared."""
 
 Sections: TypeAlias = Sequence[str] | None
 """The known sections; None if sections are not checked."""
@@ -301,3 +305,9 @@ def _inner(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
         for key, operand in matcher.items():
             if key in _INNER:
                 yield (*at, key), operand
+            elif key == "$unique":
+                keys, elements = unique_parts(operand)
+                if elements is not ABSENT:
+                    yield (*at, key, "of"), elements
+                for name in keys:
+                    yield (*at, key), {name: _ANY}
