@@ -122,13 +122,26 @@ def _started(before: Replacement) -> Replacement:
 
 def _started_as_current(before: Replacement) -> Replacement:
     def start_as_current_span(
-        self: Any, *args: Any, end_on_exit: bool = True, **kwargs: Any
+        self: Any,
+        name: str,
+        context: Context | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Mapping[str, Any] | None = None,
+        links: Any = None,
+        start_time: int | None = None,
+        record_exception: bool = True,
+        set_status_on_exception: bool = True,
+        end_on_exit: bool = True,
     ) -> Iterator[Any]:
+        args = (
+            *(name, context, kind, attributes, links, start_time),
+            *(record_exception, set_status_on_exception),
+        )
         if _ears.current() is None:
-            with before(self, *args, end_on_exit=end_on_exit, **kwargs) as span:
+            with before(self, *args, end_on_exit) as span:
                 yield span
             return
-        with trace.use_span(self.start_span(*args, **kwargs), end_on_exit) as span:
+        with trace.use_span(self.start_span(*args), end_on_exit) as span:
             yield span
 
     replacement: Replacement = compat.agnosticcontextmanager(start_as_current_span)
