@@ -21,6 +21,7 @@ _KNOWN_WEIGHT: Final = 7
 """How much likelier a text that the conversation knows is than another one."""
 _UNLIKELY: Final[Sequence[Any]] = ({"not": "this"}, [], 7.5)
 """Values that few schemas allow."""
+_BOUNDS: Final = ("pattern", "minLength", "maxLength")
 _NUMBERS: Final = (0, 1, -1, 2, 100)
 
 
@@ -94,13 +95,21 @@ class _Maker:
         if kind == "boolean":
             return bool(1 - choices.below(2))
         example = example_of(schema, name)
-        if kind == "string" and not schema.keys() & {"format", "pattern"}:
-            return self._text(example)
+        if kind == "string" and "format" not in schema:
+            return self._text(example, schema)
         if kind in ("integer", "number"):
             return choices.one_of([example, *_NUMBERS])
         return example
 
-    def _text(self, example: Any) -> Any:
+    def _text(self, example: Any, schema: Mapping[str, Any]) -> Any:
         """Return a text that the conversation knows, or now and then another one."""
-        known = [(text, _KNOWN_WEIGHT) for text in self._known] or [(example, _KNOWN_WEIGHT)]
-        return self._choices.weighted([*known, ("", 1), *([(example, 1)] if self._known else ())])
+        texts, others = self._known, ["", example]
+        if "pattern" in schema:
+            bounds = {key: schema[key] for key in _BOUNDS if key in schema}
+            texts, others = (
+                [text for text in each if not schema_errors(bounds, text)]
+                for each in (texts, others)
+            )
+        known = [(text, _KNOWN_WEIGHT) for text in texts] or [(example, _KNOWN_WEIGHT)]
+        others = [text for text in others if text != example or texts]
+        return self._choices.weighted([*known, *((text, 1) for text in others)])

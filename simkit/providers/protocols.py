@@ -120,6 +120,11 @@ _OTHER: Final = re.compile(
 """Parts of the paths of a provider's other services, which are no model calls."""
 
 
+def is_providers_host(host: str) -> bool:
+    """Return whether a model provider answers at a host."""
+    return _HOSTS.search(host) is not None
+
+
 def unspoken(request: HttpRequest) -> str:
     """Return the provider's interface that a request uses, if it may be a model call.
 
@@ -128,7 +133,7 @@ def unspoken(request: HttpRequest) -> str:
     if request.method != "POST":
         return ""
     path, host = path_of(request.url), urlsplit(request.url).hostname or ""
-    is_providers = _HOSTS.search(host) is not None
+    is_providers = is_providers_host(host)
     for name, pattern in _CALLS.items():
         if (is_providers or name in _ANYWHERE) and pattern.search(path):
             return name

@@ -62,4 +62,4 @@ def test_no_choice_is_the_simplest_value() -> None:
 
 def test_a_schema_of_which_no_value_is_known_is_said_to_be_one() -> None:
     with pytest.raises(ValueError, match="no value"):
-        value_of({"type": "string", "pattern": "^[A-Z]{3}$"}, Choices(), (), {})
+        value_of({"type": "string", "pattern": "(?=a)b"}, Choices(), (), {})

@@ -23,6 +23,7 @@ from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import stack
 from simkit.capture.http.request_router import AllowedHosts, allowed_hosts, is_forwarding
 from simkit.core.errors import NetworkRefused, RunHalted
+from simkit.providers.protocols import is_providers_host
 
 
 class Watcher(Protocol):
@@ -56,24 +57,35 @@ def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
     host_text = host_text if port is None else f"{host_text}:{port}"
     if watching is not None:
         watching.caused("network")
+        advice = _OF_A_PROVIDER if is_providers_host(host) else _OF_A_FUNCTION
         refusal = NetworkRefused(
-            f"a user's function reached for the network, {host_text}, which is refused. "
-            "Stub the tool with `tool_results`, or pass the data in.",
+            f"a user's function reached for the network, {host_text}, which is refused. {advice}",
             host,
             port,
         )
         raise RunHalted(refusal) if runs else refusal
     if runs:
         where = "".join(f"\n  at {place}" for place in stack(sys._getframe(1)))
+        advice = _OF_A_PROVIDER if is_providers_host(host) else _OF_A_TOOL
         raise RunHalted(
             NetworkRefused(
                 f"the pipeline reached for the network, {host_text}, which is refused.{where}\n"
-                "Stub the tool that needs it with `tool_results`, or list it in `allow_hosts`.",
+                f"{advice}",
                 host,
                 port,
             )
         )
     return []
+
+
+_OF_A_FUNCTION: Final = "Stub the tool with `tool_results`, or pass the data in."
+_OF_A_TOOL: Final = "Stub the tool that needs it with `tool_results`, or list it in `allow_hosts`."
+_OF_A_PROVIDER: Final = (
+    "A model answers there, but simkit cannot read what is sent over a socket of the code's own: "
+    "let it use a client that simkit knows (`simkit doctor` lists them), or run the code as a "
+    "program, `simkit serve SCENARIO --then COMMAND`, which gives clients an address of this "
+    "machine."
+)
 
 
 def _named(host: Any) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
+
+from simkit.language.json_schema import schema_errors
+from simkit.language.json_schema.pattern_texts import texts_of
 
 _DEEP: Final = 20
 """How far a schema that speaks of itself is followed."""
@@ -63,19 +67,58 @@ def _of_type(kind: str, schema: Mapping[str, Any], root: Any, name: str, depth: 
         required = schema.get("required") or ()
         return {key: _example(inner.get(key, {}), root, key, depth + 1) for key in required}
     if kind == "array":
-        count = schema.get("minItems", 0)
-        return [_example(schema.get("items", {}), root, name, depth + 1) for _ in range(count)]
+        first = schema.get("prefixItems") or ()
+        rest = [schema.get("items", {})] * (schema.get("minItems", 0) - len(first))
+        items = [_example(item, root, name, depth + 1) for item in (*first, *rest)]
+        return _unlike(items) if schema.get("uniqueItems") else items
     if kind in ("integer", "number"):
-        least = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-        number = least + 1 if "exclusiveMinimum" in schema and "minimum" not in schema else least
-        return min(max(number, 1), schema.get("maximum", max(number, 1)))
+        return _number(schema, kind)
     if kind == "boolean":
         return True
     if kind == "null":
         return None
+    return _text(schema, name)
+
+
+def _unlike(items: list[Any]) -> list[Any]:
+    """Return items of which no two are equal, as far as texts and numbers can be."""
+    for place, item in enumerate(items):
+        if item not in items[:place]:
+            continue
+        if isinstance(item, str):
+            items[place] = f"{item} {place + 1}"
+        elif isinstance(item, (int, float)) and not isinstance(item, bool):
+            items[place] = item + place
+    return items
+
+
+def _number(schema: Mapping[str, Any], kind: str) -> Any:
+    """Return the number within the bounds that is nearest to 1."""
+    step = schema.get("multipleOf") or 1
+    least = schema.get("minimum", -math.inf)
+    most = schema.get("maximum", math.inf)
+    inner_least = schema.get("exclusiveMinimum", -math.inf)
+    inner_most = schema.get("exclusiveMaximum", math.inf)
+    number = min(max(1, least), most)
+    if not inner_least < number < inner_most or number % step:
+        lowest = max(least, inner_least)
+        number = step if lowest == -math.inf else (lowest // step + 1) * step
+        if number > most or number >= inner_most:
+            highest = min(most, inner_most)
+            number = (lowest + highest) / 2 if lowest > -math.inf else (highest // step - 1) * step
+    return int(number) if kind == "integer" else number
+
+
+def _text(schema: Mapping[str, Any], name: str) -> str:
     text = _FORMATS.get(str(schema.get("format", "")), name)
     text = text.ljust(schema.get("minLength", 0), "-")
-    return text[: schema.get("maxLength", len(text))]
+    text = text[: schema.get("maxLength", len(text))]
+    pattern = schema.get("pattern")
+    if not isinstance(pattern, str):
+        return text
+    bounds = {key: schema[key] for key in ("pattern", "minLength", "maxLength") if key in schema}
+    candidates = (text, *texts_of(pattern))
+    return next((other for other in candidates if not schema_errors(bounds, other)), text)
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
