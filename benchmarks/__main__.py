@@ -16,6 +16,7 @@ from benchmarks import (
     items,
     native,
     planted,
+    restarts,
     rooms,
     schemas,
     startup,
@@ -37,8 +38,10 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "framework": framework.rows,
     "exploring": exploring.rows,
     "planted": planted.rows,
+    "restarts": restarts.rows,
 }
 COUNTS = {"planted", "rooms", "states"}
+WALL = {"restarts"}
 
 
 def main() -> None:
@@ -48,7 +51,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     for name in options.names or TABLES:
-        how = "counts" if name in COUNTS else f"CPU time, median of {options.rounds}, interleaved"
+        clock = "wall time" if name in WALL else "CPU time"
+        how = "counts" if name in COUNTS else f"{clock}, median of {options.rounds}, interleaved"
         print(f"\n{name} ({how})")
         print(tabulate(TABLES[name](options.rounds), tablefmt="plain"))
 

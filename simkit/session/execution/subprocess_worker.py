@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -26,6 +24,7 @@ from simkit.core.errors import (
 )
 from simkit.providers.http import HttpAnswer
 from simkit.runtime.models.recorded import Outgoing
+from simkit.session.execution.child_processes import start_process
 from simkit.session.execution.left_alone import Busy, end_with
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
 from simkit.session.execution.starts import STARTS
@@ -74,13 +73,7 @@ class NewProcess:
             # A file blocks nobody, however large the output is.
             self._stderr = resources.enter_context(TemporaryFile())
             self._resources = resources.pop_all()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "simkit.session.execution"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
-        )
+        self._process = start_process(self._stderr)
         try:
             elsewhere_driver = _ParentTransport() if task.provider is not None else None
             self._ask(msgspec.structs.replace(task, provider=elsewhere_driver))
@@ -102,7 +95,6 @@ class NewProcess:
     def close(self) -> None:
         """End the process, which is idle by now."""
         for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
             with suppress(OSError):
                 pipe.close()
         self._process.wait()
@@ -138,8 +130,6 @@ class NewProcess:
 
     def _answer(self, data: bytes) -> _Answer:
         stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
         try:
             stdin.write(data)
             stdin.flush()
