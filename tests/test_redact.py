@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64encode
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.core.redact import Redactor, secrets_written_in
+from simkit.core.redact.names import secrets_of
 from simkit.core.redact.shapes import PERSONAL, SHAPES
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS
 
@@ -429,6 +431,44 @@ def test_line_of_a_document_is_the_line_of_its_redacted_value(document: Any) -> 
     assert msgspec.json.decode(line) == msgspec.json.decode(
         msgspec.json.encode(redactor.value(document))
     )
+
+
+@given(st.lists(tricky_documents, max_size=6), st.integers(0, 5))
+def test_lines_are_redacted_as_each_alone(several: list[Any], parts: int) -> None:
+    redactor = Redactor(ENVIRON)
+    message = [{"type": "text", "text": piece} for piece in (SECRET[:5], SECRET[5:])]
+    lines = [msgspec.json.encode(item) for item in [*several, message[:parts]]]
+    content = b"".join(line + b"\n" for line in lines)
+
+    assert redactor.lines(content) == b"".join(redactor.line(line) + b"\n" for line in lines)
+
+
+@pytest.mark.parametrize("secret", SHAPED.values())
+def test_a_secret_in_one_of_many_lines_is_found(redactor: Redactor, secret: str) -> None:
+    lines = [b'{"a":"b"}', msgspec.json.encode({"note": secret}), b'{"c":1}']
+
+    assert redactor.lines(b"\n".join(lines) + b"\n").splitlines() == [
+        redactor.line(line) for line in lines
+    ]
+
+
+def test_lines_without_secrets_are_returned_as_they_are(redactor: Redactor) -> None:
+    lines = b'{"text":"a"}\n{"text":"b"}\n[{"text":"hunter2"},{"text":"x"}]\n'
+
+    assert redactor.lines(lines) is lines
+
+
+def test_a_variable_that_a_run_sets_is_secret_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert SECRET not in secrets_of(os.environ)
+    monkeypatch.setenv("AZURE_OPENAI_KEY", SECRET)
+    assert SECRET in secrets_of(os.environ)
+    monkeypatch.setenv("AZURE_OPENAI_KEY", "another one")
+    assert {"another one"} <= {*secrets_of(os.environ)}
+    assert SECRET not in secrets_of(os.environ)
+    monkeypatch.delenv("AZURE_OPENAI_KEY")
+    assert "another one" not in secrets_of(os.environ)
 
 
 @given(documents)

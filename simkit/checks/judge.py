@@ -171,7 +171,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     def redacted(self, redactor: Redactor) -> Outcome:
         """Return the outcome with a trace that may leave the process, and the view of that."""
-        trace = redacted(self.trace, redactor.line)
+        trace = redacted(self.trace, redactor.lines)
         return (
             self if trace is self.trace else replace(self, trace=trace, view=view_of(trace.events))
         )

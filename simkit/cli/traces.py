@@ -100,7 +100,7 @@ def stored(file: str, lints: Iterable[Lint] = ()) -> Stored:
 
 def as_stored(name: str, trace: Trace, lints: Iterable[Lint] = ()) -> Stored:
     """Return a trace with its view, and without secrets; raise TraceError if it is damaged."""
-    trace = redacted(trace, current_redactor().line)
+    trace = redacted(trace, current_redactor().lines)
     events = trace.events
     if not events or not isinstance(events[0], e.RunStarted):
         raise TraceError(f"{name}: the trace is damaged: its first event must be RunStarted")

@@ -221,10 +221,13 @@ def _encode_lines(values: list[Any]) -> bytes:
 
 
 def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
-    """Return the trace as it may leave the process; without secrets, the same object."""
-    lines = trace.lines()
-    lines_out = [redact(line) for line in lines]
-    return trace if lines_out == lines else decoded(b"\n".join(lines_out))
+    """Return the trace as it may leave the process; without secrets, the same object.
+
+    ``redact`` replaces the secrets in lines of encoded JSON, as `Redactor.lines` does.
+    """
+    lines = trace.encoded()
+    without = redact(lines)
+    return trace if without == lines else decoded(without)
 
 
 def read_trace(path: str | Path) -> Trace:

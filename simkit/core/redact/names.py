@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -58,11 +59,41 @@ def is_secret_variable(name: str) -> bool:
     return name == "TOKEN" or name.endswith(_SECRET_ENDINGS) or "API_KEY" in name
 
 
-def secrets_of(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of environment variables with secret names."""
-    for variable, value in environ.items():
-        if len(value) >= _SECRET_LENGTH_MIN and is_secret_variable(variable):
-            yield value
+def secrets_of(environ: Mapping[str, str]) -> Iterable[str]:
+    """Return the values of environment variables with secret names."""
+    return _ENVIRONMENT.secrets() if environ is os.environ else _secrets_in(environ)
+
+
+def _secrets_in(environ: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(
+        value
+        for variable, value in environ.items()
+        if len(value) >= _SECRET_LENGTH_MIN and is_secret_variable(variable)
+    )
+
+
+class _Environment:
+    """The secrets of this process's environment, searched again only if a variable changed.
+
+    Each report asks for them, several times a scenario, and `os.environ` decodes each variable
+    whenever it is read.
+    """
+
+    def __init__(self) -> None:
+        self._variables: object = None
+        self._secrets: frozenset[str] = frozenset()
+
+    def secrets(self) -> frozenset[str]:
+        # The encoded variables, which are compared at once; if Python has them elsewhere one day,
+        # they are searched each time.
+        variables = getattr(os.environ, "_data", None)
+        if variables is None or variables != self._variables:
+            self._secrets = _secrets_in(os.environ)
+            self._variables = None if variables is None else dict(variables)
+        return self._secrets
+
+
+_ENVIRONMENT: Final = _Environment()
 
 
 def secrets_written_in(data: Any) -> Iterator[str]:

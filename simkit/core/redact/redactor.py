@@ -105,6 +105,8 @@ _ANY_OF_PLAIN: Final = tuple(
 """The same for a lower-case line without separators between words."""
 _ANY_ASSIGNED: Final = re.compile(f"=(?:{_trie(name[::-1] for name in KINDS)})".encode()).search
 """The same for that line reversed, because ``=`` is rarer than the names before it."""
+_TEXT_PARTS: Final = re.compile(rb'"text"[^\n]*"text"').search
+"""The start of a line with several text parts, across which a secret may continue."""
 _ANY_ENCODED: Final = re.compile(rb"%[0-7][0-9A-Fa-f]").search
 
 
@@ -248,7 +250,7 @@ class Redactor:
 
         A line without secrets is returned unchanged. A line that is not JSON is redacted as text.
         """
-        if not self._may_hold_secrets(encoded_json) and encoded_json.count(b'"text"') < 2:
+        if not self._may_hold_secrets(encoded_json) and _TEXT_PARTS(encoded_json) is None:
             return encoded_json
         try:
             value = msgspec.json.decode(encoded_json)
@@ -259,6 +261,23 @@ class Redactor:
         except RecursionError:  # It is nested too deeply.
             return self._text_line(encoded_json)
         return encoded_json if redacted == value else msgspec.json.encode(redacted)
+
+    def lines(self, encoded_lines: bytes) -> bytes:
+        """Return lines of encoded JSON, each as `line` returns it; without secrets, the same.
+
+        The lines are searched together, which takes a fraction of the time for many short ones. A
+        pattern finds in them all that it finds in each alone, since a line break is an edge.
+        """
+        if self._may_hold_secrets(encoded_lines):
+            suspects = encoded_lines.splitlines()
+        elif _TEXT_PARTS(encoded_lines) is None:
+            return encoded_lines
+        else:
+            suspects = [line for line in encoded_lines.splitlines() if _TEXT_PARTS(line)]
+        changed = {line: without for line in suspects if (without := self.line(line)) != line}
+        if not changed:
+            return encoded_lines
+        return b"".join(changed.get(line, line) + b"\n" for line in encoded_lines.splitlines())
 
     def _may_hold_secrets(self, line: bytes) -> bool:
         if self._shows_secrets(line):
