@@ -73,7 +73,7 @@ def _lines(
         command = command_of(name, subject, bounds)
         yield from _discovery_lines(discovery, subject, command, Path(folder))
     if not campaign.discoveries:
-        claims = ", no claim" if subject.always or subject.finally_ else ""
+        claims = ", no claim" if subject.has_claims else ""
         yield f"nothing was found: no error, no lint, no limit{claims}"
 
 

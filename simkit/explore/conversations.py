@@ -14,6 +14,7 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
 from simkit.explore.choices import Drawn, Plan, Source
+from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
 from simkit.explore.reach import Part, Reach
 from simkit.explore.users import Crowd
@@ -26,11 +27,14 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.never import claim_against, is_of_whole
 from simkit.spec.scenario.simulations import DUPLICATE_TURN, RESTART, Simulation, with_persona
 from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts, TurnFinished
 from simkit.trace.store import canonical, copied
 from simkit.trace.views import TurnView
 
+CLAIM_KEYS: Final = ("always", "never", "finally")
+"""The keys of a simulation that hold its claims."""
 _ERROR: Final = re.compile(r"ended with error (\w+)")
 _OF_TURNS: Final = (RESTART, DUPLICATE_TURN)
 """Faults that happen to turns, not to answers."""
@@ -52,8 +56,8 @@ class Cause(NamedTuple):
     """The lint, or ``claim`` for a claim or an error that ended a turn."""
     agent: str
     detail: str
-    """The claim's place, such as `always.state.balance`, or the type of the error; empty for
-    lints, whose id says what is wrong."""
+    """The claim's place, such as `always.state.balance` or `never.0`, or the type of the error;
+    empty for lints, whose id says what is wrong."""
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -65,10 +69,17 @@ class Subject(msgspec.Struct, frozen=True):
     """The claims on turns, as data with references to personas."""
     finally_: Mapping[str, Any] = {}
     """The claims on whole conversations, as data."""
+    never: Sequence[Mapping[str, Any]] = ()
+    """The things that must never happen, as data with references to personas."""
     lines: Mapping[str, Sequence[Any]] = {}
     """Agent to the lines of its model, as data."""
     is_made_up: bool = False
     """Whether no file holds the simulation."""
+
+    @property
+    def has_claims(self) -> bool:
+        """Return whether anything is claimed."""
+        return bool(self.always or self.finally_ or self.never)
 
     @property
     def rare(self) -> tuple[str, ...]:
@@ -86,6 +97,8 @@ class ExploredRun(msgspec.Struct, frozen=True):
     claims: tuple[Mapping[str, Any], ...] = ()
     """The claims on each turn that were judged."""
     reach: Reach = Reach()
+    denials: Mapping[Cause, Mapping[str, Any]] = {}
+    """The claim of each cause that is a thing which must never happen."""
 
 
 def converse(subject: Subject, plan: Plan) -> ExploredRun:
@@ -115,6 +128,7 @@ class _Conversation:
             {name: shares[name] for name in shares if name not in _OF_TURNS},
         )
         self._claims: list[dict[str, Any]] = []
+        self._denials: dict[Cause, Mapping[str, Any]] = {}
         self._turns: list[Turn] = []
 
     def run(self) -> ExploredRun:
@@ -131,8 +145,9 @@ class _Conversation:
                     channels.update(name for event in turn.updates for name in event.update)
                     claims = _applicable(subject.always, turn, channels, session.persona)
                     self._claims.append(claims)
-                conversation.follow(self._judged())
+                conversation.follow(self._judged(self._claims, subject.finally_))
             judgement = conversation.judgement()
+            denied = dict(self._broken_denials(conversation))
             conversation.end()
             for finding in judgement.findings:
                 if finding.breaks:
@@ -140,7 +155,7 @@ class _Conversation:
             events = conversation.events
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
-        }
+        } | denied
         calls = sum(type(event) is ContextBuilt for event in events)
         agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
         pipeline = subject.prepared.pipeline
@@ -149,7 +164,32 @@ class _Conversation:
             frozenset(self._scene.offered | {Part("agent", name) for name in declared}),
             frozenset(self._scene.reached | agents),
         )
-        return ExploredRun(tuple(self._script()), causes, calls, tuple(self._claims), reach)
+        return ExploredRun(
+            tuple(self._script()), causes, calls, tuple(self._claims), reach, self._denials
+        )
+
+    def _broken_denials(self, conversation: Conversation) -> Iterator[tuple[Cause, Finding]]:
+        """Yield the things that happened and must never happen, each judged by itself."""
+        for number, thing in enumerate(self._subject.never):
+            claims: list[dict[str, Any]] = []
+            whole: dict[str, Any] = {}
+            if is_of_whole(thing):
+                whole = claim_against(thing)
+            else:
+                claims = [
+                    with_persona(claim_against(thing), session.persona)
+                    for session in self._crowd.speakers[: conversation.turns_taken]
+                ]
+            if not may_have_happened(claims, whole, conversation.view):
+                continue
+            conversation.follow(self._judged(claims, whole))
+            for finding in conversation.judgement().findings:
+                if finding.id == CLAIM and _ERROR.search(finding.what) is None:
+                    cause = Cause(CLAIM, "", f"never.{number}")
+                    at_turn = finding.path[0] == "turns"
+                    self._denials[cause] = claims[int(finding.path[1])] if at_turn else whole
+                    yield cause, finding
+                    break
 
     def _takes_turn(self, conversation: Conversation) -> bool:
         """Take the next turn; return whether another one may follow."""
@@ -186,13 +226,13 @@ class _Conversation:
         self._turns.append(_turn(turns[-1]))
         conversation.follow(self._prepared(turns, self._turns))
 
-    def _judged(self) -> Prepared:
-        """Return the scenario of all turns with the simulation's claims."""
+    def _judged(self, claims: Sequence[Mapping[str, Any]], whole: Mapping[str, Any]) -> Prepared:
+        """Return the scenario of all turns, with claims on each and on the whole conversation."""
         data = [
             {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
-            for turn, claim in zip_longest(self._crowd.turns, self._claims)
+            for turn, claim in zip_longest(self._crowd.turns, claims)
         ]
-        return self._prepared(data, map(_turn, data), self._subject.finally_)
+        return self._prepared(data, map(_turn, data), whole)
 
     def _prepared(
         self,
@@ -277,7 +317,7 @@ def label_of(cause: Cause) -> str:
     if cause.id != CLAIM:
         return cause.id
     head = cause.detail.partition(".")[0]
-    return head if head in ("always", "finally") else "error"
+    return head if head in CLAIM_KEYS else "error"
 
 
 def _applicable(

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.explore.conversations import Cause, Subject, cause_of, label_of
+from simkit.explore.conversations import CLAIM_KEYS, Cause, Subject, cause_of, label_of
 from simkit.explore.search import Discovery
+from simkit.language.matching.rendering import line
+from simkit.language.paths import as_text
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in
+from simkit.spec.scenario.never import thing_denied
 from simkit.spec.scenario.writing import block
 
 _LEFT_OUT: Final = ("scenario", "turns", "expect", "examples", "xfail", "tags", "skip", "cassette")
@@ -49,6 +52,12 @@ def _conversation(discovery: Discovery, subject: Subject) -> dict[str, Any]:
     """Return the turns, with the one claim that fails, if it is a claim."""
     record, finding = discovery.record, discovery.record.causes[discovery.cause]
     turns = [dict(turn) for turn in record.turns]
+    if label_of(discovery.cause) == "never":
+        claim = dict(record.denials[discovery.cause])
+        if finding.path[0] != "turns":
+            return {"turns": turns, "expect": claim}
+        place = int(finding.path[1])
+        turns[place]["expect"] = {**claim, **turns[place].get("expect", {})}
     if label_of(discovery.cause) == "finally":
         return {"turns": turns, "expect": _only(subject.finally_, finding.path[1:])}
     if label_of(discovery.cause) == "always":
@@ -70,6 +79,8 @@ def headline(discovery: Discovery) -> str:
     """Return what is wrong, in one line: for claims, which one, and the first difference."""
     cause, finding = discovery.cause, discovery.record.causes[discovery.cause]
     sentence = finding.what
+    if label_of(cause) == "never":
+        sentence = _denial_text(discovery)
     if label_of(cause) in ("always", "finally"):
         place = cause.detail.partition(".")[2]
         sentence = f"the claim on `{place}` does not hold"
@@ -79,10 +90,20 @@ def headline(discovery: Discovery) -> str:
     return " ".join(sentence.split())
 
 
+def _denial_text(discovery: Discovery) -> str:
+    """Return what happened that must never happen."""
+    ((family, denial),) = discovery.record.denials[discovery.cause].items()
+    noun = {"tool_calls": "a tool call", "handoffs": "a handoff"}.get(family, "an event")
+    text = f"{noun} {line(thing_denied(denial))} happened"
+    if "$unique" not in denial:
+        return text
+    return f"{text} twice with the same {as_text(denial['$unique']['by'])}"
+
+
 def file_name(cause: Cause, number: int) -> str:
     """Return the name of the file of a cause: its lint and agent, and a number beyond 1."""
     label = label_of(cause)
-    words = cause.detail.split(".") if label in ("always", "finally") else [label, cause.agent]
+    words = cause.detail.split(".") if label in CLAIM_KEYS else [label, cause.agent]
     name = "-".join(re.sub(r"[^\w-]+", "_", word) for word in words if word)
     return f"{name}{'' if number == 1 else f'-{number}'}{SCENARIO_SUFFIX}"
 
@@ -91,8 +112,10 @@ def shows(file: Path, cause: Cause) -> bool:
     """Return whether the scenario of a file fails by this cause."""
     library = Library()
     (item,) = items_in(str(file), library.cache)
-    outcome = simulate(library.prepared(item))
-    return cause in {cause_of(finding) for finding in outcome.judgement.findings}
+    findings = simulate(library.prepared(item)).judgement.findings
+    if label_of(cause) == "never":  # In the scenario it is an ordinary claim, the only one.
+        return any(label_of(cause_of(finding)) in CLAIM_KEYS for finding in findings)
+    return cause in {cause_of(finding) for finding in findings}
 
 
 def _paths(tree: Mapping[str, Any], before: Path, now: Path) -> Iterator[tuple[str, Any]]:

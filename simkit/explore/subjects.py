@@ -90,7 +90,9 @@ def simulation_subject(library: Library, case: ScenarioCase) -> Subject:
     simulation = ready.simulation
     if not simulation.users:
         simulation = _with_user(simulation, USER_TEXTS)
-    return Subject(ready.prepared, simulation, ready.always, ready.finally_, ready.lines)
+    return Subject(
+        ready.prepared, simulation, ready.always, ready.finally_, ready.never, ready.lines
+    )
 
 
 def simulations_of(library: Library, files: Sequence[str]) -> Iterator[ScenarioCase]:

@@ -154,6 +154,7 @@ PLACES: Final[dict[str, dict[str, list[Any]]]] = {
     "simulation": {
         **{f"always.{name}": nevers for name, nevers in _CLAIMS.items()},
         **{f"finally.{name}": nevers for name, nevers in _CLAIMS.items()},
+        "never.0": _ENTRIES,
         "models.*.when": _WHEN,
         "models.*.0.when": _WHEN,
         **{f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
@@ -388,6 +389,8 @@ def test_the_file_without_it_is_taken(document: str, place: str, nevers: list[An
     path = _path_of(document, place)
     if place.endswith("findings.0.*"):
         files = _make_files(document, path[:-1], {"id": "CTX-01", "what": {"$any": True}})
+    elif place == "never.0":
+        files = _make_files(document, path, {"kind": {"$not": {"$eq": None}}})
     else:
         files = _make_files(document, path, {"$not": {"$eq": None}})
 

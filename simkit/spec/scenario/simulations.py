@@ -32,6 +32,7 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.filling import Filling
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import RunSetup
+from simkit.spec.scenario.never import JoinedClaims, NeverThings, is_of_whole
 from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
 
 END: Final = "end"
@@ -248,6 +249,9 @@ class Simulation(RunSetup):
     turn."""
     always: Expect = Field(default_factory=Expect)
     """Claims on every turn in which what they speak of took place."""
+    never: NeverThings = ()
+    """Events (`kind: …`), tool calls (`tool: …`) and handoffs (`from`, `to`) that must not happen;
+    with `twice_with: args`, not twice in a conversation with the same values there."""
     finally_: Expect = Field(default_factory=Expect, alias="finally")
     """Claims on each whole conversation."""
 
@@ -262,6 +266,8 @@ class PreparedSimulation(msgspec.Struct, frozen=True):
     """The claims on turns, as data with references to personas."""
     finally_: Mapping[str, Any]
     """The claims on whole conversations, as data."""
+    never: Sequence[Mapping[str, Any]]
+    """The things that must never happen, as data with references to personas."""
     lines: Mapping[str, Sequence[Any]]
     """Agent to its lines, as data without weights; None for any answer."""
 
@@ -269,20 +275,22 @@ class PreparedSimulation(msgspec.Struct, frozen=True):
 class _Moved(msgspec.Struct, frozen=True):
     """Where the file of a simulation holds what stands in its scenario."""
 
-    lines: Mapping[str, tuple[int, ...]] = {}
+    lines: Mapping[str, tuple[int, ...]]
     """Agent to the indexes of its lines that are reply lines."""
+    always: JoinedClaims
+    finally_: JoinedClaims
 
     def __call__(self, path: SourcePath) -> SourcePath:
         """Return the path in the file."""
         if path[:1] == ("expect",):
-            return ("finally", *path[1:])
+            return self.finally_.moved(path[1:])
         if path[:1] == ("scenario",):
             return ("simulation",)
         if path[:1] != ("turns",):
             return path
         inner = path[2:]
         if inner[:1] == ("expect",):
-            return ("always", *inner[1:])
+            return self.always.moved(inner[1:])
         if inner[:1] == ("tool_results",):
             return ("tools", *inner[1:2])
         if inner[:1] == ("replies",):
@@ -308,6 +316,9 @@ def prepare_simulation(
     simulation = validated(Simulation, filled)
     _check_finally(document)
     lines = _lines_data(filled.data, simulation)
+    things = source.get("never", ())
+    always = JoinedClaims(source.get("always", {}), things, at="always", is_whole=False)
+    finally_ = JoinedClaims(source.get("finally", {}), things, at="finally", is_whole=True)
     first = sample(next(iter(personas), {}), lambda options: options[0])
     replies = {
         agent: [line for line in agent_lines if line is not None]
@@ -319,33 +330,42 @@ def prepare_simulation(
         "tool_results": {
             name: {"returns": tool.get("returns")} for name, tool in source.get("tools", {}).items()
         },
-        "expect": source.get("always", {}),
+        "expect": always.claims,
     }
     # The library fills in what the file refers to; here, only personas are.
     scenario = {
         **{key: value for key, value in source.items() if key in RunSetup.model_fields},
         "scenario": source["simulation"],
         "turns": [with_persona(turn, first)],
-        "expect": with_persona(source.get("finally", {}), first),
+        "expect": with_persona(finally_.claims, first),
     }
     places = {
         agent: tuple(place for place, line in enumerate(agent_lines) if line is not None)
         for agent, agent_lines in lines.items()
     }
-    prepared = library.assembled(case, document.with_paths(scenario, _Moved(places)))
+    prepared = library.assembled(
+        case, document.with_paths(scenario, _Moved(places, always, finally_))
+    )
     claims = filled.data.get("always", {}), filled.data.get("finally", {})
-    return PreparedSimulation(simulation, prepared, *claims, lines)
+    return PreparedSimulation(simulation, prepared, *claims, filled.data.get("never", ()), lines)
 
 
 def _check_finally(document: Document) -> None:
     """Raise SourceError for a claim on a whole conversation that refers to one user's persona."""
-    for path, inner in walk(document.data.get("finally", {})):
-        if isinstance(inner, str) and _PERSONA.search(inner):
-            raise document.error(
-                ("finally", *path),
-                "a whole conversation may have several users, so it has no persona",
-                advice="Write the claim under `always:`, where the user of the turn is known.",
-            )
+    places: list[tuple[SourcePath, Any]] = [(("finally",), document.data.get("finally", {}))]
+    places += [
+        (("never", place), thing)
+        for place, thing in enumerate(document.data.get("never", ()))
+        if is_of_whole(thing)
+    ]
+    for at, claims in places:
+        for path, inner in walk(claims):
+            if isinstance(inner, str) and _PERSONA.search(inner):
+                raise document.error(
+                    (*at, *path),
+                    "a whole conversation may have several users, so it has no persona",
+                    advice="Write the claim under `always:`, where the user of the turn is known.",
+                )
 
 
 def _lines_data(data: Any, simulation: Simulation) -> dict[str, list[Any]]:

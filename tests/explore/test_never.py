@@ -1,0 +1,113 @@
+"""Things that must never happen in a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simkit.checks.findings import CLAIM
+from simkit.core.errors import SourceError
+from simkit.explore.choices import Plan, TurnPlan
+from simkit.explore.conversations import CLAIM_KEYS, converse, label_of
+from simkit.explore.scenarios import headline, scenario_text
+from simkit.explore.search import Discovery
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
+from tests.explore.test_simulations import BUYER, DESK, campaign_of, subject_of
+
+PAID = DESK.replace("tools: [look]", "tools: [look, refund]").replace(
+    "tools:\n", "tools:\n  refund: {args: {type: object}}\n"
+)
+TWICE = "models: {desk: [{calls: [{refund: {order: '${persona.order}'}}]}, Done.]}\n"
+
+
+def summary(discovery: Discovery) -> str:
+    return f"{label_of(discovery.cause)} {discovery.cause.detail}: {headline(discovery)}"
+
+
+def test_what_happens_twice_is_found_in_a_whole_conversation(tmp_path: Path) -> None:
+    text = BUYER + TWICE + "never: [{tool: refund, twice_with: args}]\n"
+    subject = subject_of(tmp_path, text, pipeline=PAID)
+
+    discoveries = campaign_of(subject).discoveries
+    (discovery,) = (each for each in discoveries if label_of(each.cause) == "never")
+
+    assert summary(discovery) == (
+        'never never.0: a tool call {tool: "refund"} happened twice with the same args'
+    )
+    file = tmp_path / "a.scenario.yaml"
+    file.write_text(scenario_text(discovery, subject, tmp_path, "simkit explore"), encoding="utf-8")
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+    prepared = library.prepared(item)
+    assert prepared.scenario.expect.tool_calls == {
+        "$unique": {"of": {"tool": "refund"}, "by": "args"}
+    }
+    findings = simulate(prepared).judgement.findings
+    (finding,) = (finding for finding in findings if finding.id == CLAIM)
+    assert finding.path[:2] == ("expect", "tool_calls")
+
+
+def test_what_happens_is_found_in_its_turn_with_the_persona_of_the_user(tmp_path: Path) -> None:
+    models = "models: {desk: {calls: [{refund: {order: B-7}}]}}\n"
+    never = "never: [{tool: refund, args: {order: {$not: '${persona.order}'}}}]\n"
+    subject = subject_of(tmp_path, BUYER + models + never, pipeline=PAID)
+
+    right = converse(subject, Plan((TurnPlan(),), personas=1))
+    wrong = converse(subject, Plan((TurnPlan(), TurnPlan()), personas=0))
+
+    assert [label for label in map(label_of, right.causes) if label in CLAIM_KEYS] == []
+    (cause,) = (cause for cause in wrong.causes if label_of(cause) == "never")
+    assert wrong.causes[cause].path[:4] == ("turns", 0, "expect", "tool_calls")
+    assert wrong.denials[cause] == {
+        "tool_calls": {
+            "$not": {"$has": [{"tool": "refund", "args": {"order": {"$not": "A-1042"}}}]}
+        }
+    }
+
+
+def test_each_thing_is_found_by_itself_beside_other_claims(tmp_path: Path) -> None:
+    text = """
+models: {desk: [{handoff: {to: billing, payload: {order: "7"}}}]}
+always: {events: {$len: {$gte: 1}}, handoffs: {$len: {$lte: 1}}}
+never:
+  - {to: billing}
+  - {kind: LimitReached}
+  - {from: desk, payload: {order: "7"}}
+  - {kind: AgentStarted, agent: billing}
+  - {kind: RunStarted, twice_with: seed}
+"""
+    record = converse(subject_of(tmp_path, text), Plan((TurnPlan(),)))
+
+    assert [cause.detail for cause in record.causes] == ["never.0", "never.2", "never.3"]
+
+
+MISTAKES = {
+    "never: [{args: {a: 1}}]": "must be an event (`kind`), a tool call (`tool`) or a handoff",
+    "never: refund": "must be a list",
+    "never: [refund]": "must be an event (`kind`), a tool call (`tool`) or a handoff",
+    "never: []": "must not be empty",
+    "never: [{kind: ToolCaled}]": "unknown event `ToolCaled`",
+    "never: [{kind: LimitReached}, {tool: lok}]": "unknown tool `lok`",
+    "never: [{tool: look, twice_with: arg}]": "unknown field of a tool call `arg`",
+    "never: [{tool: look, twice_with: []}]": "`$unique` takes",
+    "never: [{to: biling, twice_with: payload}]": "unknown agent `biling`",
+    "always: {events: [{kind: ToolCaled}]}\nnever: [{kind: LimitReached}]": "`ToolCaled`",
+    "users: {u: {says: Hi, persona: {a: 1}}}\nnever: [{tool: look, args: '${persona.a}', "
+    "twice_with: args}]": "a whole conversation may have several users, so it has no persona",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_at_its_place(mistake: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as problem:
+        subject_of(tmp_path, mistake + "\n")
+
+    assert MISTAKES[mistake] in str(problem.value)
+    first = (DESK + "\n").count("\n")
+    line = int(problem.value.where.split(":")[1])
+    assert line - first in range(mistake.count("\n") + 1)
+    wrong = "always" if mistake.startswith("always") else "never"
+    assert problem.value.at.startswith(wrong)
