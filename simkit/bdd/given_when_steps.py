@@ -90,6 +90,10 @@ def _resumes(text: str, answer: Any, example: str = "") -> Step:
     return Step(text, tell, forms_taken(answer), (), example)
 
 
+def _wait(story: Story, values: StepValues) -> None:
+    story.pause(values["time"])
+
+
 _WHERE: Final = "[ in session {session:text}][ in project {project:text}]"
 
 SPEAKING: Final = (
@@ -105,6 +109,7 @@ SPEAKING: Final = (
     _resumes("the user answers with {values}", "{values}"),
     _resumes("the user answers:", "{:plain_value}",
              f"the user answers:{_QUOTES.format('The salami one.')}"),
+    Step("the user waits {time:text}", _wait, example='the user waits "2 h"'),
     Step("a new process takes over", lambda story, _: story.restart()),
 )  # fmt: skip
 """Actions of the user; each line but the last begins a turn."""

@@ -100,6 +100,7 @@ class Story:
         self._stood: list[set[str]] = []
         """For each turn, the tools with results for every later turn."""
         self._restart: Lines | None = None
+        self._pause: tuple[str, Lines] | None = None
         self._times = 1
         """The number of turns of the user's last message."""
         self.lines: Lines = (1, 1)
@@ -183,6 +184,10 @@ class Story:
         """Let a new process, which reads only the store, take over before the next turn."""
         self._restart = self.lines
 
+    def pause(self, duration: str) -> None:
+        """Let virtual time pass before the next turn."""
+        self._pause = duration, self.lines
+
     def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
         """Add a reply line of an agent's model: now, or for the user's next message."""
         path = ("replies", self._names.find("agent", agent))
@@ -222,6 +227,9 @@ class Story:
         if self._restart is not None:
             self.lines = self._restart
             raise self.error("a new process takes over, but the user says nothing after that")
+        if self._pause is not None:
+            self.lines = self._pause[1]
+            raise self.error("the user waits, but says nothing after that")
         with self._following(self._assembly.whole(self._parts())) as conversation:
             return conversation.finish().judgement
 
@@ -317,6 +325,10 @@ class Story:
             turn["restart"] = True
             self._places.say((*path, "restart"), self._restart, below=TURN)
             self._restart = None
+        if self._pause is not None:
+            turn["pause"], lines = self._pause
+            self._places.say((*path, "pause"), lines, below=TURN)
+            self._pause = None
         self._assembly.change(len(turns) - 1)
         self._stood.append(set())
         for entry in sorted(self._coming, key=lambda entry: entry.path[0] == "faults"):

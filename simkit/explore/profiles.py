@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from simkit.explore.conversations import Subject
-from simkit.spec.scenario.simulations import DUPLICATE_TURN, MISBEHAVIOURS, SimulatedUser
+from simkit.spec.scenario.simulated_users import SimulatedUser
+from simkit.spec.scenario.simulations import DUPLICATE_TURN, MISBEHAVIOURS
 
 
 class Profile(NamedTuple):

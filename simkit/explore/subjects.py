@@ -23,7 +23,8 @@ from simkit.spec.scenario.items import (
     scenario_files,
     simulations_in,
 )
-from simkit.spec.scenario.simulations import SimulatedUser, Simulation, prepare_simulation
+from simkit.spec.scenario.simulated_users import SimulatedUser
+from simkit.spec.scenario.simulations import Simulation, prepare_simulation
 from simkit.spec.scenario.writing import scalar
 
 USER_TEXTS: Final = (

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from simkit.explore.choices import Choices, Source
+from simkit.spec.scenario.simulated_users import END, SimulatedUser
 from simkit.spec.scenario.simulations import (
     DUPLICATE_TURN,
-    END,
     RESTART,
-    SimulatedUser,
     Simulation,
     sample,
     with_persona,
@@ -26,7 +25,10 @@ class UserSession:
     def __init__(self, name: str, user: SimulatedUser, choices: Choices) -> None:
         self.name, self._user = name, user
         self.persona: Mapping[str, Any] = sample(user.persona, choices.one_of)
-        self._state = user.start or next(iter(user.states), "")
+        self._pauses: list[str] = []
+        """The pauses before the user speaks again."""
+        self._state = ""
+        self._enter(user.start or next(iter(user.states), ""), choices)
         self.is_asked = False
         """Whether an agent has asked the user something, and waits."""
 
@@ -46,9 +48,22 @@ class UserSession:
         if self._user.says is not None:
             return {"user": with_persona(choices.one_of(self._user.says), self.persona)}
         state = self._user.states[self._state]
-        text = with_persona(choices.one_of(state.says), self.persona)
-        self._state = choices.weighted(state.then)
-        return {"user": text}
+        assert state.says is not None
+        turn = {"user": with_persona(choices.one_of(state.says), self.persona)}
+        if self._pauses:
+            turn["pause"], self._pauses = " ".join(self._pauses), []
+        self._enter(choices.weighted(state.then), choices)
+        return turn
+
+    def _enter(self, name: str, choices: Choices) -> None:
+        """Go to a state, and on from states in which the user only waits."""
+        while (state := self._user.states.get(name)) is not None:
+            if state.pause is not None:
+                self._pauses.append(choices.one_of(state.pause))
+            if state.says is not None:
+                break
+            name = choices.weighted(state.then)
+        self._state = name
 
 
 class Crowd:

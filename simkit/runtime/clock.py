@@ -10,11 +10,13 @@ from simkit.core.errors import Unsupported
 class VirtualClock:
     """A clock of milliseconds since the scenario's start."""
 
-    __slots__ = ("last_iso", "now", "start")
+    __slots__ = ("last_iso", "now", "paused_ms", "start")
 
     def __init__(self, start: str) -> None:
         self.now = 0
         """The current time in milliseconds."""
+        self.paused_ms = 0
+        """The part of it that the scenario let pass between turns."""
         self.start = datetime.fromisoformat(start)
         self.last_iso = (-1, "")
         """The last time that was asked for, and its text."""

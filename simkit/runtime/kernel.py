@@ -143,6 +143,7 @@ class NativeDriver:
         sessions = self._sessions
         if user_turn.not_before:
             sessions.clock.advance_to(user_turn.not_before)
+        sessions.clock.paused_ms = user_turn.paused_ms
         is_first = user_turn.session not in sessions.conversations
         is_back = is_first and user_turn.session in sessions.saved
         if is_first:

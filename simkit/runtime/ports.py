@@ -139,6 +139,8 @@ class UserTurn(msgspec.Struct, frozen=True):
     """The earliest virtual time of the turn in milliseconds."""
     turns_before: int | None = None
     """The number of earlier turns, if not all of them were taken in this run; else None."""
+    paused_ms: int = 0
+    """The virtual time up to its begin that the scenario let pass, which no limit counts."""
 
 
 class Driver(Protocol):

@@ -153,8 +153,10 @@ class Sessions:
     def begin_turn(self, number: int, conversation: Conversation) -> tuple[Turn, Scheduler]:
         """Return a new turn, and the scheduler of its work."""
         turn = self.turn(number, conversation)
-        schedule = self.doors.schedule
-        return turn, Scheduler(self.clock, schedule, lambda at: turn.limit("virtual_ms", at))
+        schedule, clock = self.doors.schedule, self.clock
+        return turn, Scheduler(
+            clock, schedule, lambda at: turn.limit("virtual_ms", at - clock.paused_ms)
+        )
 
     def say_defaults(self, conversation: Conversation) -> None:
         """Log the default values of channels that histories read, so that they are messages too."""

@@ -237,10 +237,12 @@ def test_users_sessions_restarts_and_interrupts(pytester: pytest.Pytester) -> No
     When the user says "I am Ada"
     And the clerk replies "Hello Ada."
     And a new process takes over
+    And the user waits "2 h"
     And the user says "Who am I?"
     And the clerk replies "Ada."
     Then the context of the clerk includes a user message that is "I am Ada"
     And the event CheckpointRestored happened
+    And the event TurnStarted happened with at 7200000
     And at the end, the state's town is "Oslo"
 
   Scenario: A question back

@@ -83,6 +83,7 @@ class InProcessWorker:
         self._replies: list[TurnScript] = []
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
+        self._paused_ms = 0
         for turn in task.before:
             self._add(turn)
         self._store = _store_of(task)
@@ -95,7 +96,10 @@ class InProcessWorker:
     ) -> ErrorFacts | None:
         """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
         self._add(turn)
-        return self._driver.take(user_turn(turn, not_before, turns_before))
+        begin = user_turn(turn, not_before, turns_before)
+        if self._paused_ms:
+            begin = msgspec.structs.replace(begin, paused_ms=self._paused_ms)
+        return self._driver.take(begin)
 
     def restart(self) -> None:
         """Build a pipeline that is code again; raise ScriptBroken if nothing would be left."""
@@ -121,6 +125,7 @@ class InProcessWorker:
         self._replies.append(turn.script)
         self._results.append(turn.tool_results)
         self._faults.append(turn.faults)
+        self._paused_ms += turn.pause_ms
 
     def _driver_of(self, task: ProcessSetup) -> Driver:
         pipeline = task.prepared.pipeline

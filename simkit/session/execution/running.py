@@ -136,6 +136,9 @@ class Execution:
         try:
             if turn.restart:
                 self._begin_anew()
+            if turn.pause is not None:
+                now = self.trace.events[-1].at if self.trace.events else 0
+                not_before = max(not_before, now + turn.pause_ms)
             before = self._numbers[len(self.turns)] - 1 if self._numbers else None
             self.error = self._process.take(turn, not_before, before)
             self.turns.append(turn)

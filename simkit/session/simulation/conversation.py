@@ -152,12 +152,13 @@ class Simulation:
         session: str | None = None,
         project: str | None = None,
         restart: bool = False,
+        pause: str | None = None,
     ) -> TurnOutcome:
         """Add a turn in which the user says a text or ``{"json": …}``; return its outcome.
 
-        ``replies`` and ``tool_results`` are the keys of a scenario file.
+        ``replies``, ``tool_results`` and ``pause`` are the keys of a scenario file.
         """
-        return self._take({"user": user}, replies, tool_results, session, project, restart)
+        return self._take({"user": user}, replies, tool_results, session, project, restart, pause)
 
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError with a hint for an attribute that only a turn has."""
@@ -177,9 +178,12 @@ class Simulation:
         session: str | None = None,
         project: str | None = None,
         restart: bool = False,
+        pause: str | None = None,
     ) -> TurnOutcome:
         """Add a turn in which the user answers an agent's question; return its outcome."""
-        return self._take({"resume": value}, replies, tool_results, session, project, restart)
+        return self._take(
+            {"resume": value}, replies, tool_results, session, project, restart, pause
+        )
 
     @property
     def view(self) -> View:
@@ -274,6 +278,7 @@ class Simulation:
         session: str | None,
         project: str | None,
         restart: bool,
+        pause: str | None,
     ) -> TurnOutcome:
         """Add a turn; it is run on the first access to its results."""
         place = place_of_caller()
@@ -282,6 +287,7 @@ class Simulation:
             key: name for key, name in (("session", session), ("project", project)) if name
         }
         turn_data |= {"restart": True} if restart else {}
+        turn_data |= {} if pause is None else {"pause": pause}
         try:
             alone = document_at({**self._values, "turns": [turn_data]}, self._place, [place])
             (turn,) = validated(Scenario, alone).turns

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
+from simkit.spec.durations import Duration, duration_ms
 from simkit.spec.fields import (
     Choice,
     Flag,
@@ -80,6 +81,8 @@ class Turn(YamlModel):
     """The session of the turn."""
     project: TextValue = "p1"
     """The project of the session."""
+    pause: Duration | None = None
+    """The virtual time that passes before this turn: `90 s`, `2 h`, `3 days`."""
     restart: Flag = False
     """Whether a new process, which reads only the store, starts before this turn."""
     repeat: Annotated[Positive, Field(le=MOST)] = 1
@@ -92,6 +95,11 @@ class Turn(YamlModel):
     """Planned faults in this turn."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
+
+    @property
+    def pause_ms(self) -> int:
+        """The virtual milliseconds that pass before it."""
+        return 0 if self.pause is None else duration_ms(self.pause)
 
     @property
     def script(self) -> TurnScript:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from simkit.language.paths import as_text, lookup, walk
 from simkit.language.yaml import Document, SourcePath, path_text
@@ -24,7 +24,6 @@ from simkit.spec.fields import (
     YamlModel,
     one_key,
     refuse,
-    shown_value,
     validated,
 )
 from simkit.spec.scenario.claims import Expect
@@ -34,9 +33,8 @@ from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import RunSetup
 from simkit.spec.scenario.never import JoinedClaims, NeverThings, is_of_whole
 from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
+from simkit.spec.scenario.simulated_users import SimulatedUser, check_user
 
-END: Final = "end"
-"""The state after which a user says nothing more."""
 SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""
 MISBEHAVIOURS: Final = (
@@ -55,102 +53,6 @@ TURNS_MAX: Final = 3
 """The most turns of a conversation, if nothing else is said."""
 _PERSONA: Final = re.compile(r"\$\{(persona(?:\.[^{}]*)?)\}")
 _FIRST_TURN: Final = "Hello."
-
-
-def _texts(value: Any) -> Any:
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
-Texts = Annotated[
-    tuple[TextValue, ...],
-    Field(min_length=1),
-    BeforeValidator(_texts),
-    WithJsonSchema(
-        {"anyOf": [TEXT_SCHEMA, {"type": "array", "minItems": 1, "items": TEXT_SCHEMA}]}
-    ),
-]
-
-
-def _next(value: Any) -> Any:
-    """Return the states that may follow, with their weights."""
-    if isinstance(value, str):
-        return {value: 1}
-    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
-        return dict.fromkeys(value, 1)
-    if isinstance(value, dict) and value:
-        return value
-    raise refuse(
-        f"must name a state, or several, not {shown_value(value)}",
-        advice="Write `then: asks`, `then: [asks, end]`, or weights: `then: {asks: 1, end: 3}`.",
-    )
-
-
-Next = Annotated[
-    dict[str, Positive],
-    BeforeValidator(_next),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "additionalProperties": {"type": "integer", "minimum": 1},
-                },
-            ]
-        }
-    ),
-]
-
-
-class UserState(YamlModel):
-    """One state of a simulated user: what it says, and what follows."""
-
-    noun: ClassVar[str] = "key of a state"
-
-    says: Texts
-    """A text, or several of which one is chosen."""
-    then: Next = Field(default_factory=lambda: {END: 1})
-    """The states that may follow: a name, a list, or names with weights. After `end` the user says
-    nothing more."""
-
-
-class SimulatedUser(YamlModel):
-    """A user that nobody scripted: a state machine, and what it knows."""
-
-    noun: ClassVar[str] = "key of a user"
-
-    persona: dict[str, Any] = Field(default_factory=dict)
-    """Values for `${persona.NAME}`; `{$sample: […]}` is one of them, chosen for each
-    conversation."""
-    says: Texts | None = None
-    """Instead of states: a text, or several of which one is chosen in each turn."""
-    start: TextValue | None = None
-    """The first state; without it, the first one that is written."""
-    states: dict[str, UserState] = Field(default_factory=dict)
-    """State to what the user says there."""
-    answers: Any = None
-    """The answer to an agent's question (an interrupt); one of a list."""
-    sessions: Positive = 1
-    """The number of conversations that such a user has at once."""
-
-
-def _user(user: SimulatedUser) -> SimulatedUser:
-    if (user.says is None) == (not user.states):
-        raise refuse("a user has either `says` or `states`")
-    known = (*user.states, END)
-    if user.start is not None and user.start not in user.states:
-        raise refuse(
-            f"there is no state `{user.start}`", tuple(user.states), user.start, at=("start",)
-        )
-    for name, state in user.states.items():
-        for then in state.then:
-            if then not in known:
-                raise refuse(
-                    f"there is no state `{then}`", known, then, at=("states", name, "then")
-                )
-    return user
 
 
 class ModelLine(ReplyLine):
@@ -234,7 +136,9 @@ class Simulation(RunSetup):
     """The simulation's name: a sentence that says what must hold."""
     turns: Positive = TURNS_MAX
     """The most turns of one conversation."""
-    users: dict[str, Annotated[SimulatedUser, AfterValidator(_user)]] = Field(default_factory=dict)
+    users: dict[str, Annotated[SimulatedUser, AfterValidator(check_user)]] = Field(
+        default_factory=dict
+    )
     """Users by name; without any, one user says what users of a support desk say."""
     models: dict[str, ModelLines] = Field(default_factory=dict)
     """Agent to the lines of which its model answers one; other agents answer anything that their

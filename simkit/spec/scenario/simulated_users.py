@@ -1,0 +1,152 @@
+"""Simulated users: state machines that speak, wait and answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from simkit.spec.durations import DURATION_SCHEMA, Duration
+from simkit.spec.fields import (
+    TEXT_SCHEMA,
+    Positive,
+    TextValue,
+    YamlModel,
+    refuse,
+    shown_value,
+)
+
+END: Final = "end"
+"""The state after which a user says nothing more."""
+
+
+def _texts(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+Texts = Annotated[
+    tuple[TextValue, ...],
+    Field(min_length=1),
+    BeforeValidator(_texts),
+    WithJsonSchema(
+        {"anyOf": [TEXT_SCHEMA, {"type": "array", "minItems": 1, "items": TEXT_SCHEMA}]}
+    ),
+]
+
+
+Durations = Annotated[
+    tuple[Duration, ...],
+    Field(min_length=1),
+    BeforeValidator(_texts),
+    WithJsonSchema(
+        {"anyOf": [DURATION_SCHEMA, {"type": "array", "minItems": 1, "items": DURATION_SCHEMA}]}
+    ),
+]
+
+
+def _next(value: Any) -> Any:
+    """Return the states that may follow, with their weights."""
+    if isinstance(value, str):
+        return {value: 1}
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return dict.fromkeys(value, 1)
+    if isinstance(value, dict) and value:
+        return value
+    raise refuse(
+        f"must name a state, or several, not {shown_value(value)}",
+        advice="Write `then: asks`, `then: [asks, end]`, or weights: `then: {asks: 1, end: 3}`.",
+    )
+
+
+Next = Annotated[
+    dict[str, Positive],
+    BeforeValidator(_next),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "additionalProperties": {"type": "integer", "minimum": 1},
+                },
+            ]
+        }
+    ),
+]
+
+
+class UserState(YamlModel):
+    """One state of a simulated user: what it says, and what follows."""
+
+    noun: ClassVar[str] = "key of a state"
+
+    says: Texts | None = None
+    """A text, or several of which one is chosen; a state without it only waits."""
+    pause: Durations | None = None
+    """The virtual time that passes first: `2 h`, or several of which one is chosen."""
+    then: Next = Field(default_factory=lambda: {END: 1})
+    """The states that may follow: a name, a list, or names with weights. After `end` the user says
+    nothing more."""
+
+
+class SimulatedUser(YamlModel):
+    """A user that nobody scripted: a state machine, and what it knows."""
+
+    noun: ClassVar[str] = "key of a user"
+
+    persona: dict[str, Any] = Field(default_factory=dict)
+    """Values for `${persona.NAME}`; `{$sample: […]}` is one of them, chosen for each
+    conversation."""
+    says: Texts | None = None
+    """Instead of states: a text, or several of which one is chosen in each turn."""
+    start: TextValue | None = None
+    """The first state; without it, the first one that is written."""
+    states: dict[str, UserState] = Field(default_factory=dict)
+    """State to what the user says there."""
+    answers: Any = None
+    """The answer to an agent's question (an interrupt); one of a list."""
+    sessions: Positive = 1
+    """The number of conversations that such a user has at once."""
+
+
+def check_user(user: SimulatedUser) -> SimulatedUser:
+    """Return a user whose states lead somewhere; else raise a refusal."""
+    if (user.says is None) == (not user.states):
+        raise refuse("a user has either `says` or `states`")
+    known = (*user.states, END)
+    if user.start is not None and user.start not in user.states:
+        raise refuse(
+            f"there is no state `{user.start}`", tuple(user.states), user.start, at=("start",)
+        )
+    for name, state in user.states.items():
+        if state.says is None and state.pause is None:
+            raise refuse("a state has `says`, `pause`, or both", at=("states", name))
+        for then in state.then:
+            if then not in known:
+                raise refuse(
+                    f"there is no state `{then}`", known, then, at=("states", name, "then")
+                )
+    for name in user.states:
+        if _waits_for_ever(user, name):
+            raise refuse(
+                f"a user in state `{name}` only waits: it may come back without a word",
+                advice="Give a state on the way `says`.",
+                at=("states", name),
+            )
+    return user
+
+
+def _waits_for_ever(user: SimulatedUser, name: str) -> bool:
+    """Return whether silent states lead from a silent state back to it."""
+    coming, silent = [name], set[str]()
+    while coming:
+        state = user.states.get(coming.pop())
+        if state is None or state.says is not None:
+            continue
+        if name in state.then:
+            return True
+        coming += [then for then in state.then if then not in silent]
+        silent.update(state.then)
+    return False
