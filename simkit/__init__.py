@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simkit.checks.judge import Outcome
     from simkit.core.errors import SimkitError, SourceError
     from simkit.core.messages import Handoff, Message
+    from simkit.explore.api import explore
     from simkit.runtime.functions import same
     from simkit.session.simulate import simulate
     from simkit.session.simulation import Simulation, fakes
@@ -41,6 +42,7 @@ __all__ = [
     "Trace",
     "__version__",
     "agent",
+    "explore",
     "fakes",
     "handoff",
     "load",
@@ -92,6 +94,8 @@ def __getattr__(name: str) -> Any:
             value: Any = version("agent-simkit")
         except PackageNotFoundError:
             value = "0+unknown"
+    elif name == "explore":  # The package can be called.
+        value = import_module("simkit.explore")
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:

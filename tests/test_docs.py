@@ -240,7 +240,7 @@ def test_the_tests_of_the_page_on_python_hold_but_for_the_one_that_it_shows(tmp_
     done = pytest_in(tmp_path, PYTHON, "--tb=short")
     (output,) = [text for kind, text in blocks(PYTHON) if kind == "text"]
 
-    assert done.stdout.splitlines()[-1].startswith("1 failed, 5 passed in")
+    assert done.stdout.splitlines()[-1].startswith("1 failed, 6 passed in")
     assert output in done.stdout
 
 

@@ -15,7 +15,17 @@ from simkit import matchers
 NAMES = {
     "simkit": {
         *("Handoff", "Message", "Outcome", "SimkitError", "Simulation", "SourceError", "Trace"),
-        *("__version__", "agent", "fakes", "handoff", "load", "read_trace", "same", "simulate"),
+        *(
+            "__version__",
+            "agent",
+            "explore",
+            "fakes",
+            "handoff",
+            "load",
+            "read_trace",
+            "same",
+            "simulate",
+        ),
         *("state", "view_of"),
     },
     "simkit.adapters.api": {
@@ -40,7 +50,7 @@ NAMES = {
         *("Expected", "absent", "all_of", "anything", "approx", "contains", "each", "either"),
         *("ends", "equal", "exact", "explained", "gt", "gte", "has", "in_order", "keys", "length"),
         *("lt", "lte", "message", "not_", "one_of", "other_than", "partial", "regex", "starts"),
-        *("type_", "unordered", "valid"),
+        *("type_", "unique", "unordered", "valid"),
     },
     "simkit.testing": {"AdapterConformance"},
     "simkit.vcr": {

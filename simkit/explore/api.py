@@ -1,0 +1,137 @@
+"""Exploration from Python: the same search as the command's, and its result as values."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+
+import msgspec
+
+from simkit.core.errors import SimkitError
+from simkit.core.text import counted
+from simkit.explore.campaigns import RUNS, Bounds, command_of, run_campaign
+from simkit.explore.conversations import Subject, label_of
+from simkit.explore.profiles import PROFILES
+from simkit.explore.scenarios import headline, scenario_text
+from simkit.explore.search import Campaign
+from simkit.explore.subjects import scenario_subject, subjects_named
+from simkit.language.yaml import near
+from simkit.spec.scenario.files import Library, Prepared
+
+
+class ExplorationFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause of failures, with the smallest scenario that shows it."""
+
+    id: str
+    """The lint, `error`, or the key of the claim: `always`, `never`, `finally`."""
+    text: str
+    """The sentence that says what is wrong."""
+    scenario: str
+    """The text of a scenario file that fails by it; its paths start in the current folder."""
+    subject: str
+    """The name of what was explored."""
+    conversations: int
+    """The number of conversations that showed it, those made to find the smallest one included."""
+    command: str
+    """The command that finds it again."""
+
+
+class Exploration(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `simkit.explore`."""
+
+    findings: tuple[ExplorationFinding, ...]
+    """The causes, in the order in which they were met."""
+    conversations: int
+    """The number of conversations, those made to find the smallest ones included."""
+    turns: int
+    model_calls: int
+    is_complete: bool
+    """Whether every conversation within the bound was run, so that what held is proven there."""
+    is_stopped: bool
+    """Whether the time ended it."""
+    unreached: tuple[str, ...]
+    """The agents, handoffs and tools that no conversation came to, each with its kind."""
+
+    skipped: tuple[str, ...] = ()
+    """The names of what was not explored, each with the reason."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        lines = [counted(self.conversations, "conversation")]
+        for finding in self.findings:
+            lines += [f"{finding.id}: {finding.text}", "", finding.scenario]
+        return "\n".join(lines)
+
+
+def explore(
+    subject: str | PathLike[str] | Prepared,
+    *,
+    runs: int = RUNS,
+    turns: int | None = None,
+    seed: int | None = None,
+    profile: str | None = None,
+    seconds: float | None = None,
+    exhaustive: bool = False,
+) -> Exploration:
+    """Run conversations that nobody wrote; return what breaks a rule.
+
+    ``subject`` is a simulation, a scenario, a pipeline's file, a folder, ``module:name``, or a
+    loaded scenario. The options are those of ``simkit explore``. Nothing is written, and a finding
+    is no exception; raise SimkitError if the subject cannot be run.
+    """
+    if min(runs, 1 if turns is None else turns) < 1:
+        raise SimkitError("`runs` and `turns` must be at least 1")
+    if profile is not None and profile not in PROFILES:
+        nearest = near(profile, PROFILES)
+        hint = f" Did you mean {nearest!r}?" if nearest else ""
+        raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
+    bounds = Bounds(
+        runs=runs, turns=turns, seed=seed, profile=profile, seconds=seconds, exhaustive=exhaustive
+    )
+    if isinstance(subject, Prepared):
+        subjects = [(subject.item.id, scenario_subject(subject))]
+    else:
+        subjects = list(subjects_named(Library(), fspath(subject)))
+    reasons = {name: each.prepared.skip for name, each in subjects}
+    parts = [_explored(name, each, bounds) for name, each in subjects if reasons[name] is None]
+    campaigns = [campaign for campaign, _ in parts]
+    return Exploration(
+        findings=tuple(finding for _, findings in parts for finding in findings),
+        conversations=sum(campaign.runs for campaign in campaigns),
+        turns=sum(campaign.turns for campaign in campaigns),
+        model_calls=sum(campaign.model_calls for campaign in campaigns),
+        is_complete=all(campaign.is_complete for campaign in campaigns),
+        is_stopped=any(campaign.is_stopped for campaign in campaigns),
+        unreached=tuple(
+            sorted(
+                {
+                    f"{part.kind} {part.name}"
+                    for campaign in campaigns
+                    for part in campaign.reach.offered - campaign.reach.reached
+                }
+            )
+        ),
+        skipped=tuple(f"{name}: {reason}" for name, reason in reasons.items() if reason),
+    )
+
+
+def _explored(
+    name: str, subject: Subject, bounds: Bounds
+) -> tuple[Campaign, list[ExplorationFinding]]:
+    campaign = run_campaign(name, subject, bounds)
+    command = command_of(name, subject, bounds)
+    return campaign, [
+        ExplorationFinding(
+            id=label_of(discovery.cause),
+            text=headline(discovery),
+            scenario=scenario_text(discovery, subject, Path.cwd(), command),
+            subject=name,
+            conversations=discovery.runs,
+            command=command,
+        )
+        for discovery in campaign.discoveries
+    ]
