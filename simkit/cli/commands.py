@@ -665,6 +665,12 @@ def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
 @click.option("--agent", default="", help="Show only this agent.")
 @click.option("--seed", type=int, help="Run with this seed instead of the scenario's own.")
 @click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run each for N seeds, from --seed or 0 on; show how often it holds.",
+)
+@click.option(
     "--verify", is_flag=True, help="Run everything twice, and show where two runs differ."
 )
 @click.option("--failed", is_flag=True, help="Run only what failed when it last ran.")
@@ -688,7 +694,7 @@ def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
 @click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
 @click.option("--update", is_flag=True, help="Change failing claims into what was found.")
 @click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
-def replay_command(watch: bool, **options: Any) -> int:
+def replay_command(watch: bool, seeds: int | None, **options: Any) -> int:
     """Run scenarios, and check their claims and all lints.
 
     PATH is a `*.scenario.yaml` file or a folder (default: pytest's `testpaths`, else scenarios),
@@ -711,6 +717,11 @@ def replay_command(watch: bool, **options: Any) -> int:
     from simkit.cli.replay import ReplayOptions, replay
 
     call = ReplayOptions(**{**options, "show": options["show"] or ""})
+    if seeds is not None:
+        _check_seeds(watch, options)
+        from simkit.cli.seeds import replay_seeds
+
+        return replay_seeds(call, seeds)
     if not watch:
         return replay(call)
     from simkit.cli.watching import watch as run_again
@@ -723,6 +734,16 @@ def _check_watch(watch: bool, form: str, others: Sequence[str]) -> None:
     if watch and (others or form != "table"):
         wrong = [*others, *([f"--format {form}"] if form != "table" else [])]
         raise click.UsageError(f"--watch is for people, at work on files; leave out {wrong[0]}.")
+
+
+def _check_seeds(watch: bool, options: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that concern a single run of each scenario."""
+    others = ("show", "turn", "agent", "verify", "update", "base")
+    wrong = [f"--{option}" for option in others if options[option]]
+    wrong += ["--watch"] if watch else []
+    wrong += ["--format github"] if options["form"] == "github" else []
+    if wrong:
+        raise click.UsageError(f"--seeds runs each scenario many times; leave out {wrong[0]}.")
 
 
 def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) -> None:

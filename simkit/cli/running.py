@@ -111,8 +111,12 @@ class Runner:
         self._paint = paint_for(job.color)
         self._redactor = current_redactor()
 
-    def ran(self, entry: SelectedEntry) -> Ran:
-        """Run one scenario. Any error is its result, and does not stop the others."""
+    def ran(self, entry: SelectedEntry, seed: int | None = None) -> Ran:
+        """Run one scenario. Any error is its result, and does not stop the others.
+
+        ``seed`` replaces the job's.
+        """
+        seed = self._job.seed if seed is None else seed
         if isinstance(entry, Result):
             return self._lines(entry, None)
         standing = HOLDS
@@ -126,14 +130,14 @@ class Runner:
                 return self._lines(self._left_out(entry, prepared, prepared.skip), None)
             # Output of a user's function must not be inside a report.
             with contextlib.redirect_stdout(sys.stderr):
-                outcome, note = self._outcome(prepared)
+                outcome, note = self._outcome(prepared, seed)
         except SimkitError as problem:
             return self._lines(self._turned(not_run(entry, "broken", error=str(problem)), standing))
         except Exception as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._lines(not_run(entry, "broken", error=bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
-        result = result_of(prepared, outcome, self._job.seed)
+        result = result_of(prepared, outcome, seed)
         result = msgspec.structs.replace(result, strict=self._job.strict)
         ran = self.finish_run(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
@@ -166,11 +170,11 @@ class Runner:
     def _turned(self, result: Result, standing: Standing) -> Result:
         return turned(result, standing, self._job.pipeline)
 
-    def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
+    def _outcome(self, prepared: Prepared, seed: int | None) -> tuple[Outcome, str]:
         """Run a scenario; return its outcome, and a text about its traffic."""
         if self._job.recording is None:
             with noting_starts() as note:
-                return simulate(prepared, seed=self._job.seed), note()
+                return simulate(prepared, seed=seed), note()
         recorded = record(prepared, self._job.recording)
         return recorded.outcome, recorded.note
 
