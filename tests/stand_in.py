@@ -69,9 +69,9 @@ def cassette_of(prepared: Prepared) -> Path:
 
 def record_from_stand_in(prepared: Prepared, now: str) -> None:
     """Records one scenario anew; raises RuntimeError where it does not hold."""
-    run = served(_provider_of(prepared), Trace())
+    run = served(provider_scenario(prepared), Trace())
     with provider() as server, _environment(variables_for(server.url, os.environ)):
-        server.answer = lambda request: _closing(run.take(request))
+        server.answer = lambda request: closing(run.take(request))
         done = record(prepared, Recording("all", now))
     if run.problem or not done.outcome.passed:
         texts = [str(finding) for finding in done.outcome.judgement.findings]
@@ -79,7 +79,7 @@ def record_from_stand_in(prepared: Prepared, now: str) -> None:
     _finish(cassette_of(prepared), server.url)
 
 
-def _closing(answer: Decision) -> Decision:
+def closing(answer: Decision) -> Decision:
     """Ends the connection with an answer.
 
     A client that a library keeps for all scenarios, as the OpenAI Agents SDK does, would leave it
@@ -90,7 +90,7 @@ def _closing(answer: Decision) -> Decision:
     return msgspec.structs.replace(answer, headers=(*answer.headers, ("connection", "close")))
 
 
-def _provider_of(prepared: Prepared) -> Prepared:
+def provider_scenario(prepared: Prepared) -> Prepared:
     """Returns the scenario with the lines: the one in which the user says the same."""
     file = Path(prepared.document.file)
     name = next(extras for item, extras in PAIRS.items() if file.match(item))

@@ -279,6 +279,7 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
     "init": [["init", LINE]],
     "judge": [["judge"], ["judge", "--format", "json"], ["judge", "--format", "github"],
               ["judge", LINE]],
+    "live": [["live", "scenarios/a.scenario.yaml"], ["live", LINE]],
     "mutate": [["mutate"], ["mutate", "--format", "json"], ["mutate", LINE]],
     "record": [["record", "scenarios/a.scenario.yaml"], ["record", LINE]],
     "replay": [

@@ -65,6 +65,7 @@ NAVIGATION: Final[Nav] = (
             (
                 "Models and traffic",
                 (
+                    ("Live runs", "how-to/live.md"),
                     ("Cassettes", "how-to/cassettes.md"),
                     ("vcrpy", "how-to/vcr.md"),
                     ("Faults", "how-to/faults.md"),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from itertools import repeat
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.selection import SelectedEntry
@@ -84,15 +86,16 @@ def _batches(entries: Sequence[SelectedEntry], processes: int) -> Iterator[Seque
 _FOR_CODE: Final = ("simkit.adapters.driver", "simkit.adapters.program", "simkit.adapters.traffic")
 
 
-def _process_context(*, is_fresh: bool = False) -> BaseContext:
+def _process_context(*, is_fresh: bool = False, preload: Sequence[str] = ()) -> BaseContext:
     """Return the context of processes that share only the code, imported once by a fork server.
 
-    If each batch gets a new process, the server also imports what only pipelines in code need.
+    If each batch gets a new process, the server also imports what only pipelines in code need, and
+    the packages of ``preload``.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, *(_FOR_CODE if is_fresh else ())])
+    context.set_forkserver_preload([__name__, *(_FOR_CODE if is_fresh else ()), *preload])
     return context
 
 
@@ -119,3 +122,83 @@ def start_early() -> None:
         from multiprocessing.forkserver import ensure_running
 
         ensure_running()
+
+
+# Tasks that each have a process of their own
+
+
+class TaskProcesses(Generic[T]):
+    """Processes that do one task each, free of module state from other tasks.
+
+    As a context manager it ends those that still run.
+    """
+
+    def __init__(self, work: Callable[..., T], preload: Sequence[str] = ()) -> None:
+        """``work`` is a function of a module; it gets the arguments of each task.
+
+        ``preload`` are packages that all tasks need; they are imported once, where that is possible
+        and no earlier task has started.
+        """
+        self._work = work
+        self._context: Any = _process_context(is_fresh=True, preload=(work.__module__, *preload))
+        self._running: dict[Connection, tuple[BaseProcess, int]] = {}
+
+    def __enter__(self) -> TaskProcesses[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _end_processes([process for process, _ in self._running.values()])
+        for connection in self._running:
+            connection.close()
+        self._running.clear()
+
+    def __len__(self) -> int:
+        """Return the number of running tasks."""
+        return len(self._running)
+
+    def start(self, number: int, *arguments: Any) -> None:
+        """Start a task; its number comes back with its result."""
+        receiver, sender = self._context.Pipe(duplex=False)
+        # The server of processes has the environment of its own start.
+        given = (sender, marks(), dict(os.environ), self._work, arguments)
+        process = self._context.Process(target=_do_task, args=given)
+        process.start()
+        sender.close()
+        self._running[receiver] = process, number
+
+    def next_result(self) -> tuple[int, T]:
+        """Wait until a task ends; return its number and result, or raise its SimkitError."""
+        receiver = next(item for item in wait(list(self._running)) if isinstance(item, Connection))
+        process, number = self._running.pop(receiver)
+        try:
+            result = receiver.recv()
+        except EOFError:
+            process.join(GRACE_S)
+            raise SimkitError(
+                f"-j: the process of run {number} died (exit code {process.exitcode})"
+            ) from None
+        finally:
+            receiver.close()
+        process.join()
+        if isinstance(result, SimkitError):
+            raise result
+        value: T = result
+        return number, value
+
+
+def _do_task(
+    sender: Connection,
+    number: str,
+    environment: dict[str, str],
+    work: Callable[..., Any],
+    arguments: tuple[Any, ...],
+) -> None:
+    _begin(number)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        result = work(*arguments)
+    except SimkitError as problem:
+        result = problem
+    sender.send(result)
+    sender.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -112,6 +112,21 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """The file's name in messages; if empty, its path."""
     tools: frozenset[str] = frozenset()
     """The pipeline's own tools whose calls are recorded."""
+    first_live_turn: int = 1
+    """The first turn whose requests are sent; the cassette answers those before, and what it
+    answers is recorded again."""
+    observer: TrafficObserver | None = None
+    """The object that learns of each request that is sent, and of its answer."""
+
+
+class TrafficObserver(Protocol):
+    """Learns of real traffic, and may stop it."""
+
+    def before_request(self, exchange: Exchange) -> None:
+        """Learn of a request that is about to be sent; raise SimkitError to refuse it."""
+
+    def after_answer(self, exchange: Exchange, answer: HttpAnswer) -> None:
+        """Learn of the complete answer to a request."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -172,7 +187,10 @@ class Traffic:
         # An answered request has a number too, so that calls are numbered as the agent makes them.
         number = self._recorder.begin(agent, turn, request, session)
         recorded = None
-        if not self.is_live or self.mode not in ("all", "once"):
+        if turn < self._terms.first_live_turn:
+            recorded = self._player.take(agent, turn, request, session)
+            self._recorder.end(number, recorded, self._terms.now)
+        elif not self.is_live or self.mode not in ("all", "once"):
             try:
                 recorded = self._player.take(agent, turn, request, session)
             except CassetteMissed as miss:
@@ -184,7 +202,12 @@ class Traffic:
         return Exchange(number, agent, turn, request, recorded, answer)
 
     def wait_for(self, exchange: Exchange) -> None:
-        """Record that a request is sent: it has no answer yet."""
+        """Record that a request is sent: it has no answer yet.
+
+        Raise SimkitError if the observer refuses it.
+        """
+        if self._terms.observer is not None:
+            self._terms.observer.before_request(exchange)
         self._waiting[exchange.number] = exchange.request
 
     def answered(
@@ -195,6 +218,8 @@ class Traffic:
         If that differs from the question here, because another version of a client writes it
         differently, it is recorded as it was asked, so that replay finds it.
         """
+        if self._terms.observer is not None:
+            self._terms.observer.after_answer(exchange, answer)
         if isinstance(answer, HttpResponse):
             self._waiting.pop(exchange.number, None)
         if self.mode == "verify":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -46,6 +47,16 @@ class ProviderClients:
 
     def __init__(self) -> None:
         self._clients: dict[str, Any] = {}
+
+    def prepare(self, request: HttpRequest) -> None:
+        """Import and make the client of a request, so that its call takes only its own time.
+
+        If that fails, `send` reports it.
+        """
+        protocol = protocol_of(request)
+        assert protocol is not None
+        with suppress(Exception):
+            contextvars.Context().run(self._client, protocol.name)
 
     def send(self, request: HttpRequest) -> ProviderExchange:
         """Send a request; raise ProviderUnreached if there is no client.
@@ -130,6 +141,11 @@ def _generate(client: Any, request: HttpRequest, body: Any) -> object:
     if "streamGenerateContent" in request.url:
         return [None for _ in client.models.generate_content_stream(**options)]
     return client.models.generate_content(**options)
+
+
+def client_package(protocol: str) -> str:
+    """Return the package of a protocol's client."""
+    return _CLIENTS[protocol].package
 
 
 _CLIENTS: Final[Mapping[str, Client]] = {

@@ -21,6 +21,7 @@ class Answering:
         exchange = traffic.ask(call.agent, call.turn, call.session, call.request)
         if exchange.answer is not None:
             return exchange.answer
+        self._clients.prepare(call.request)
         traffic.wait_for(exchange)
         try:
             response = self._clients.send(call.request)

@@ -16,7 +16,7 @@ from simkit.spec.scenario.apps import App, CassetteOptions
 from simkit.spec.scenario.files import Prepared
 
 if TYPE_CHECKING:
-    from simkit.capture.cassettes.traffic import Mode, Traffic
+    from simkit.capture.cassettes.traffic import Mode, Traffic, TrafficObserver
 
 FOLDER: Final = "cassettes"
 ENDINGS: Final = (".yaml", ".yml", ".json", ".gz")
@@ -34,6 +34,14 @@ class Recording(msgspec.Struct, frozen=True):
     """Whether the cassette is written even if the scenario failed."""
     leaves_project: bool = False
     """Whether the cassette may be written outside the scenario's project."""
+    file: Path | None = None
+    """The cassette to write instead of the scenario's own."""
+    first_live_turn: int = 1
+    """The first turn whose requests are sent; ``earlier`` answers those of the turns before."""
+    earlier: Path | None = None
+    """The cassette of the turns before; None if their reply lines answer everything."""
+    observer: TrafficObserver | None = None
+    """The object that learns of each request that is sent, and of its answer."""
 
 
 REPLAY: Final = Recording()
@@ -76,7 +84,7 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
 
     Raise CassetteInvalid for an unreadable file, SourceError for invalid options.
     """
-    path = cassette_path(prepared)
+    path = recording.file or cassette_path(prepared)
     if path is None:
         return None
     # Only a scenario with a cassette needs what reads cassettes.
@@ -107,9 +115,11 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
                 known=tuple(scenario.app.tools),
                 advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",
             )
-    if recording.mode not in ("none", "verify") and not recording.leaves_project:
+    is_own = recording.file is None and not recording.leaves_project
+    if recording.mode not in ("none", "verify") and is_own:
         _hold_inside(path, prepared)
-    cassette = load(path) if os.path.lexists(path) else absent(path)
+    source = recording.earlier or path
+    cassette = load(source) if os.path.lexists(source) else absent(source)
     if not cassette.is_there and recording.mode in ("none", "verify"):
         at = ("cassette", "file") if isinstance(document.data["cassette"], dict) else ("cassette",)
         raise document.error(
@@ -124,7 +134,9 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         mode=recording.mode,
         now=recording.now,
         tools=frozenset(scenario.record.tools),
-        cassette=_in_project(path, prepared),
+        first_live_turn=recording.first_live_turn,
+        observer=recording.observer,
+        cassette=_in_project(source, prepared),
         again=record_command(f"{_in_project(Path(item.file), prepared)}::{item.name}"),
     )
     return Traffic(cassette, keying, terms)

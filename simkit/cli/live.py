@@ -1,0 +1,388 @@
+"""Implementation of ``simkit live``: run scenarios with real models, and count what holds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.capture.http.providers import client_package
+from simkit.cli.console import Progress
+from simkit.cli.init.files import write_new
+from simkit.cli.live_report import (
+    FinishedRun,
+    LiveReport,
+    ScenarioRuns,
+    report_json,
+    report_lines,
+    total_cost,
+)
+from simkit.cli.processes import TaskProcesses
+from simkit.cli.selection import select
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.output import echo, echo_json
+from simkit.core.text import counted
+from simkit.language.yaml import DocumentCache
+from simkit.report.results import Result
+from simkit.session.live.scripted_words import claim_units
+from simkit.session.live.trials import (
+    LiveScenario,
+    ReplayFiles,
+    live_scenario,
+    replays,
+    run_trial,
+)
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.prices import PriceTable, prices_in
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
+from simkit.update.files import CI_VARIABLE, is_ci
+
+PRICES_FILE: Final = "prices.yaml"
+"""The file of prices that is read if the command names none."""
+STEM_MAX: Final = 60
+_CUT_SHORT: Final = "cut short: calls of runs that did not end are in no number above"
+
+
+class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's options."""
+
+    paths: tuple[str, ...]
+    expression: str
+    runs: int
+    processes: int
+    budget_usd: float | None
+    prices: str
+    """A file of prices; empty for the default file, if there is one."""
+    first_turn: int
+    all_claims: bool
+    """Whether claims are judged that only the script can keep."""
+    k: int
+    folder: str
+    """Where failed runs are kept."""
+    fail_under: float
+    form: str
+    force: bool
+
+
+class _Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, or the replay of a failed one, for a process of its own."""
+
+    place: int
+    """The index of its scenario."""
+    item: ScenarioCase
+    number: int
+    options: LiveOptions
+    prices: PriceTable
+    stem: str
+    """The name of its files, without endings."""
+    allowance_usd: float | None
+    now: str
+    failed: FinishedRun | None = None
+    """The failed run whose files are replayed; None for a run with real models."""
+
+
+def live(call: LiveOptions) -> int:
+    """Run the selected scenarios live, and report; return the exit code."""
+    _refuse_in_ci(call.force)
+    prices = _prices(call)
+    library, scenarios, skipped = Library(DocumentCache()), list[ScenarioRuns](), []
+    items = _items(call, library.cache)
+    for item in items:
+        prepared = library.prepared(item)
+        if prepared.skip is not None:
+            skipped.append((item.id, prepared.skip))
+            continue
+        _check_models(prepared, prices, call)
+        plan = _plan(prepared, call)
+        scenarios.append(ScenarioRuns(item.id, item.name, item.file, plan, []))
+    chosen = [item for item in items if item.id in {runs.id for runs in scenarios}]
+    campaign = _Campaign(call, prices, scenarios, chosen)
+    try:
+        end = campaign.run()
+    except (KeyboardInterrupt, SimkitError):
+        # The runs so far cost money.
+        if campaign.has_ended:
+            _print(call, campaign.report(_CUT_SHORT, skipped))
+        raise
+    report = campaign.report(end, skipped)
+    _print(call, report)
+    return _exit_code(report, call.fail_under)
+
+
+def _refuse_in_ci(is_forced: bool) -> None:
+    if is_ci(os.environ) and not is_forced:
+        raise SimkitError(
+            f"simkit live sends real requests, which cost money, and is refused in CI "
+            f"({CI_VARIABLE} is set)\n  --force runs it there."
+        )
+
+
+def _prices(call: LiveOptions) -> PriceTable:
+    """Return the price table; raise SimkitError if a budget is given and there is none."""
+    if call.prices:
+        return prices_in(call.prices)
+    if Path(PRICES_FILE).is_file():
+        return prices_in(PRICES_FILE)
+    if call.budget_usd is not None:
+        raise SimkitError(
+            "--budget-usd needs the prices of the models, and there is no file of prices\n"
+            f"  Write `{PRICES_FILE}` here, or name a file with --prices:\n"
+            "  prices: {gpt-5-mini: {input: 0.25, output: 2.0}}\n"
+            "  in US dollars for a million tokens, as your provider's page lists them."
+        )
+    return PriceTable()
+
+
+def _items(call: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
+    """Return the selected scenarios; raise SimkitError if there are none, or one is broken."""
+    items = []
+    for entry in select(call.paths, cache, expression=call.expression).entries:
+        if isinstance(entry, Result):
+            raise SimkitError(entry.error)
+        items.append(entry)
+    if not items:
+        fits = f" that fits -k {call.expression!r}" if call.expression else ""
+        raise SourceError(", ".join(call.paths), f"there is no scenario{fits}")
+    return items
+
+
+def _plan(prepared: Prepared, call: LiveOptions) -> LiveScenario:
+    turns = len(prepared.scenario.turns)
+    if call.first_turn > turns:
+        raise SimkitError(
+            f"--from {call.first_turn}: {prepared.item.id} has {counted(turns, 'turn')}"
+        )
+    units = claim_units(prepared, call.first_turn)
+    if call.all_claims:
+        units = [msgspec.structs.replace(unit, why_left_out="") for unit in units]
+    return live_scenario(prepared, units, call.first_turn)
+
+
+def _check_models(prepared: Prepared, prices: PriceTable, call: LiveOptions) -> None:
+    """Raise SimkitError if no model can answer, or a budget cannot be kept."""
+    pipeline = prepared.pipeline
+    if not isinstance(pipeline, Pipeline):
+        return
+    if not pipeline.models:
+        raise prepared.pipeline_document.error(
+            ("pipeline",),
+            "the pipeline names no models, so nothing can answer a live run",
+            advice="Add `models: {default: openai/gpt-5-mini}` to it.",
+        )
+    names = dict.fromkeys(model.name for model in pipeline.models.values())
+    unknown = [name for name in names if prices.price_of(name) is None]
+    if unknown and call.budget_usd is not None:
+        raise SimkitError(
+            f"--budget-usd: the price of {', '.join(f'`{name}`' for name in unknown)} is not "
+            f"known\n  Add it to {call.prices or PRICES_FILE}: "
+            f"`{unknown[0]}: {{input: …, output: …}}`, in US dollars for a million tokens."
+        )
+
+
+class _Campaign:
+    """All runs of a command, in processes of their own, within the budget."""
+
+    def __init__(
+        self,
+        call: LiveOptions,
+        prices: PriceTable,
+        scenarios: Sequence[ScenarioRuns],
+        items: Sequence[ScenarioCase],
+    ) -> None:
+        self._call, self._prices, self._scenarios, self._items = call, prices, scenarios, items
+        self._stems = _stems(scenarios)
+        places = range(len(scenarios))
+        # Each scenario has its first run before any has its second: a budget cuts all alike.
+        self._waiting = deque((place, n + 1) for n in range(call.runs) for place in places)
+        self._tasks: list[_Task] = []
+        self._unchecked = deque[_Task]()
+        """Failed runs whose files are to be replayed."""
+        self._running = 0
+        """The number of runs that now ask models."""
+        self._spent = self._dearest = 0.0
+        self.has_ended = False
+        """Whether a run has ended."""
+        self._end = ""
+
+    def report(self, end: str, skipped: Sequence[tuple[str, str]]) -> LiveReport:
+        """Return the report of the runs so far."""
+        return LiveReport(
+            scenarios=self._scenarios,
+            k=min(self._call.k, self._call.runs),
+            runs_requested=self._call.runs * len(self._scenarios),
+            skipped=skipped,
+            budget_usd=self._call.budget_usd,
+            end=end,
+        )
+
+    def run(self) -> str:
+        """Make the runs; return why they ended before all were made, or an empty text."""
+        total = len(self._waiting)
+        progress = Progress()
+        try:
+            with TaskProcesses(_do_task, self._packages()) as processes:
+                while True:
+                    while len(processes) < self._call.processes and (task := self._next_task()):
+                        self._tasks.append(task)
+                        processes.start(len(self._tasks) - 1, task)
+                    if not len(processes):
+                        return self._end
+                    ended = sum(len(scenario.finished) for scenario in self._scenarios)
+                    progress.begin(f"{ended} of {total} runs, ${self._spent:.2f} spent")
+                    number, finished = processes.next_result()
+                    self._take(self._tasks[number], finished)
+        finally:
+            progress.end()
+
+    def _next_task(self) -> _Task | None:
+        """Return the next task; None if none may start now."""
+        if self._unchecked:
+            return self._unchecked.popleft()
+        if not self._may_start():
+            return None
+        place, number = self._waiting.popleft()
+        task = self._task(place, number)
+        self._running += 1
+        return task
+
+    def _packages(self) -> list[str]:
+        """Return the clients that declared pipelines need."""
+        pipelines = [scenario.live.prepared.pipeline for scenario in self._scenarios]
+        models = (m for p in pipelines if isinstance(p, Pipeline) for m in p.models.values())
+        return list(dict.fromkeys(client_package(model.protocol) for model in models))
+
+    def _may_start(self) -> bool:
+        """Return whether a run starts now; the dearest run so far is reserved for each."""
+        budget = self._call.budget_usd
+        if not self._waiting or self._end:
+            return False
+        if budget is None:
+            return True
+        if not self.has_ended:
+            return self._running == 0
+        if self._spent + (self._running + 1) * self._dearest <= budget:
+            return True
+        if not self._running:
+            self._end = (
+                f"stopped at the budget: ${self._spent:.4f} of ${budget:.4f} is spent, and the "
+                f"dearest run cost ${self._dearest:.4f}; "
+                f"{counted(len(self._waiting), 'run')} not made"
+            )
+        return False
+
+    def _task(self, place: int, number: int) -> _Task:
+        budget = self._call.budget_usd
+        reserved = self._running * self._dearest
+        return _Task(
+            place=place,
+            item=self._items[place],
+            number=number,
+            options=self._call,
+            prices=self._prices,
+            stem=self._stems[place],
+            allowance_usd=None if budget is None else budget - self._spent - reserved,
+            now=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+
+    def _take(self, task: _Task, finished: FinishedRun) -> None:
+        runs = self._scenarios[task.place].finished
+        if task.failed is not None:
+            runs[runs.index(task.failed)] = finished
+            return
+        runs.append(finished)
+        self._running -= 1
+        if finished.file:
+            self._unchecked.append(msgspec.structs.replace(task, failed=finished))
+        trial = finished.trial
+        cost = total_cost(trial.calls)
+        self.has_ended = True
+        if cost is None:
+            if self._call.budget_usd is not None:
+                self._end = (
+                    "stopped: the provider did not say how many tokens a call took, so that the "
+                    "budget cannot be kept; a streamed request must ask for them "
+                    "(`stream_options: {include_usage: true}`)"
+                )
+            return
+        self._spent += cost
+        self._dearest = max(self._dearest, cost)
+
+
+def _stems(scenarios: Sequence[ScenarioRuns]) -> list[str]:
+    """Return a name for each scenario's files, all different."""
+    stems: list[str] = []
+    for scenario in scenarios:
+        stem = re.sub(r"[^\w-]+", "-", scenario.name.lower()).strip("-")[:STEM_MAX] or "scenario"
+        count = 2
+        unique = stem
+        while unique in stems:
+            unique, count = f"{stem}-{count}", count + 1
+        stems.append(unique)
+    return stems
+
+
+def _do_task(task: _Task) -> FinishedRun:
+    """Make one run in this process, or replay one."""
+    # Output of a user's function must not be inside a report.
+    with contextlib.redirect_stdout(sys.stderr):
+        if task.failed is None:
+            return _run(task)
+        is_replayed = replays(Path(task.failed.file), task.failed.trial)
+        return msgspec.structs.replace(task.failed, is_replayed=is_replayed)
+
+
+def _run(task: _Task) -> FinishedRun:
+    """Run a scenario with real models, and keep the run if it failed."""
+    call = task.options
+    plan = _plan(Library(DocumentCache()).prepared(task.item), call)
+    files = _free_files(Path(call.folder), f"{task.stem}-{task.number}")
+    trial, text = run_trial(
+        plan,
+        files,
+        task.prices,
+        allowance_usd=task.allowance_usd,
+        needs_prices=call.budget_usd is not None,
+        now=task.now,
+    )
+    if not text:
+        return FinishedRun(number=task.number, trial=trial)
+    if not write_new(files.scenario, text):
+        raise SimkitError(f"{files.scenario}: there is such a file, and nothing is overwritten")
+    return FinishedRun(number=task.number, trial=trial, file=str(files.scenario))
+
+
+def _free_files(folder: Path, stem: str) -> ReplayFiles:
+    """Return names of files that do not exist yet."""
+    count, unique = 2, stem
+    while True:
+        scenario = folder / f"{unique}{SCENARIO_SUFFIX}"
+        cassette = folder / "cassettes" / f"{unique}.yaml"
+        if not os.path.lexists(scenario) and not os.path.lexists(cassette):
+            return ReplayFiles(scenario, cassette)
+        unique, count = f"{stem}-{count}", count + 1
+
+
+def _print(call: LiveOptions, report: LiveReport) -> None:
+    if call.form == "json":
+        from simkit import __version__
+
+        echo_json(report_json(report, __version__))
+        return
+    for line in report_lines(report):
+        echo(line)
+
+
+def _exit_code(report: LiveReport, fail_under: float) -> int:
+    """Return 1 if a scenario held in fewer runs than asked for, or in none that was made."""
+    rates = [scenario.rate for scenario in report.scenarios]
+    below = any(not rate.runs or rate.share * 100 < fail_under for rate in rates)
+    return int(below)

@@ -1,0 +1,182 @@
+"""The meter of a live run: tokens, cost and latency of its model calls, and its allowance."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from simkit.adapters.environment import DUMMY_KEY
+from simkit.capture.cassettes.encodings import NotDecodable
+from simkit.capture.cassettes.traffic import Exchange, decoded_response
+from simkit.core.errors import SimkitError, WireInvalid
+from simkit.core.messages import Usage
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
+from simkit.providers.protocols import protocol_of
+from simkit.spec.prices import PriceTable
+
+_KEY_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+REFUSED: Final = (401, 403)
+"""The statuses with which providers refuse a key."""
+BUSY: Final = (429, 503, 529)
+"""The statuses after which clients try again later."""
+WAIT_MAX_S: Final = 60.0
+"""The longest wait for a busy provider in seconds."""
+
+
+class ModelCallFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call that was sent."""
+
+    agent: str
+    turn: int
+    model: str
+    milliseconds: float
+    """Real time from the request to the last byte of the answer."""
+    status: int
+    """The status of the response; 0 if there was none."""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    """The cost in US dollars; None if it is not known."""
+
+
+class AllowanceSpent(SimkitError):
+    """A run would exceed its share of the budget with its next call."""
+
+
+class Meter:
+    """Measures the model calls of one run; any number of threads may send them."""
+
+    def __init__(
+        self,
+        prices: PriceTable,
+        *,
+        allowance_usd: float | None = None,
+        needs_prices: bool = False,
+        waits: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """A run whose calls have cost ``allowance_usd`` sends no further one; None is no limit.
+
+        With ``needs_prices`` no call is sent whose price is not known. With ``waits`` the answer of
+        a busy provider is passed on only after the time that it asks for: the clock of code is
+        virtual, so that a client that waits before it tries again takes no time.
+        """
+        self._waits, self._sleep = waits, sleep
+        # A run sets dummy keys later, where there are none.
+        self._variables = frozenset(os.environ)
+        self._failures = 0
+        """The number of busy answers in a row."""
+        self._prices, self._allowance_usd, self._needs_prices = prices, allowance_usd, needs_prices
+        self._started: dict[int, float] = {}
+        self._calls: dict[int, ModelCallFacts] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def calls(self) -> tuple[ModelCallFacts, ...]:
+        """Return the answered calls, in the order in which they were sent."""
+        with self._lock:
+            return tuple(self._calls[number] for number in sorted(self._calls))
+
+    def before_request(self, exchange: Exchange) -> None:
+        """Start the clock of a model call; raise SimkitError for one that must not be sent."""
+        model = _model_of(exchange.request)
+        if model is None:
+            return
+        self._refuse_missing_key(exchange.request)
+        if self._needs_prices and self._prices.price_of(model) is None:
+            raise SimkitError(
+                f"the price of model `{model}` is not known, so no request is sent under "
+                "--budget-usd\n"
+                f"  Add it to the file of prices (--prices): `prices: {{{model}: "
+                "{input: …, output: …}}`, in US dollars for a million tokens."
+            )
+        with self._lock:
+            spent = sum(call.cost_usd or 0 for call in self._calls.values())
+            if self._allowance_usd is not None and spent >= self._allowance_usd:
+                raise AllowanceSpent(f"the run has cost ${spent:.4f}, and is stopped")
+            self._started[exchange.number] = time.perf_counter()
+
+    def after_answer(self, exchange: Exchange, answer: HttpAnswer) -> None:
+        """Measure an answered model call."""
+        ended = time.perf_counter()
+        with self._lock:
+            started = self._started.pop(exchange.number, None)
+        if started is None:
+            return
+        model = _model_of(exchange.request) or ""
+        usage = _usage_of(exchange.request, answer)
+        price = self._prices.price_of(model)
+        with self._lock:
+            self._calls[exchange.number] = ModelCallFacts(
+                agent=exchange.agent,
+                turn=exchange.turn,
+                model=model,
+                milliseconds=(ended - started) * 1_000,
+                status=answer.status if isinstance(answer, HttpResponse) else 0,
+                usage=usage,
+                cost_usd=None if price is None else price.cost_of(usage),
+            )
+        self._wait_for_provider(answer)
+
+    def _refuse_missing_key(self, request: HttpRequest) -> None:
+        """Raise SimkitError for a request with the dummy key that stands for a missing one."""
+        protocol = protocol_of(request)
+        if protocol is None or self._variables & {*protocol.keys}:
+            return
+        if DUMMY_KEY in _keys_in(request):
+            names = " or ".join(key for key in protocol.keys if not key.startswith("AZURE_"))
+            raise SimkitError(
+                "there is no key for the models' provider, so nothing is sent\n"
+                f"  Set it in the environment: {names}."
+            )
+
+    def _wait_for_provider(self, answer: HttpAnswer) -> None:
+        """Wait as long as a busy provider asks for, else twice as long each time."""
+        is_busy = isinstance(answer, HttpResponse) and answer.status in BUSY
+        self._failures = self._failures + 1 if is_busy else 0
+        if is_busy and self._waits:
+            assert isinstance(answer, HttpResponse)
+            try:
+                seconds = float(header(answer.headers, "retry-after"))
+            except ValueError:
+                seconds = 0.5 * 2**self._failures
+            self._sleep(min(max(seconds, 0.0), WAIT_MAX_S))
+
+    def check_key(self) -> None:
+        """Raise SimkitError if the provider refused the key in every call."""
+        statuses = {call.status for call in self.calls}
+        if statuses and statuses <= {*REFUSED}:
+            models = ", ".join(sorted({f"`{call.model}`" for call in self.calls}))
+            raise SimkitError(
+                f"the provider refused the key for {models} (status {min(statuses)})\n"
+                "  Set a valid key in the environment."
+            )
+
+
+def _model_of(request: HttpRequest) -> str | None:
+    """Return the model of a model call; None for other requests."""
+    protocol = protocol_of(request)
+    return None if protocol is None else protocol.parse_request(request).model
+
+
+def _usage_of(request: HttpRequest, answer: HttpAnswer) -> Usage:
+    """Return the tokens of a call: none of a failed one, unknown ones if the provider is silent."""
+    if not isinstance(answer, HttpResponse) or answer.status >= 400:
+        return Usage(0, 0)
+    protocol = protocol_of(request)
+    assert protocol is not None
+    try:
+        parsed = protocol.parse_response(decoded_response(answer), protocol.parse_request(request))
+    except (WireInvalid, NotDecodable):
+        return Usage()
+    return parsed.usage or Usage()
+
+
+def _keys_in(request: HttpRequest) -> Iterator[str]:
+    for name, value in request.headers:
+        if name.lower() in _KEY_HEADERS:
+            yield value.removeprefix("Bearer ")

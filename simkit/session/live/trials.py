@@ -1,0 +1,303 @@
+"""One live run of a scenario, and the text of the scenario that replays it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.judge import Outcome
+from simkit.core.errors import CassetteInvalid, SimkitError
+from simkit.language.paths import with_texts
+from simkit.language.yaml import SourcePath
+from simkit.session.execution.recorded import Recording, cassette_path
+from simkit.session.live.meter import AllowanceSpent, Meter, ModelCallFacts
+from simkit.session.live.scripted_words import ClaimUnit, without_units
+from simkit.session.simulate import Conversation, simulate
+from simkit.spec.fields import validated
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.prices import PriceTable
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, items_in
+from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.turns import WHOLE
+from simkit.spec.scenario.writing import block
+from simkit.trace.views import said_in
+
+_LEFT_OUT: Final = ("examples", "skip", "xfail", "cassette")
+"""Keys of a scenario that say nothing of one run."""
+_REFERENCE: Final = re.compile(r"\$\{(?!turns?\b)")
+"""The start of a text that is no reference, since all references but these are resolved."""
+
+
+class LiveScenario(msgspec.Struct, frozen=True):
+    """A scenario as its live runs take it: no reply lines, and only claims that they can keep."""
+
+    prepared: Prepared
+    units: tuple[ClaimUnit, ...]
+    """All of its claims from the first live turn on."""
+    first_turn: int = 1
+    """The first turn whose models are really asked."""
+    earlier: Path | None = None
+    """The cassette that answers the turns before; None if the scenario has none."""
+
+    @property
+    def judged(self) -> list[ClaimUnit]:
+        """Return the claims that live runs judge."""
+        return [unit for unit in self.units if not unit.why_left_out]
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one live run."""
+
+    passed: bool
+    unheld: tuple[SourcePath, ...]
+    """The judged claims that did not hold, or whose turn was not reached."""
+    unseen: tuple[SourcePath, ...]
+    """The claims that were not judged, since the pipeline declares what they need as unseen."""
+    others: tuple[str, ...]
+    """Findings that are no claims: errors and lints, by their names."""
+    texts: tuple[str, ...]
+    """The headlines of all findings."""
+    calls: tuple[ModelCallFacts, ...]
+    seconds: float
+    """Real time."""
+    began_at: str = ""
+    """ISO 8601."""
+    unsaved: str = ""
+    """Why a failed run could not be kept; empty if it was."""
+    is_stopped: bool = False
+    """Whether its allowance was spent before it ended; it then counts in no rate."""
+
+
+class ReplayFiles(msgspec.Struct, frozen=True):
+    """The files that replay a run."""
+
+    scenario: Path
+    cassette: Path
+
+
+def live_scenario(
+    prepared: Prepared, units: Sequence[ClaimUnit], first_turn: int = 1
+) -> LiveScenario:
+    """Return a scenario without reply lines from a turn on, and without claims on turns before.
+
+    ``units`` are its claims from that turn on. Raise SourceError if no model can answer.
+    """
+    left_out = frozenset(unit.path for unit in units if unit.why_left_out)
+    document = prepared.document
+    data = {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
+    data["turns"] = [
+        _live_turn(turn, place, first_turn, left_out) for place, turn in enumerate(data["turns"])
+    ]
+    if "expect" in data:
+        data["expect"] = without_units(data["expect"], ("expect",), left_out)
+    # Each run records its own file; the scenario's options of cassettes hold there, too.
+    data["cassette"] = {**_cassette_options(document.data), "file": "live"}
+    waiting = {
+        place: _live_claims(source, left_out)
+        if place == WHOLE
+        else _live_turn(source, place, first_turn, left_out)
+        for place, source in prepared.waiting.items()
+    }
+    live_document = document.with_data(data)
+    live = msgspec.structs.replace(
+        prepared,
+        scenario=validated(Scenario, live_document),
+        document=live_document,
+        waiting=waiting,
+        source_document=None,
+    )
+    earlier = cassette_path(prepared) if first_turn > 1 else None
+    return LiveScenario(live, tuple(units), first_turn, earlier)
+
+
+def _cassette_options(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    options = data.get("cassette")
+    return options if isinstance(options, Mapping) else {}
+
+
+def _live_turn(
+    turn: Mapping[str, Any], place: int, first_turn: int, left_out: frozenset[SourcePath]
+) -> dict[str, Any]:
+    if place + 1 < first_turn:
+        return {key: value for key, value in turn.items() if key != "expect"}
+    live = {key: value for key, value in turn.items() if key != "replies"}
+    if "expect" in live:
+        live["expect"] = without_units(live["expect"], ("turns", place, "expect"), left_out)
+    return live
+
+
+def _live_claims(expect: Any, left_out: frozenset[SourcePath]) -> Any:
+    return without_units(expect, ("expect",), left_out) if isinstance(expect, Mapping) else expect
+
+
+def run_trial(
+    live: LiveScenario,
+    files: ReplayFiles,
+    prices: PriceTable,
+    *,
+    allowance_usd: float | None = None,
+    needs_prices: bool = False,
+    now: str = "",
+) -> tuple[Trial, str]:
+    """Run a scenario with real models; return the result, and the text of its replay if it failed.
+
+    The cassette of a failed run is saved; its scenario is for the caller to write. Raise
+    SimkitError if nothing can be sent: a key, a client or a price is missing.
+    """
+    prepared = live.prepared
+    meter = Meter(
+        prices,
+        allowance_usd=allowance_usd,
+        needs_prices=needs_prices,
+        waits=isinstance(prepared.pipeline, App),
+    )
+    recording = Recording(
+        "all",
+        now,
+        file=files.cassette,
+        first_live_turn=live.first_turn,
+        earlier=live.earlier,
+        observer=meter,
+    )
+    started = time.perf_counter()
+    with Conversation(prepared, recording) as conversation:
+        try:
+            conversation.follow(prepared)
+            outcome = conversation.finish()
+        except AllowanceSpent:
+            return _stopped(meter, time.perf_counter() - started), ""
+        seconds = time.perf_counter() - started
+        meter.check_key()
+        trial = _trial_of(live, outcome, meter, seconds, now)
+        if trial.passed:
+            return trial, ""
+        assert conversation.traffic is not None
+        try:
+            conversation.traffic.save(files.cassette)
+        except CassetteInvalid as problem:
+            return msgspec.structs.replace(trial, unsaved=str(problem)), ""
+    return trial, replay_text(live, prepared.after(said_in(outcome.view)), files, trial)
+
+
+def _stopped(meter: Meter, seconds: float) -> Trial:
+    return Trial(
+        passed=False,
+        unheld=(),
+        unseen=(),
+        others=(),
+        texts=(),
+        calls=meter.calls,
+        seconds=seconds,
+        is_stopped=True,
+    )
+
+
+def _trial_of(
+    live: LiveScenario, outcome: Outcome, meter: Meter, seconds: float, now: str
+) -> Trial:
+    judgement = outcome.judgement
+    paths = [unit.path for unit in live.judged]
+    unheld = {path for finding in judgement.findings if (path := _unit_of(finding, paths))}
+    reached = len(outcome.view.turns)
+    unheld |= {unit.path for unit in live.judged if unit.turn > reached}
+    others = [finding for finding in judgement.findings if not _unit_of(finding, paths)]
+    return Trial(
+        passed=judgement.passed,
+        unheld=tuple(path for path in paths if path in unheld),
+        unseen=tuple(path for f in judgement.passed_over if (path := _unit_of(f, paths))),
+        others=tuple(dict.fromkeys(map(_name_of, others))),
+        texts=tuple(finding.what.partition("\n")[0] for finding in judgement.findings),
+        calls=meter.calls,
+        seconds=seconds,
+        began_at=now,
+    )
+
+
+def _unit_of(finding: Finding, paths: Sequence[SourcePath]) -> SourcePath:
+    """Return the path of the claim that a finding concerns; empty if it concerns none."""
+    if finding.id != CLAIM:
+        return ()
+    return next((path for path in paths if finding.path[: len(path)] == path), ())
+
+
+def _name_of(finding: Finding) -> str:
+    """Return the name under which findings beside claims are counted."""
+    if finding.id != CLAIM:
+        return f"{finding.id} {LINTS[finding.id].name}" if finding.id in LINTS else finding.id
+    # Errors differ in their details, which would make one row of each.
+    return finding.what.partition(":")[0].partition("\n")[0]
+
+
+# The scenario that replays a run
+
+
+def replay_text(live: LiveScenario, prepared: Prepared, files: ReplayFiles, trial: Trial) -> str:
+    """Return the text of a scenario that replays a run from its cassette, with the same claims.
+
+    ``prepared`` has the references to replies of the run filled in.
+    """
+    document = prepared.document
+    folder = files.scenario.resolve().parent
+    tree = {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
+    name = files.cassette.name.removesuffix(".yaml")
+    options = {**_cassette_options(document.data), "file": name}
+    tree["cassette"] = name if len(options) == 1 else options
+    literal = {key: value if key == "app" else _literal(value) for key, value in tree.items()}
+    literal |= _moved_paths(literal, prepared, folder)
+    order = ("version", "scenario", "pipeline", "app", "cassette")
+    ordered = {key: literal[key] for key in order if key in literal}
+    redactor = prepared.redactor(os.environ)
+    lines = [
+        f"# A live run of {trial.began_at} that failed: {redactor.text(trial.texts[0])}",
+        *block(redactor.value({**ordered, **literal}), 0),
+    ]
+    own = prepared.pipeline_document
+    is_beside = own.file == document.file and "scenario" not in own.data
+    if is_beside:
+        lines += ["---", *block(redactor.value(own.data), 0)]
+    return "\n".join([*lines, ""])
+
+
+def _literal(value: Any) -> Any:
+    """Return a value that a scenario reads as it is: its references are resolved."""
+    return with_texts(value, lambda text: _REFERENCE.sub("$${", text))
+
+
+def _moved_paths(tree: Mapping[str, Any], prepared: Prepared, folder: Path) -> dict[str, Any]:
+    """Return the keys that name files, seen from another folder."""
+    before = Path(prepared.document.file).resolve().parent
+    moved: dict[str, Any] = {}
+    if str(tree["pipeline"]).endswith(PIPELINE_SUFFIX):
+        moved["pipeline"] = _relative(before / tree["pipeline"], folder)
+    elif isinstance(prepared.pipeline, App) and prepared.pipeline.entry:
+        folders = [_relative(Path(path), folder) for path in prepared.pipeline.folders()]
+        moved["app"] = {**tree.get("app", {}), "path": folders}
+    if "use" in tree:
+        listed = [tree["use"]] if isinstance(tree["use"], str) else tree["use"]
+        moved["use"] = [_relative(before / name, folder) for name in listed]
+    return moved
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()
+
+
+def replays(file: Path, trial: Trial) -> bool:
+    """Return whether the scenario of a file fails with the findings of a run."""
+    try:
+        library = Library()
+        (item,) = items_in(str(file), library.cache)
+        outcome = simulate(library.prepared(item))
+    except SimkitError:
+        return False
+    texts = tuple(f.what.partition("\n")[0] for f in outcome.judgement.findings)
+    return texts == trial.texts
