@@ -370,6 +370,12 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users")
     help="Let failures of a class happen, too.",
 )
 @click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
+@click.option("-j", "processes", type=click.IntRange(min=1), default=1, help="Run in N processes.")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Run on the workers of a dask scheduler, as tcp://host:8786; or local.",
+)
 @click.option(
     "--to",
     "folder",

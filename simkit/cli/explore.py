@@ -9,13 +9,24 @@ from pathlib import Path
 
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
+from simkit.core.errors import SimkitError
+from simkit.core.file_reads import FileReads
 from simkit.core.output import echo
 from simkit.core.text import counted, short
-from simkit.explore.campaigns import MEMORY, Bounds, command_of, run_campaign, turns_most
+from simkit.explore.campaigns import (
+    LOCAL,
+    MEMORY,
+    Bounds,
+    Places,
+    command_of,
+    run_campaign,
+    turns_most,
+)
+from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.conversations import Subject, label_of
 from simkit.explore.reach import reach_lines
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
-from simkit.explore.search import Campaign, Discovery, reply_lines
+from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import subjects_named
 from simkit.spec.scenario.files import Library
 
@@ -25,15 +36,17 @@ def explore(name: str, bounds: Bounds, folder: str) -> int:
 
     Scenario files are written into ``folder``.
     """
+    _check(bounds)
     was_found = False
+    places = Places(memory=MEMORY, reads=FileReads().begin())
     for own_name, subject in subjects_named(Library(), name):
         if own_name != name and subject.prepared.skip is None:
             echo(f"{own_name}:")
-        was_found |= _explore(own_name, subject, bounds, folder)
+        was_found |= _explore(own_name, subject, bounds, folder, places)
     return 1 if was_found else 0
 
 
-def _explore(name: str, subject: Subject, bounds: Bounds, folder: str) -> bool:
+def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: Places) -> bool:
     """Explore a subject, and report; return whether something was found."""
     if subject.prepared.skip is not None:
         echo(f"{name}: skipped: {subject.prepared.skip}")
@@ -42,17 +55,45 @@ def _explore(name: str, subject: Subject, bounds: Bounds, folder: str) -> bool:
     progress.begin(f"exploring {name}")
     started = time.monotonic()
 
-    def tell(runs: int, causes: int) -> None:
-        progress.begin(f"exploring {name}: {runs} conversations, {causes} found")
+    def tell(tally: Tally) -> None:
+        progress.begin(progress_text(name, tally, bounds.runs, time.monotonic() - started))
+
+    def say(line: str) -> None:
+        progress.clear()
+        echo(f"note: {line}", err=True)
 
     try:
-        campaign = run_campaign(name, subject, bounds, memory=MEMORY, tell=tell)
+        campaign = run_campaign(name, subject, bounds, places=places, tell=tell, say=say)
     finally:
         progress.end()
     took = time.monotonic() - started
     for line in _lines(campaign, bounds, name, subject, took, folder):
         echo(line)
     return bool(campaign.discoveries)
+
+
+def _check(bounds: Bounds) -> None:
+    """Raise SimkitError for options that do not fit together."""
+    if bounds.exhaustive and (bounds.processes > 1 or bounds.cluster is not None):
+        raise SimkitError(
+            "--exhaustive: every conversation is run in one process\n"
+            "  Leave out -j and --cluster, or --exhaustive."
+        )
+    if bounds.cluster not in (None, LOCAL) and bounds.processes > 1:
+        raise SimkitError(
+            "-j: the workers of a cluster that runs already are its own matter\n"
+            f"  Leave out -j, or write --cluster {LOCAL}."
+        )
+
+
+def progress_text(name: str, tally: Tally, runs: int, seconds: float) -> str:
+    """Return the line that is shown while a campaign runs."""
+    speed = f"{tally.runs / seconds:,.0f} a second" if seconds > 1 else ""
+    reached = [
+        f"{reached} of {counted(count, kind)}" for kind, reached, count in tally.reach.counts()
+    ]
+    parts = (f"{tally.runs:,} of {runs:,}", speed, *reached, f"{len(tally.causes)} found")
+    return f"{name}: {', '.join(part for part in parts if part)}"
 
 
 def _lines(

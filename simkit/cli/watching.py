@@ -8,15 +8,12 @@ size.
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -26,6 +23,7 @@ from simkit.cli.replay import ReplayOptions, record, selection_of, with_run
 from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.selection import SelectedEntry, paths_or_default
 from simkit.core.errors import SimkitError, Terminated
+from simkit.core.file_reads import FileReads, Stamp, Stamps, stamp
 from simkit.core.output import echo
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
@@ -37,11 +35,6 @@ from simkit.spec.scenario.items import parted, scenario_files
 POLL_S: Final = 0.2
 SETTLE_S: Final = 0.05
 """Editors empty a file before they fill it: a changed file is checked again after this time."""
-YAML: Final = (".yaml", ".yml")
-
-Stamp: TypeAlias = tuple[int, int] | tuple[str, ...] | None
-"""A file's modification time and size; a folder's names; None for a missing file."""
-Stamps: TypeAlias = dict[str, Stamp]
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -189,72 +182,11 @@ def _changes(changed: set[str]) -> str:
     return f"{first}{others} changed"
 
 
-def stamp(path: str) -> Stamp:
-    """Return a stamp that changes if the file, or the list of a folder's files, does."""
-    try:
-        if os.path.isdir(path):
-            return tuple(sorted(n for n in os.listdir(path) if n.endswith((".py", *YAML))))
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
-
-
 # In the process that runs the scenarios of one file
 
 
 def _round(batch: Sequence[SelectedEntry], job: Job) -> Round:
-    reads = _Reads()
-    sys.addaudithook(reads.note)
+    reads = FileReads().begin()
     runner = Runner(job)
     rans = tuple(runner.ran(entry) for entry in batch)
     return Round(batch[0].file, rans, reads.stamps())
-
-
-class _Reads:
-    """Records every file that is opened, with its stamp before that."""
-
-    def __init__(self) -> None:
-        self._folder = Path.cwd()
-        self._stamps_read: Stamps = {}
-        self._files_written: set[str] = set()
-
-    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Handle Python's audit event for an opened file."""
-        if event != "open" or not isinstance(arguments[0], str):
-            return
-        path, mode, flags = arguments
-        if path.endswith(".pyc"):
-            # A module whose bytecode is read has a source that is only checked for changes.
-            with suppress(ValueError):
-                path = importlib.util.source_from_cache(path)
-        path = self._named(path)
-        if path and _writes(mode, flags):
-            self._files_written.add(path)
-        elif path and path not in self._stamps_read:
-            self._stamps_read[path] = stamp(path)
-
-    def _named(self, path: str) -> str:
-        """Return a path relative to the working directory; empty for a foreign file."""
-        whole = Path(os.path.normpath(self._folder / path))
-        is_here = whole.is_relative_to(self._folder)
-        near = whole.relative_to(self._folder) if is_here else whole
-        if any(part.startswith(".") or part == "site-packages" for part in near.parts):
-            return ""
-        if is_here:
-            return str(near)
-        return os.path.relpath(whole) if whole.suffix in YAML else ""
-
-    def stamps(self) -> Stamps:
-        """Return the files that were read and not written; a run's own files change each time."""
-        return {
-            path: stamp
-            for path, stamp in self._stamps_read.items()
-            if path not in self._files_written
-        }
-
-
-def _writes(mode: str | None, flags: int) -> bool:
-    if mode is None:
-        return bool(flags & (os.O_WRONLY | os.O_RDWR))
-    return any(letter in mode for letter in "wax+")

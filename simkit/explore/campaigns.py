@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,15 +14,25 @@ from typing import Final
 import msgspec
 
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
+from simkit.core.file_reads import FileReads
+from simkit.core.text import counted
+from simkit.explore.choices import Tape, TurnTape
+from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import Subject, converse, converse_by
+from simkit.explore.journal import Journal, Memory, fingerprints, key_of
+from simkit.explore.processes import Processes
 from simkit.explore.profiles import with_profile
-from simkit.explore.search import Campaign, search, search_all
+from simkit.explore.search import Campaign, InProcess, Tell, Work, conduct, search_all
+from simkit.explore.worker import LOCAL as LOCAL
+from simkit.explore.worker import Setup, versions
+from simkit.report.last_run import failure_text
 from simkit.spec.fields import FUNCTION_NAME
 
 RUNS: Final = 300
 """The number of conversations, if nothing else is said."""
 MEMORY: Final = Path(".simkit", "explore")
-"""Earlier discoveries are tried first; each pipeline has a folder of its own."""
+"""Where campaigns are kept; each subject has a folder of its own."""
+SIMPLEST: Final = Tape((TurnTape(),))
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +49,19 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """The time after which it ends with what was found; None for no limit."""
     exhaustive: bool = False
     """Whether every conversation within the bound is run."""
+    processes: int = 1
+    """The number of processes that run conversations; of a local cluster, that of its workers."""
+    cluster: str | None = None
+    """The address of a dask scheduler, or ``local`` for a cluster of this machine."""
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a campaign keeps what it needs to go on."""
+
+    memory: Path
+    """The folder below which each subject has one."""
+    reads: FileReads
+    """The files that were read since before the subject was."""
 
 
 def run_campaign(
@@ -45,43 +69,141 @@ def run_campaign(
     subject: Subject,
     bounds: Bounds,
     *,
-    memory: Path | None = None,
-    tell: Callable[[int, int], None] = lambda runs, causes: None,
+    places: Places | None = None,
+    tell: Tell = lambda tally: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Campaign:
     """Explore a subject within bounds; raise SimkitError if it cannot be run.
 
-    ``name`` is that by which the user called it. ``memory`` is a folder that keeps what was found,
-    for the next time. ``tell`` is called after each run with the numbers of runs and of causes.
+    ``name`` is that by which the user called it. Without ``places`` everything runs in this
+    process, and nothing is kept. ``tell`` gets now and then what came so far, and ``say`` a line
+    that the user should read.
     """
     if subject.prepared.unmet:
         raise subject.prepared.refusal()
     if bounds.profile is not None:
         subject = with_profile(subject, bounds.profile)
-    started = time.monotonic()
-    seconds = float("inf") if bounds.seconds is None else bounds.seconds
-
-    def is_late() -> bool:
-        return time.monotonic() - started > seconds
-
-    turns_max = turns_most(subject, bounds)
     try:
-        if bounds.exhaustive:
-            run_by = partial(converse_by, subject)
-            return search_all(
-                run_by, runs=bounds.runs, turns_max=turns_max, tell=tell, is_late=is_late
-            )
-        return search(
-            partial(converse, subject),
-            runs=bounds.runs,
-            turns_max=turns_max,
-            seed=seed_of(subject, bounds),
-            rare=len(subject.rare),
-            memory=memory and memory / re.sub(r"[^\w-]+", "_", name),
-            tell=tell,
-            is_late=is_late,
-        )
+        exploration = _Exploration(name, subject, bounds, tell, say)
+        return exploration.enumerate() if bounds.exhaustive else exploration.draw(places)
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem
+
+
+class _Exploration:
+    """A campaign on one subject."""
+
+    def __init__(
+        self,
+        name: str,
+        subject: Subject,
+        bounds: Bounds,
+        tell: Tell,
+        say: Callable[[str], None],
+    ) -> None:
+        self._name, self._subject, self._bounds = name, subject, bounds
+        self._tell, self._say = tell, say
+        seconds = bounds.seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._run = partial(converse, subject)
+        self._turns, self._seed = turns_most(subject, bounds), seed_of(subject, bounds)
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
+    def enumerate(self) -> Campaign:
+        """Run every conversation."""
+        return search_all(
+            partial(converse_by, self._subject),
+            runs=self._bounds.runs,
+            turns_max=self._turns,
+            tell=self._tell,
+            is_late=self._is_late,
+        )
+
+    def draw(self, places: Places | None) -> Campaign:
+        """Draw conversations, and keep what the campaign needs to go on."""
+        if places is None:
+            return self._conduct(self._in_process(), None)
+        # All files that it reads are known only then, and what cannot be run is said at once.
+        self._run(SIMPLEST)
+        setup = self._setup(places.reads)
+        memory = Memory(places.memory, self._name)
+        journal = self._journal(memory, setup)
+        is_over = False
+        try:
+            with self._work(setup) as work:
+                campaign = self._conduct(work, journal)
+            is_over = not campaign.is_stopped
+        finally:
+            if journal is not None:
+                journal.close(is_over=is_over)
+        if campaign.is_stopped and journal is not None and journal.count:
+            self._say("the same command goes on from here")
+        with suppress(OSError):
+            memory.keep(each.record.tape for each in campaign.discoveries)
+        return campaign
+
+    def _conduct(self, work: Work, journal: Journal | None) -> Campaign:
+        known = () if journal is None else journal.known
+        chunks = chunks_of(self._bounds.runs, self._seed, len(known))
+        if journal is not None and journal.done:
+            self._say(
+                f"goes on after {len(journal.done)} of {counted(len(chunks), 'part')}, which an "
+                f"earlier call ran; to begin anew, delete {journal.folder}"
+            )
+        return conduct(
+            work,
+            self._run,
+            chunks,
+            known=known,
+            done={} if journal is None else journal.done,
+            keep=(lambda chunk, tally: None) if journal is None else journal.keep,
+            tell=self._tell,
+        )
+
+    def _in_process(self) -> InProcess:
+        rare = len(self._subject.rare)
+        return InProcess(self._run, turns_max=self._turns, rare=rare, is_late=self._is_late)
+
+    @contextmanager
+    def _work(self, setup: Setup) -> Iterator[Work]:
+        """Return where conversations are run."""
+        bounds = self._bounds
+        if bounds.cluster is not None:
+            from simkit.explore.cluster import Cluster
+
+            with Cluster(
+                bounds.cluster, setup, bounds.processes, self._deadline, self._say
+            ) as work:
+                yield work
+        elif bounds.processes > 1:
+            with Processes(setup, bounds.processes, self._deadline) as work:
+                yield work
+        else:
+            yield self._in_process()
+
+    def _setup(self, reads: FileReads) -> Setup:
+        return Setup(
+            name=self._name,
+            profile=self._bounds.profile,
+            turns=self._turns,
+            folder=os.getcwd(),
+            files=fingerprints(reads.stamps()),
+            versions=versions(),
+        )
+
+    def _journal(self, memory: Memory, setup: Setup) -> Journal | None:
+        """Return the journal of the campaign; None if it cannot be kept, which is said."""
+        facts = {"setup": setup, "runs": self._bounds.runs, "seed": self._seed}
+        redactor = self._subject.prepared.redactor(os.environ)
+        try:
+            return Journal(memory.folder, key_of(facts), memory.known(), redactor)
+        except BlockingIOError:
+            self._say("another call of this command is at work; if killed, this one begins anew")
+        except OSError as problem:
+            self._say(f"{failure_text(problem)}: if killed, the campaign begins anew")
+        return None
 
 
 def turns_most(subject: Subject, bounds: Bounds) -> int:

@@ -8,7 +8,7 @@ simplest option, so that fewer and smaller numbers always mean a simpler convers
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -42,15 +42,56 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether each of the rare things may happen at all: all of them at once hide each other."""
 
 
+class AnswerTape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """The choices that one answer of a model used."""
+
+    digits: tuple[int, ...] = ()
+    oddity: str = ""
+    """Which rare thing happened to it; empty for none."""
+
+
+class TurnTape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """The choices that one turn used, each with its trailing zeros left out."""
+
+    user: tuple[int, ...] = ()
+    orders: tuple[int, ...] = ()
+    fate: str = ""
+    """Which rare thing happened to the turn; empty for none."""
+    answers: tuple[AnswerTape, ...] = ()
+    results: tuple[tuple[int, ...], ...] = ()
+
+
+class Tape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """The choices that one conversation used: played again, they give the same conversation."""
+
+    turns: tuple[TurnTape, ...] = ()
+    personas: tuple[int, ...] = ()
+
+    @property
+    def weight(self) -> int:
+        """Return how far it is from the simplest conversation of as many turns."""
+        weight = sum(self.personas)
+        for turn in self.turns:
+            weight += sum(turn.user) + sum(turn.orders) + bool(turn.fate)
+            weight += sum(map(sum, turn.results))
+            weight += sum(sum(answer.digits) + bool(answer.oddity) for answer in turn.answers)
+        return weight
+
+
 class Choices:
     """The digits of a number, used one after the other."""
 
     def __init__(self, number: int = 0) -> None:
         self._number = number
+        self.digits: list[int] = []
+        """Those that were used."""
 
     def below(self, count: int) -> int:
         """Return a number from 0 to ``count`` - 1; 0 when no digit is left."""
+        if count <= 1:
+            return 0
         self._number, digit = divmod(self._number, count)
+        self.digits.append(digit)
         return digit
 
     def one_of(self, options: Sequence[T]) -> T:
@@ -107,49 +148,180 @@ class Source(Protocol):
         """Return which rare thing happens to the next answer; empty for none."""
 
 
-class Drawn:
+class _Recorded:
+    """Choices that are kept as a tape."""
+
+    def __init__(self, turns: int, personas: Choices) -> None:
+        self.turns, self.personas = turns, personas
+        self._fates: dict[int, str] = {}
+        self._turns: list[_TurnRecord] = []
+
+    def _begin(self, user: Choices, orders: Choices) -> None:
+        self._turns.append(_TurnRecord(len(self._turns), user, orders, [], [], []))
+
+    def user(self) -> Choices:
+        """Return the choices of who speaks in the turn, and what is said."""
+        return self._turns[-1].user
+
+    def order(self) -> Choices:
+        """Return the choices of the order in which parallel agents of the turn finish."""
+        return self._turns[-1].orders
+
+    def answer(self) -> Choices:
+        """Return the choices of a model's next answer."""
+        turn = self._turns[-1]
+        choices = self._answer(turn.place, len(turn.answers))
+        turn.answers.append(choices)
+        turn.oddities.append("")
+        return choices
+
+    def result(self) -> Choices:
+        """Return the choices of a tool's next result."""
+        turn = self._turns[-1]
+        choices = self._result(turn.place, len(turn.results))
+        turn.results.append(choices)
+        return choices
+
+    def fate(self, place: int, shares: Mapping[str, float]) -> str:
+        """Return which rare thing happens to a turn; empty for none."""
+        fate = self._fates[place] = self._fate(place, shares)
+        return fate
+
+    def oddity(self, shares: Mapping[str, float]) -> str:
+        """Return which rare thing happens to the answer that was chosen last; empty for none."""
+        turn = self._turns[-1]
+        number = len(turn.answers) - 1
+        oddity = turn.oddities[number] = self._oddity(turn.place, number, shares)
+        return oddity
+
+    def tape(self) -> Tape:
+        """Return the choices that were used."""
+        turns = (turn.tape(self._fates.get(turn.place, "")) for turn in self._turns)
+        return Tape(tuple(turns), _used(self.personas))
+
+    def _answer(self, place: int, number: int) -> Choices:
+        raise NotImplementedError
+
+    def _result(self, place: int, number: int) -> Choices:
+        raise NotImplementedError
+
+    def _fate(self, place: int, shares: Mapping[str, float]) -> str:
+        raise NotImplementedError
+
+    def _oddity(self, place: int, number: int, shares: Mapping[str, float]) -> str:
+        raise NotImplementedError
+
+
+class _TurnRecord(NamedTuple):
+    place: int
+    user: Choices
+    orders: Choices
+    answers: list[Choices]
+    oddities: list[str]
+    results: list[Choices]
+
+    def tape(self, fate: str) -> TurnTape:
+        pairs = zip(self.answers, self.oddities, strict=True)
+        return TurnTape(
+            _used(self.user),
+            _used(self.orders),
+            fate,
+            _trimmed([AnswerTape(_used(choices), oddity) for choices, oddity in pairs], _PLAIN),
+            _trimmed([_used(choices) for choices in self.results], ()),
+        )
+
+
+_PLAIN: Final = AnswerTape()
+
+
+def _used(choices: Choices) -> tuple[int, ...]:
+    return _trimmed(choices.digits, 0)
+
+
+def _trimmed(values: Sequence[T], simplest: T) -> tuple[T, ...]:
+    """Return values without those at the end that are the simplest anyway."""
+    count = len(values)
+    while count and values[count - 1] == simplest:
+        count -= 1
+    return tuple(values[:count])
+
+
+class Drawn(_Recorded):
     """The choices of a plan."""
 
     def __init__(self, plan: Plan, names: Sequence[str] = ()) -> None:
         """``names`` are those of all rare things, of which the plan enables some."""
-        self._plan, self.turns, self.personas = plan, len(plan.turns), Choices(plan.personas)
+        super().__init__(len(plan.turns), Choices(plan.personas))
+        self._plan = plan
         self._enabled = {name for name, flag in zip(names, plan.enabled, strict=False) if flag}
-        self.begin_turn(0)
 
     def begin_turn(self, place: int) -> None:
         """Begin the choices of a turn."""
-        plan = self._plan.turns[place]
-        self._user, self._order = Choices(plan.user), Choices(plan.orders)
-        self._answers, self._results = iter(plan.answers), iter(plan.results)
-        self._rare = iter(plan.rare[1:])
+        turn = self._plan.turns[place]
+        self._begin(Choices(turn.user), Choices(turn.orders))
 
-    def user(self) -> Choices:
-        """Return the choices of who speaks in the turn, and what is said."""
-        return self._user
+    def _answer(self, place: int, number: int) -> Choices:
+        return Choices(_at(self._plan.turns[place].answers, number, 0))
 
-    def order(self) -> Choices:
-        """Return the choices of the order in which parallel agents of the turn finish."""
-        return self._order
+    def _result(self, place: int, number: int) -> Choices:
+        return Choices(_at(self._plan.turns[place].results, number, 0))
 
-    def answer(self) -> Choices:
-        """Return the choices of a model's next answer."""
-        return Choices(next(self._answers, 0))
+    def _fate(self, place: int, shares: Mapping[str, float]) -> str:
+        return rare(_at(self._plan.turns[place].rare, 0, 0), self._of_enabled(shares))
 
-    def result(self) -> Choices:
-        """Return the choices of a tool's next result."""
-        return Choices(next(self._results, 0))
-
-    def fate(self, place: int, shares: Mapping[str, float]) -> str:
-        """Return which rare thing happens to a turn; empty for none."""
-        numbers = self._plan.turns[place].rare
-        return rare(numbers[0], self._of_enabled(shares)) if numbers else ""
-
-    def oddity(self, shares: Mapping[str, float]) -> str:
-        """Return which rare thing happens to the next answer; empty for none."""
-        return rare(next(self._rare, 0), self._of_enabled(shares))
+    def _oddity(self, place: int, number: int, shares: Mapping[str, float]) -> str:
+        number = _at(self._plan.turns[place].rare, number + 1, 0)
+        return rare(number, self._of_enabled(shares))
 
     def _of_enabled(self, shares: Mapping[str, float]) -> dict[str, float]:
         return {name: share for name, share in shares.items() if name in self._enabled}
+
+
+class Played(_Recorded):
+    """The choices of a tape; what it does not say is the simplest choice."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(len(tape.turns), _Digits(tape.personas))
+        self._tape = tape
+
+    def begin_turn(self, place: int) -> None:
+        """Begin the choices of a turn."""
+        turn = self._tape.turns[place]
+        self._begin(_Digits(turn.user), _Digits(turn.orders))
+
+    def _answer(self, place: int, number: int) -> Choices:
+        return _Digits(_at(self._tape.turns[place].answers, number, _PLAIN).digits)
+
+    def _result(self, place: int, number: int) -> Choices:
+        return _Digits(_at(self._tape.turns[place].results, number, ()))
+
+    def _fate(self, place: int, shares: Mapping[str, float]) -> str:
+        fate = self._tape.turns[place].fate
+        return fate if fate in shares else ""
+
+    def _oddity(self, place: int, number: int, shares: Mapping[str, float]) -> str:
+        oddity = _at(self._tape.turns[place].answers, number, _PLAIN).oddity
+        return oddity if oddity in shares else ""
+
+
+class _Digits(Choices):
+    """Choices whose digits are known; one that is too large is the largest that there is."""
+
+    def __init__(self, digits: Sequence[int]) -> None:
+        super().__init__()
+        self._known = iter(digits)
+
+    def below(self, count: int) -> int:
+        """Return the next digit; 0 when none is left."""
+        if count <= 1:
+            return 0
+        digit = min(next(self._known, 0), count - 1)
+        self.digits.append(digit)
+        return digit
+
+
+def _at(values: Sequence[T], place: int, otherwise: T) -> T:
+    return values[place] if place < len(values) else otherwise
 
 
 def rare(number: int, shares: Mapping[str, float]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding
 from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
-from simkit.explore.choices import Drawn, Plan, Source
+from simkit.explore.choices import Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
 from simkit.explore.reach import Part, Reach
@@ -99,11 +99,14 @@ class ExploredRun(msgspec.Struct, frozen=True):
     reach: Reach = Reach()
     denials: Mapping[Cause, Mapping[str, Any]] = {}
     """The claim of each cause that is a thing which must never happen."""
+    tape: Tape = Tape()
+    """The choices that it used; empty for one of an enumeration."""
 
 
-def converse(subject: Subject, plan: Plan) -> ExploredRun:
-    """Run the conversation of a plan; raise SourceError if the pipeline cannot be run."""
-    return converse_by(subject, Drawn(plan, subject.rare))
+def converse(subject: Subject, choices: Plan | Tape) -> ExploredRun:
+    """Run the conversation of a plan or a tape; raise SourceError if the pipeline cannot be run."""
+    source = Played(choices) if isinstance(choices, Tape) else Drawn(choices, subject.rare)
+    return msgspec.structs.replace(converse_by(subject, source), tape=source.tape())
 
 
 def converse_by(subject: Subject, source: Source) -> ExploredRun:

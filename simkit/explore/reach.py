@@ -30,6 +30,18 @@ class Reach(NamedTuple):
         """Return the reach of both."""
         return Reach(self.offered | other.offered, self.reached | other.reached)
 
+    def is_within(self, other: Reach) -> bool:
+        """Return whether the other one has all of it."""
+        return self.offered <= other.offered and self.reached <= other.reached
+
+    def counts(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the kinds of which there are parts: how many were reached, and of how many."""
+        known = self.offered | self.reached
+        for kind in KINDS:
+            count = sum(part.kind == kind for part in known)
+            if count:
+                yield kind, sum(part.kind == kind for part in self.reached), count
+
 
 def parts_of(agent: str, tools: Iterable[str], handoffs: Iterable[str]) -> Iterator[Part]:
     """Yield the parts that a model call of an agent offers, or that its answer asks for."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.watching import _Reads, stamp
+from simkit.core.file_reads import FileReads, stamp
 from tests.cli.conftest import ROOT
 from tests.cli.projects import ECHO, GOOD, Done, write
 
@@ -224,7 +224,7 @@ def test_a_stamp_differs_when_a_file_does(project: Path) -> None:
 
 
 def test_reads_are_those_below_here_that_the_run_does_not_write_itself(project: Path) -> None:
-    reads = _Reads()
+    reads = FileReads()
     for path, mode, flags in (
         ("a.txt", "r", 0),
         ("sub/../b.txt", "rb", 0),

@@ -275,6 +275,7 @@ def test_a_missing_hypothesis_is_named_with_what_to_install(
     write("desk.pipeline.yaml", SOUND)
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     modules = (
+        "simkit.explore.drawing",
         "simkit.explore.search",
         "simkit.explore.scenarios",
         "simkit.explore.campaigns",

@@ -1,0 +1,328 @@
+"""The chunks of a campaign on the workers of a dask scheduler.
+
+A worker starts a process of simkit for each of its threads: simkit patches clocks and random
+numbers, which the worker itself needs as they are, and code that was imported for an earlier
+campaign may have changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from importlib.util import find_spec
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from simkit.core.errors import SimkitError
+from simkit.core.text import counted
+from simkit.explore.choices import Tape
+from simkit.explore.chunks import CauseTally, Chunk, Tally
+from simkit.explore.conversations import Cause
+from simkit.explore.processes import (
+    TRIES_MAX,
+    WorkerDied,
+    WorkerProcess,
+    checked,
+    died_text,
+    shrinking_tasks,
+)
+from simkit.explore.worker import LOCAL, Answer, Setup, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simkit.explore.search import Tell
+
+T = TypeVar("T")
+CONNECT_S: Final = 10.0
+"""How long a scheduler may take to answer at first."""
+RETURN_S: Final = 60.0
+"""How long a scheduler that is gone may take to come back, and the first worker to appear."""
+POLL_S: Final = 0.5
+COUNT_EVERY_S: Final = 5.0
+SUBMITTED_EACH: Final = 3
+"""How many parts are submitted for each thread of the workers: none waits for the next one."""
+
+
+class Cluster:
+    """Runs the parts of a campaign on a dask cluster."""
+
+    def __init__(
+        self,
+        address: str,
+        setup: Setup,
+        processes: int,
+        deadline: float | None,
+        say: Callable[[str], None],
+    ) -> None:
+        """``processes`` is the number of workers of a local cluster, if it is more than 1.
+
+        ``deadline`` is the monotonic time at which chunks end; None for no limit. Raise SimkitError
+        if the scheduler does not answer.
+        """
+        self._distributed = _distributed()
+        self._address, self._setup, self._deadline, self._say = address, setup, deadline, say
+        self._local: Any = None
+        self._count_at = 0.0
+        if address == LOCAL:
+            count = processes if processes > 1 else os.cpu_count() or 1
+            self._local = self._distributed.LocalCluster(
+                n_workers=count, threads_per_worker=1, dashboard_address=":0"
+            )
+        try:
+            self._client = self._connected(CONNECT_S)
+            self._threads = self._await_workers(CONNECT_S if self._local is None else RETURN_S)
+        except BaseException:
+            self._close()
+            raise
+        say(f"{counted(self._threads, 'conversation')} at once; {self._dashboard()}")
+
+    def _dashboard(self) -> str:
+        if self._local is not None and find_spec("bokeh") is None:
+            return "for a dashboard, `pip install bokeh`"
+        return f"dashboard: {self._client.dashboard_link}"
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        client = getattr(self, "_client", None)
+        if client is not None:
+            if self._local is None and client.status == "running":
+                with suppress(Exception):
+                    client.run(end_processes, on_error="ignore")
+            with suppress(Exception):
+                client.close(timeout=2)
+        if self._local is not None:
+            with suppress(Exception):
+                self._local.close(timeout=10)
+
+    def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
+        """Run chunks; yield each with what came of it as soon as it is known."""
+        tasks = [(chunk, Task(setup=self._setup, chunk=chunk)) for chunk in chunks]
+        for chunk, answer in self._answers(tasks):
+            assert answer.tally is not None
+            yield chunk, answer.tally
+
+    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
+        """Make the smallest conversation of each cause smaller."""
+        for cause, answer in self._answers(shrinking_tasks(self._setup, causes)):
+            assert answer.tape is not None
+            yield cause, answer.tape
+
+    def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
+        """Yield the answer to each task; what a lost scheduler had is submitted again."""
+        waiting = list(reversed(tasks))
+        running: dict[Any, tuple[T, Task]] = {}
+        while waiting or running:
+            while waiting and len(running) < SUBMITTED_EACH * max(self._threads, 1):
+                key, task = waiting.pop()
+                if (timed := self._timed(task)) is None:
+                    yield key, Answer(tally=Tally(is_stopped=True))
+                    continue
+                running[self._submitted(timed)] = key, task
+            self._wait(running)
+            for future in [future for future in running if future.done()]:
+                key, task = running.pop(future)
+                if future.status in ("cancelled", "lost"):
+                    waiting.append((key, task))
+                else:
+                    yield key, self._answer(future, task)
+            if self._client.status != "running":
+                waiting += running.values()
+                running.clear()
+                self._reconnect()
+
+    def _timed(self, task: Task) -> Task | None:
+        """Return a chunk's task with the time that is left; None if none is."""
+        if self._deadline is None or task.chunk is None:
+            return task
+        left = self._deadline - time.monotonic()
+        return msgspec.structs.replace(task, seconds=left) if left > 0 else None
+
+    def _submitted(self, task: Task) -> Any:
+        # It is never the result of an earlier call: a chunk may have run for a shorter time.
+        return self._client.submit(
+            run_on_worker, msgspec.json.encode(task), pure=False, retries=TRIES_MAX - 1
+        )
+
+    def _wait(self, running: dict[Any, tuple[T, Task]]) -> None:
+        """Wait until some are done, or for a short time."""
+        with suppress(TimeoutError, CancelledError), self._client.as_current():
+            self._distributed.wait(list(running), timeout=POLL_S, return_when="FIRST_COMPLETED")
+        if time.monotonic() > self._count_at and self._client.status == "running":
+            self._count_threads()
+
+    def _count_threads(self) -> None:
+        """Count the threads of the workers, which come and go."""
+        self._count_at = time.monotonic() + COUNT_EVERY_S
+        with suppress(OSError, TimeoutError):
+            count = sum(self._client.nthreads().values())
+            if not count and self._threads:
+                self._say("the cluster has no worker now; waiting for one")
+            self._threads = count
+
+    def _answer(self, future: Any, task: Task) -> Answer:
+        """Return the answer that a worker gave; raise SimkitError for a failure."""
+        problem = future.exception()
+        if problem is None:
+            where, line = future.result()
+            return checked(msgspec.json.decode(line, type=Answer), f"worker {where}: ")
+        if isinstance(problem, WorkerDied):
+            raise SimkitError(died_text(task, problem.args[0]))
+        if isinstance(problem, self._distributed.scheduler.KilledWorker):
+            raise SimkitError(died_text(task, None))
+        raise SimkitError(
+            f"a worker of {self._address} cannot run simkit: {problem}\n"
+            "  Install the same packages there as here, agent-simkit[explore] among them."
+        ) from problem
+
+    def _connected(self, seconds: float) -> Any:
+        """Return a client of the scheduler; raise SimkitError if it does not answer."""
+        address = self._address if self._local is None else self._local.scheduler_address
+        try:
+            return self._distributed.Client(address, timeout=seconds, set_as_default=False)
+        except (OSError, ValueError) as problem:
+            raise SimkitError(
+                f"--cluster: no dask scheduler answers at {address}: {_first_line(problem)}\n"
+                "  Start one with `dask scheduler`, and workers with `dask worker ADDRESS`."
+            ) from None
+
+    def _await_workers(self, seconds: float) -> int:
+        """Return the number of threads of the workers; raise SimkitError if there are none."""
+        try:
+            self._client.wait_for_workers(1, timeout=seconds)
+        except TimeoutError:
+            raise SimkitError(
+                f"--cluster: the scheduler at {self._address} has no workers\n"
+                "  Start some with `dask worker ADDRESS`, in the folder of the project."
+            ) from None
+        return sum(self._client.nthreads().values()) or 1
+
+    def _reconnect(self) -> None:
+        """Connect to the scheduler again; raise SimkitError if it does not come back."""
+        gone = f"the scheduler at {self._address} is gone"
+        self._say(f"{gone}; waiting up to {RETURN_S:.0f} s for it")
+        end = time.monotonic() + RETURN_S
+        with suppress(Exception):
+            self._client.close(timeout=1)
+        while True:
+            left = end - time.monotonic()
+            try:
+                self._client = self._connected(max(min(left, CONNECT_S), POLL_S))
+                self._threads = self._await_workers(max(left, POLL_S))
+            except SimkitError as problem:
+                if left <= 0:
+                    raise SimkitError(
+                        f"{gone}: {_first_line(problem)}\n  What was run is kept: start the "
+                        "cluster again, then the same command goes on from there."
+                    ) from None
+                time.sleep(POLL_S)
+            else:
+                self._say("it is back")
+                return
+
+
+# In the worker
+
+_free: list[WorkerProcess] = []
+"""The processes of this worker that do nothing now."""
+_folder = ""
+"""The folder in which they run."""
+_lock = Lock()
+
+
+def run_on_worker(task: bytes) -> tuple[str, bytes]:
+    """Return the address of this worker, and the answer of a process to a task.
+
+    Raise WorkerDied if the process did; then dask tries again.
+    """
+    from distributed import get_worker
+
+    where = get_worker().address
+    folder = msgspec.json.decode(task, type=_Place).setup.folder
+    if not os.path.isdir(folder):
+        answer = Answer(
+            error=f"there is no folder {folder}\n  Give workers the same project in the same "
+            "folder, by a shared file system or an image that contains it."
+        )
+        return where, msgspec.json.encode(answer)
+    process = _process(folder)
+    try:
+        line = process.ask(task)
+    except WorkerDied:
+        process.close()
+        raise
+    with _lock:
+        _free.append(process)
+    return where, line
+
+
+class _Setup(msgspec.Struct, frozen=True):
+    folder: str
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """The part of a task that a worker reads."""
+
+    setup: _Setup
+
+
+def _process(folder: str) -> WorkerProcess:
+    """Return a process of this worker that does nothing now."""
+    global _folder
+    with _lock:
+        if folder == _folder and _free:
+            return _free.pop()
+    if folder != _folder:
+        end_processes()
+        _folder = folder
+    return WorkerProcess(folder)
+
+
+def end_processes() -> None:
+    """End the processes of this worker that do nothing now: the next campaign is another one."""
+    with _lock:
+        processes = [*_free]
+        _free.clear()
+    for process in processes:
+        process.close()
+
+
+# Here
+
+
+def _distributed() -> Any:
+    """Return the library; raise SimkitError if it is not installed."""
+    # It logs each worker that comes or goes with a traceback; what matters is said here.
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
+    try:
+        import distributed
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] not in ("dask", "distributed"):
+            raise
+        raise SimkitError(
+            "--cluster needs dask.distributed, which is not installed here: "
+            "pip install 'agent-simkit[cluster]'"
+        ) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    return distributed
+
+
+def _first_line(problem: BaseException) -> str:
+    return (str(problem) or type(problem).__name__).splitlines()[0]

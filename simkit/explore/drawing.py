@@ -1,0 +1,124 @@
+"""Hypothesis draws the conversations of a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from simkit.core.errors import SimkitError
+
+try:
+    import hypothesis
+    from hypothesis import HealthCheck, Phase, strategies
+    from hypothesis.errors import HypothesisException
+    from hypothesis.reporting import with_reporter
+except ModuleNotFoundError as problem:
+    if (problem.name or "").partition(".")[0] != "hypothesis":
+        raise
+    raise SimkitError(
+        "simkit explore needs Hypothesis, which is not installed here: "
+        "pip install 'agent-simkit[explore]'"
+    ) from None
+
+from simkit.explore.choices import ODDS, Plan, Tape, TurnPlan
+from simkit.explore.chunks import Chunk, Tally, TallyBuilder
+from simkit.explore.conversations import ExploredRun
+
+NUMBER_MAX: Final = 2**32 - 1
+"""The largest number: enough digits for everything about one answer."""
+_FAR: Final = 3_141_592_653_589
+"""The least number that is drawn, which stands for 0.
+
+Hypothesis mixes in the numbers that stand in the source of whatever the process has imported, such
+as the user's code. None lies near this one, so one seed draws the same in every process. It is
+below 2 to the 53rd: Hypothesis draws larger numbers as floats, which have no last digits.
+"""
+ANSWERS_MAX: Final = 8
+"""The number of answers in one turn that are chosen; those beyond are the simplest."""
+
+Run: TypeAlias = Callable[[Plan | Tape], ExploredRun]
+
+
+def draw(
+    run: Run,
+    chunk: Chunk,
+    *,
+    turns_max: int,
+    rare: int = 0,
+    tell: Callable[[TallyBuilder], None] = lambda builder: None,
+    is_late: Callable[[], bool] = lambda: False,
+) -> Tally:
+    """Run the conversations of a chunk; a seed always draws the same ones.
+
+    ``rare`` is the number of things that may happen rarely. ``tell`` gets what came of the
+    conversations so far, after each one. It ends when ``is_late`` returns true before a run, as it
+    does on Ctrl-C. Errors of ``run`` end it.
+    """
+    builder = TallyBuilder(chunk.first)
+    failure: Exception | None = None
+
+    def attempt(plan: Plan) -> None:
+        nonlocal failure
+        if is_late():
+            raise KeyboardInterrupt
+        try:
+            builder.add(run(plan))
+        except Exception as problem:
+            # Hypothesis would try to make it small.
+            failure = problem
+            raise KeyboardInterrupt from problem
+        tell(builder)
+
+    is_stopped = False
+    try:
+        _drawn_by_hypothesis(attempt, chunk, _plans(turns_max, rare))
+    except KeyboardInterrupt:
+        if failure is not None:
+            raise failure from None
+        is_stopped = True
+    return builder.tally(is_stopped=is_stopped)
+
+
+def _drawn_by_hypothesis(
+    attempt: Callable[[Plan], None], chunk: Chunk, plans: strategies.SearchStrategy[Plan]
+) -> None:
+    test = hypothesis.given(plans)(attempt)
+    test = hypothesis.seed(chunk.seed)(test)
+    test = hypothesis.settings(
+        max_examples=chunk.runs,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )(test)
+    try:
+        with with_reporter(lambda text: None):
+            test()
+    except HypothesisException as problem:
+        raise SimkitError(f"Hypothesis could not search: {problem}") from problem
+
+
+def _numbers(most: int) -> strategies.SearchStrategy[int]:
+    return strategies.integers(_FAR, _FAR + most).map(lambda number: number - _FAR)
+
+
+def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
+    """Return the plans of conversations; numbers of what is rare only where something can be."""
+    number = _numbers(NUMBER_MAX)
+    numbers = strategies.lists(number, max_size=ANSWERS_MAX).map(tuple)
+    odds = strategies.lists(_numbers(ODDS - 1), max_size=ANSWERS_MAX + 1).map(tuple)
+    turn = strategies.builds(
+        TurnPlan,
+        user=number,
+        orders=number,
+        answers=numbers,
+        results=numbers,
+        rare=odds if rare else strategies.just(()),
+    )
+    return strategies.builds(
+        Plan,
+        turns=strategies.lists(turn, min_size=1, max_size=turns_max).map(tuple),
+        personas=number,
+        enabled=strategies.tuples(*[strategies.booleans()] * rare),
+    )

@@ -1,0 +1,160 @@
+"""What a campaign keeps on disk: finished chunks, for one that is killed, and what was found.
+
+Each subject has a folder below `.simkit/explore/`. A campaign's journal has a line for each chunk
+that was run to its end; a line that was being written when the process was killed is left out. It
+is removed when the campaign ends. What was found is run first in the next campaign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.core.locks import Lock
+from simkit.core.redact import Redactor
+from simkit.explore.choices import Tape
+from simkit.explore.chunks import Chunk, Tally
+
+KEPT_MAX: Final = 8
+"""The number of campaigns of a subject that may go on; older ones are forgotten."""
+_FILE: Final = "journal.jsonl"
+_KNOWN: Final = "known.json"
+
+
+class _Head(msgspec.Struct, frozen=True):
+    known: tuple[Tape, ...] = ()
+    """The conversations with which the campaign began."""
+
+
+class _Line(msgspec.Struct, frozen=True):
+    chunk: int
+    tally: Tally
+
+
+class Journal:
+    """The finished chunks of one campaign; only one process at a time has it."""
+
+    def __init__(self, folder: Path, key: str, known: Sequence[Tape], redactor: Redactor) -> None:
+        """Open the journal of a campaign: ``key`` is equal for equal ones.
+
+        ``known`` are the conversations with which a new campaign begins. Raise OSError if it
+        cannot be written, BlockingIOError if another process has it.
+        """
+        self.folder, self._redactor = folder / key, redactor
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self.folder)
+        if not self._lock.acquire(waits=False):
+            self._lock.release()
+            raise BlockingIOError
+        self.known, self.done, end = _read(self.folder / _FILE, tuple(known))
+        """The conversations with which it began; number of a finished chunk to what came of it."""
+        self._stream = open(self.folder / _FILE, "r+b" if end else "wb")  # noqa: SIM115
+        self._stream.truncate(end)
+        self._stream.seek(end)
+        if not end:
+            self._write(_Head(self.known))
+        self.count = len(self.done)
+        """The number of chunks that it has."""
+        _forget(folder, self.folder)
+
+    def keep(self, chunk: Chunk, tally: Tally) -> None:
+        """Keep what came of a chunk."""
+        self._write(_Line(chunk.number, tally))
+        self.count += 1
+
+    def close(self, *, is_over: bool) -> None:
+        """Close the journal; remove it if the campaign is over."""
+        self._stream.close()
+        if is_over:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.release()
+
+    def _write(self, value: object) -> None:
+        self._stream.write(self._redactor.line(msgspec.json.encode(value)) + b"\n")
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+
+
+def _read(file: Path, known: tuple[Tape, ...]) -> tuple[tuple[Tape, ...], dict[int, Tally], int]:
+    """Return the known conversations, the finished chunks, and where the last whole line ends."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return known, {}, 0
+    end = content.rfind(b"\n") + 1
+    first, *lines = content[:end].splitlines() or [b""]
+    try:
+        head = msgspec.json.decode(first, type=_Head)
+        entries = [msgspec.json.decode(line, type=_Line) for line in lines]
+    except msgspec.DecodeError:
+        # Another version wrote it: the campaign begins anew.
+        return known, {}, 0
+    return head.known, {entry.chunk: entry.tally for entry in entries}, end
+
+
+def _forget(folder: Path, own: Path) -> None:
+    """Remove all but the newest journals of other campaigns, unless a process has them."""
+    journals = [path.parent for path in folder.glob(f"*/{_FILE}") if path.parent != own]
+    with suppress(OSError):
+        journals.sort(key=lambda path: (path / _FILE).stat().st_mtime_ns, reverse=True)
+    for path in journals[KEPT_MAX:]:
+        with suppress(OSError), Lock(path) as lock:
+            if lock.acquire(waits=False):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+class Memory:
+    """The conversations that showed something, of all campaigns of a subject."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        """``root`` has the folders of all subjects, and ``name`` is that of one."""
+        words = re.sub(r"[^\w-]+", "_", name)
+        self.folder = root / f"{words[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+    def known(self) -> tuple[Tape, ...]:
+        """Return the conversations that are known; none if they cannot be read."""
+        try:
+            content = (self.folder / _KNOWN).read_bytes()
+            return msgspec.json.decode(content, type=tuple[Tape, ...])
+        except (OSError, msgspec.DecodeError):
+            return ()
+
+    def keep(self, tapes: Iterable[Tape]) -> None:
+        """Keep these conversations alone. Raise OSError if they cannot be written."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / _KNOWN
+        draft = file.with_name(f".{_KNOWN}.{os.getpid()}")
+        try:
+            draft.write_bytes(msgspec.json.encode(tuple(dict.fromkeys(tapes))) + b"\n")
+            os.replace(draft, file)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def key_of(facts: Mapping[str, object]) -> str:
+    """Return the key of a campaign from all that it depends on."""
+    encoded = msgspec.json.encode(facts, order="sorted")
+    return hashlib.sha256(encoded).hexdigest()[:16]
+
+
+def fingerprints(files: Iterable[str]) -> dict[str, str]:
+    """Return a digest of the content of each file; empty for one that is not there."""
+    return {file: fingerprint(file) for file in sorted(files)}
+
+
+def fingerprint(file: str) -> str:
+    """Return a digest of a file's content; empty if it is not there."""
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    except IsADirectoryError:
+        return "folder"
+    except OSError:
+        return ""

@@ -1,0 +1,181 @@
+"""Several processes that run the chunks of a campaign."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Final, TypeVar
+
+import msgspec
+
+from simkit.core.errors import SimkitError
+from simkit.explore.choices import Tape
+from simkit.explore.chunks import CauseTally, Chunk, Tally
+from simkit.explore.conversations import Cause
+from simkit.explore.search import Tell
+from simkit.explore.worker import Answer, Setup, Shrinking, Task
+
+T = TypeVar("T")
+TRIES_MAX: Final = 3
+"""How often a part is run before the campaign gives up, if its process dies each time."""
+_ANSWER: Final = msgspec.json.Decoder(Answer)
+
+
+class WorkerDied(Exception):
+    """A process ended before it answered; ``args`` has its exit code."""
+
+
+class WorkerProcess:
+    """A process that does one task after the other."""
+
+    def __init__(self, folder: str) -> None:
+        """Start it in a folder; raise OSError if it cannot be started."""
+        self._process = subprocess.Popen(
+            # Without -P, the folder would come first among those of modules.
+            [sys.executable, "-P", "-m", "simkit.explore.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
+        )
+
+    def ask(self, task: bytes) -> bytes:
+        """Return the answer to a task; raise WorkerDied."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        line = b""
+        with suppress(OSError, ValueError):
+            process.stdin.write(task + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        if not line.endswith(b"\n"):
+            self.kill()
+            raise WorkerDied(process.wait())
+        return line
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it, and free what it holds here."""
+        self.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+
+
+class Processes:
+    """Runs the parts of a campaign in processes of its own."""
+
+    def __init__(self, setup: Setup, count: int, deadline: float | None) -> None:
+        """``deadline`` is the monotonic time at which chunks end; None for no limit."""
+        self._setup, self._deadline = setup, deadline
+        self._threads = ThreadPoolExecutor(count)
+        self._free: SimpleQueue[WorkerProcess | None] = SimpleQueue()
+        self._started: list[WorkerProcess] = []
+        self._is_over = False
+        for _ in range(count):
+            self._free.put(None)
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over = True
+        for process in self._started:
+            process.kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in self._started:
+            process.close()
+
+    def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
+        """Run chunks; yield each with what came of it as soon as it is known."""
+        tasks = [(chunk, Task(setup=self._setup, chunk=chunk)) for chunk in chunks]
+        for chunk, answer in self._answers(tasks):
+            assert answer.tally is not None
+            yield chunk, answer.tally
+
+    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
+        """Make the smallest conversation of each cause smaller."""
+        for cause, answer in self._answers(shrinking_tasks(self._setup, causes)):
+            assert answer.tape is not None
+            yield cause, answer.tape
+
+    def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
+        keys: dict[Future[Answer], T] = {
+            self._threads.submit(self._answer, task): key for key, task in tasks
+        }
+        for future in as_completed(keys):
+            yield keys[future], future.result()
+
+    def _answer(self, task: Task) -> Answer:
+        """Return the answer of a process that is free; in a thread of its own."""
+        left = None if self._deadline is None else self._deadline - time.monotonic()
+        if left is not None and task.chunk is not None:
+            if left <= 0:
+                return Answer(tally=Tally(is_stopped=True))
+            task = msgspec.structs.replace(task, seconds=left)
+        encoded = msgspec.json.encode(task)
+        code = 0
+        for _ in range(TRIES_MAX):
+            process = self._free.get()
+            try:
+                if process is None:
+                    process = WorkerProcess(self._setup.folder)
+                    self._started.append(process)
+                return checked(_ANSWER.decode(process.ask(encoded)))
+            except WorkerDied as problem:
+                process, code = None, problem.args[0]
+                if self._is_over:
+                    break
+            finally:
+                self._free.put(process)
+        raise SimkitError(died_text(task, code))
+
+
+def shrinking_tasks(setup: Setup, causes: Sequence[CauseTally]) -> list[tuple[Cause, Task]]:
+    """Return a task for each cause."""
+    return [
+        (tally.cause, Task(setup=setup, shrinking=Shrinking(tally.cause, tally.smallest.tape)))
+        for tally in causes
+    ]
+
+
+def checked(answer: Answer, where: str = "") -> Answer:
+    """Return an answer; raise SimkitError if it is an error. ``where`` names the worker."""
+    if answer.is_bug:
+        raise RuntimeError(f"{where}a process that runs conversations failed:\n{answer.error}")
+    if answer.error:
+        raise SimkitError(f"{where}{answer.error}")
+    return answer
+
+
+def died_text(task: Task, code: int | None) -> str:
+    """Return the error of a part whose processes died; ``code`` is the last exit code, if known."""
+    chunk = task.chunk
+    how = "" if code is None else f" (exit code {code})"
+    part = (
+        "made a finding small"
+        if chunk is None
+        else f"ran conversations {chunk.first} to {chunk.first + chunk.runs - 1}"
+    )
+    return (
+        f"the process that {part} died {TRIES_MAX} times{how}\n"
+        "  Run without `-j` and `--cluster` to see which conversation does it."
+    )

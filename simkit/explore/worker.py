@@ -1,0 +1,172 @@
+"""A process that runs parts of a campaign: ``python -m simkit.explore.worker``.
+
+It reads a task a line, and answers each with a line. What the pipeline prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from functools import lru_cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+
+from simkit.core.errors import SimkitError
+from simkit.explore.choices import Tape
+from simkit.explore.chunks import Chunk, Tally
+from simkit.explore.conversations import Cause
+
+if TYPE_CHECKING:
+    from simkit.explore.drawing import Run
+
+LOCAL: Final = "local"
+"""The address of a dask cluster on this machine, which ends with the campaign."""
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What all tasks of a campaign have in common."""
+
+    name: str
+    """The name of the subject."""
+    profile: str | None
+    turns: int
+    """The most turns of a conversation."""
+    folder: str
+    """The folder in which the name and the files are looked up."""
+    files: dict[str, str]
+    """The files that the subject was read from, with digests of their contents."""
+    versions: dict[str, str]
+    """The packages on which it depends what a seed draws."""
+
+
+class Shrinking(msgspec.Struct, frozen=True):
+    """A conversation to be made small."""
+
+    cause: Cause
+    tape: Tape
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a campaign: a chunk, or a conversation to be made small."""
+
+    setup: Setup
+    chunk: Chunk | None = None
+    shrinking: Shrinking | None = None
+    seconds: float | None = None
+    """The time after which a chunk ends; None for no limit."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of a task."""
+
+    tally: Tally | None = None
+    tape: Tape | None = None
+    error: str = ""
+    """Why it could not be done."""
+    is_bug: bool = False
+    """Whether the error is one of simkit itself, with its traceback."""
+
+
+def versions() -> dict[str, str]:
+    """Return the packages on which it depends what a seed draws, with their versions."""
+    return {name: _version(name) for name in ("agent-simkit", "hypothesis")}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"
+
+
+def answer_to(task: Task) -> Answer:
+    """Do a task; errors are a part of the answer."""
+    try:
+        _check(task.setup)
+        return _answer(task)
+    except SimkitError as problem:
+        return Answer(error=str(problem))
+    except Exception:
+        return Answer(error=traceback.format_exc(), is_bug=True)
+
+
+def _check(setup: Setup) -> None:
+    """Raise SimkitError if this process would run something else."""
+    from simkit.explore.journal import fingerprint
+
+    for name, wanted in setup.versions.items():
+        if (own := _version(name)) != wanted:
+            raise SimkitError(
+                f"it has {name} {own}, and the campaign {wanted}: the same seed would draw other "
+                f"conversations\n  Install {name}=={wanted} there."
+            )
+    for file, digest in setup.files.items():
+        own = fingerprint(file)
+        if own != digest:
+            problem = "is another one there" if own else "is not there"
+            raise SimkitError(
+                f"{os.path.join(setup.folder, file)}: this file {problem}\n"
+                "  Give workers the same project in the same folder, by a shared file system or "
+                "an image that contains it."
+            )
+
+
+def _answer(task: Task) -> Answer:
+    from simkit.explore.search import InProcess
+
+    setup, started = task.setup, time.monotonic()
+    run, rare = _subject(setup.name, setup.profile)
+
+    def is_late() -> bool:
+        return task.seconds is not None and time.monotonic() - started > task.seconds
+
+    work = InProcess(run, turns_max=setup.turns, rare=rare, is_late=is_late)
+    if task.chunk is not None:
+        ((_, tally),) = work.draw([task.chunk], lambda tally: None)
+        return Answer(tally=tally)
+    assert task.shrinking is not None
+    return Answer(tape=work.shrunk(task.shrinking.cause, task.shrinking.tape))
+
+
+@lru_cache(maxsize=1)
+def _subject(name: str, profile: str | None) -> tuple[Run, int]:
+    """Return the function that runs a conversation, and the number of what happens rarely."""
+    from simkit.explore.conversations import converse
+    from simkit.explore.profiles import with_profile
+    from simkit.explore.subjects import subjects_named
+    from simkit.spec.scenario.files import Library
+
+    ((_, subject),) = subjects_named(Library(), name)
+    if subject.prepared.unmet:
+        raise subject.prepared.refusal()
+    if profile is not None:
+        subject = with_profile(subject, profile)
+    return partial(converse, subject), len(subject.rare)
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Do tasks until there are no more."""
+    decoder = msgspec.json.Decoder(Task)
+    for line in requests:
+        answers.write(msgspec.json.encode(answer_to(decoder.decode(line))) + b"\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Serve the process that started this one, which alone handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The pipeline's own code must neither read tasks nor write answers.
+    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        serve(requests, answers)
+
+
+if __name__ == "__main__":
+    main()
