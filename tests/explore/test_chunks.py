@@ -1,0 +1,106 @@
+"""What came of chunks can be joined in any order."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.checks.findings import Finding
+from simkit.explore.choices import Tape, TurnTape
+from simkit.explore.chunks import RUNS_LEAST, RUNS_MOST, Tally, TallyBuilder, chunks_of, merged
+from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.reach import Part, Reach
+
+CAUSES = st.sampled_from(
+    [Cause("HND-03", "a", ""), Cause("claim", "", "x"), Cause("CTX-01", "", "")]
+)
+PARTS = st.frozensets(st.sampled_from([Part("agent", "a"), Part("tool", "t"), Part("tool", "u")]))
+TAPES = st.lists(
+    st.builds(TurnTape, st.lists(st.integers(0, 2), max_size=2).map(tuple)), max_size=3
+)
+RECORDS = st.builds(
+    lambda tape, causes, calls, offered, reached: ExploredRun(
+        tuple({} for _ in tape),
+        {cause: Finding(cause.id, "E", f"{tape}", "") for cause in causes},
+        calls,
+        reach=Reach(offered, reached),
+        tape=Tape(tuple(tape)),
+    ),
+    TAPES,
+    st.sets(CAUSES),
+    st.integers(0, 5),
+    PARTS,
+    PARTS,
+)
+
+
+def tally_of(record: ExploredRun, number: int) -> Tally:
+    builder = TallyBuilder(number)
+    builder.add(record)
+    return builder.tally()
+
+
+def joined(tallies: list[Tally], rng: random.Random) -> Tally:
+    """Joins two neighbours at a time, whichever."""
+    while len(tallies) > 1:
+        place = rng.randrange(len(tallies) - 1)
+        tallies[place : place + 2] = [tallies[place].merged(tallies[place + 1])]
+    return tallies[0]
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=8), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_merging_is_commutative_and_associative(
+    records: list[ExploredRun], rng: random.Random
+) -> None:
+    builder = TallyBuilder(1)
+    for record in records:
+        builder.add(record)
+    tallies = [tally_of(record, number) for number, record in enumerate(records, 1)]
+    rng.shuffle(tallies)
+
+    whole = joined([*tallies], rng)
+
+    assert whole == builder.tally() == merged(tallies)
+    assert whole.merged(Tally()) == whole == Tally().merged(whole)
+    assert len({tally.cause for tally in whole.causes}) == len(whole.causes)
+
+
+@given(RECORDS)
+@settings(deadline=None)
+def test_a_tally_is_the_same_after_it_was_sent(record: ExploredRun) -> None:
+    tally = tally_of(record, 7)
+
+    assert msgspec.json.decode(msgspec.json.encode(tally), type=Tally) == tally
+
+
+def test_of_two_that_are_as_small_the_first_one_counts() -> None:
+    cause = Cause("a", "", "")
+    tapes = [Tape((TurnTape((digit,)),)) for digit in (2, 1, 1)]
+    records = [
+        ExploredRun(({},), {cause: Finding("a", "E", str(number), "")}, 1, tape=tape)
+        for number, tape in enumerate(tapes)
+    ]
+
+    whole = merged(tally_of(record, number + 1) for number, record in enumerate(records))
+
+    (tally,) = whole.causes
+    assert (tally.runs, tally.first) == (3, 1)
+    assert (tally.smallest.run, tally.smallest.finding.what) == (2, "1")
+
+
+@pytest.mark.parametrize("runs", [1, 49, 50, 99, 100, 300, 12_345, 1_000_000])
+def test_chunks_are_all_runs_once_and_depend_on_nothing_else(runs: int) -> None:
+    chunks = chunks_of(runs, 5, before=2)
+
+    numbers = [
+        number for chunk in chunks for number in range(chunk.first, chunk.first + chunk.runs)
+    ]
+    assert numbers == list(range(3, runs + 3))
+    assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
+    assert len({chunk.seed for chunk in chunks}) == len(chunks)
+    assert all(min(runs, RUNS_LEAST) <= chunk.runs <= RUNS_MOST for chunk in chunks)
