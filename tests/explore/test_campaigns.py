@@ -1,0 +1,291 @@
+"""A campaign comes to the same in any number of processes, and goes on after it was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from simkit.cli.explore import progress_text
+from simkit.core.locks import Lock
+from simkit.core.redact import Redactor
+from simkit.explore.choices import Tape, TurnTape
+from simkit.explore.chunks import CauseTally, Chunk, Example, Tally
+from simkit.explore.conversations import Cause
+from simkit.explore.journal import KEPT_MAX, Journal, Memory
+from simkit.explore.reach import Part, Reach
+from tests.campaigns import FILE, SIMULATION, campaign, files_in
+from tests.cli.conftest import ROOT
+from tests.cli.conftest import process as process
+from tests.cli.conftest import project as project
+from tests.cli.conftest import simkit as simkit
+from tests.cli.projects import Done, write
+
+Call = Callable[..., Done]
+
+
+@pytest.mark.slow
+def test_one_seed_comes_to_the_same_in_one_process_and_in_several() -> None:
+    alone = campaign()
+
+    assert len(alone["found"]) > 2
+    assert campaign("-j", "2") == alone
+    assert campaign("-j", "3") == alone
+    assert campaign("--seed", "1") != alone
+
+
+class Running:
+    """A campaign in a process group of its own, which a test stops."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "simkit", "explore", FILE, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
+
+    def wait_for_chunks(self, count: int) -> None:
+        """Wait until the journal has so many finished chunks."""
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            journals = list(Path(".simkit").glob("explore/*/*/journal.jsonl"))
+            if journals and journals[0].read_bytes().count(b"\n") > count:
+                return
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.02)
+        raise AssertionError("no chunk was finished")
+
+    def ended(self) -> tuple[str, str]:
+        """Return what it printed."""
+        return self.process.communicate(timeout=120)
+
+
+@pytest.fixture
+def running(project: Path) -> Iterator[Callable[..., Running]]:
+    """Starts campaigns, and ends what is left of them."""
+    started: list[Running] = []
+
+    def start(*options: str) -> Running:
+        started.append(Running(*options))
+        return started[-1]
+
+    write(FILE, SIMULATION)
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            os.killpg(one.process.pid, signal.SIGKILL)
+            one.process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-j", "2")], ids=["alone", "two processes"])
+def test_a_killed_campaign_goes_on_where_it_was(
+    options: tuple[str, ...], running: Callable[..., Running], simkit: Call
+) -> None:
+    killed = running("--runs", "400", *options)
+    killed.wait_for_chunks(2)
+    os.killpg(killed.process.pid, signal.SIGKILL)
+    killed.ended()
+    # What was being written when it was killed.
+    (journal,) = Path(".simkit").glob("explore/*/*/journal.jsonl")
+    with journal.open("ab") as stream:
+        stream.write(b'{"chunk":7,"ta')
+
+    done = simkit("explore", FILE, "--runs", "400", *options)
+
+    went_on = re.search(
+        r"note: goes on after (\d+) of 8 parts, which an earlier call ran", done.err
+    )
+    assert went_on is not None, done.err
+    assert 2 <= int(went_on[1]) < 8
+    assert {"out": done.out, "found": files_in("found")} == campaign(runs="400")
+    assert not list(Path(".simkit").glob("explore/*/*/journal.jsonl"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-j", "2")], ids=["alone", "two processes"])
+def test_ctrl_c_ends_it_with_what_was_found(
+    options: tuple[str, ...], running: Callable[..., Running], simkit: Call
+) -> None:
+    stopped = running("--runs", "4000", *options)
+    stopped.wait_for_chunks(2)
+    # As a terminal sends it: to all processes of the group.
+    os.killpg(stopped.process.pid, signal.SIGINT)
+    out, err = stopped.ended()
+
+    assert stopped.process.returncode == 1, err
+    assert out.startswith("stopped: ")
+    assert "  FOUND  HND-03: " in out
+    assert "simkit replay found/HND-03-billing.scenario.yaml" in out
+    assert "the same command goes on from here" in err
+    assert simkit("replay", "found/HND-03-billing.scenario.yaml").code == 1
+
+
+@pytest.mark.slow
+def test_a_changed_file_begins_anew(running: Callable[..., Running], simkit: Call) -> None:
+    stopped = running("--runs", "4000")
+    stopped.wait_for_chunks(1)
+    stopped.process.send_signal(signal.SIGINT)
+    stopped.ended()
+
+    goes_on = simkit("explore", FILE, "--runs", "4000", "--time", "0.01")
+    assert "note: goes on after " in goes_on.err
+    assert goes_on.out.startswith("stopped: ")
+    write(FILE, SIMULATION.replace("You refund.", "You may refund."))
+    anew = simkit("explore", FILE, "--runs", "4000", "--time", "0.01")
+
+    assert "goes on after" not in anew.err
+
+
+def test_what_was_found_is_run_first_the_next_time_and_written_once(simkit: Call) -> None:
+    write(FILE, SIMULATION)
+    first = simkit("explore", FILE, "--runs", "60")
+    found = files_in("found")
+    again = simkit("explore", FILE, "--runs", "1", "--seed", "9")
+
+    assert len(found) > 1
+    assert first.out.count("FOUND") == again.out.count("FOUND") == len(found)
+    assert "first in run 1; smallest: 1 turn, 2 reply lines" in again.out
+    assert simkit("explore", FILE, "--runs", "60").code == 1
+
+
+DIES = """
+import contextlib, os, pathlib, sys
+
+def look(order):
+    if pathlib.Path("dies-always").exists() and "worker" in sys.argv[0]:
+        os._exit(7)
+    with contextlib.suppress(OSError):
+        os.rename("dies-once", "died")
+        os._exit(7)
+    return "sent"
+"""
+DYING = SIMULATION.replace("[order]}}\ncontracts", "[order]}, function: dies:look}\ncontracts")
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_a_chunk_that_runs_again(process: Call) -> None:
+    write(FILE, DYING)
+    write("dies.py", DIES)
+    whole = process("explore", FILE, "--runs", "100")
+    assert whole.code == 1, whole.err
+    for name in ("found", ".simkit"):
+        Path(name).rename(f"{name}-1")
+
+    write("dies-once", "")
+    again = process("explore", FILE, "--runs", "100", "-j", "2")
+
+    assert Path("died").exists()
+    assert (again.out, files_in("found")) == (whole.out, files_in("found-1"))
+
+
+@pytest.mark.slow
+def test_a_process_that_always_dies_ends_the_campaign(process: Call) -> None:
+    write(FILE, DYING)
+    write("dies.py", DIES)
+    write("dies-always", "")
+
+    done = process("explore", FILE, "--runs", "60", "-j", "2")
+
+    assert (done.code, done.out) == (2, "")
+    assert re.sub(r"\d+ to \d+", "A to B", done.err) == (
+        "the process that ran conversations A to B died 3 times (exit code 7)\n"
+        "  Run without `-j` and `--cluster` to see which conversation does it.\n"
+    )
+
+
+def test_options_that_do_not_fit_together_are_refused(simkit: Call) -> None:
+    write(FILE, SIMULATION)
+
+    every = simkit("explore", FILE, "--exhaustive", "-j", "2")
+    assert (every.code, every.out) == (2, "")
+    assert every.err.startswith("--exhaustive: every conversation is run in one process\n")
+    elsewhere = simkit("explore", FILE, "--cluster", "tcp://host:1", "-j", "2")
+    assert elsewhere.code == 2
+    assert elsewhere.err.startswith("-j: the workers of a cluster that runs already")
+
+
+CAUSE = Cause("HND-03", "a", "")
+
+
+def tally(run: int) -> Tally:
+    from simkit.checks.findings import Finding
+
+    example = Example((1, 1, 0), run, Tape((TurnTape((1,)),)), Finding("HND-03", "E", "77-hunter2-77", ""))
+    return Tally(1, 1, 1, (CauseTally(CAUSE, 1, run, example),))
+
+
+def test_a_journal_keeps_chunks_and_no_secrets(tmp_path: Path) -> None:
+    known = (Tape((TurnTape((2,)),)),)
+    journal = Journal(tmp_path, "k", known, Redactor({"API_KEY": "77-hunter2-77"}))
+    journal.keep(Chunk(3, 0, 1, 1), tally(1))
+    with pytest.raises(BlockingIOError):
+        Journal(tmp_path, "k", (), Redactor({}))
+    journal.close(is_over=False)
+
+    assert b"77-hunter2-77" not in (tmp_path / "k" / "journal.jsonl").read_bytes()
+    again = Journal(tmp_path, "k", (), Redactor({}))
+    assert again.known == known
+    assert {number: kept.causes[0].first for number, kept in again.done.items()} == {3: 1}
+    again.keep(Chunk(4, 0, 2, 1), tally(2))
+    again.close(is_over=False)
+    last = Journal(tmp_path, "k", (), Redactor({}))
+    assert [*last.done] == [3, 4]
+    last.close(is_over=True)
+    assert not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]\n", b'{"known":3}\n', b"\xff\n"])
+def test_a_journal_that_cannot_be_read_begins_anew(content: bytes, tmp_path: Path) -> None:
+    write(str(tmp_path / "k" / "journal.jsonl"), "")
+    (tmp_path / "k" / "journal.jsonl").write_bytes(content)
+
+    journal = Journal(tmp_path, "k", (), Redactor({}))
+
+    assert journal.done == {}
+    journal.keep(Chunk(0, 0, 1, 1), tally(1))
+    journal.close(is_over=False)
+    again = Journal(tmp_path, "k", (), Redactor({}))
+    assert [*again.done] == [0]
+    again.close(is_over=True)
+
+
+def test_old_journals_are_forgotten_unless_a_process_has_them(tmp_path: Path) -> None:
+    for number in range(KEPT_MAX + 3):
+        write(str(tmp_path / f"k{number}" / "journal.jsonl"), "")
+        os.utime(tmp_path / f"k{number}" / "journal.jsonl", ns=(number, number))
+    with Lock(tmp_path / "k0") as lock:
+        assert lock.acquire(waits=False)
+        Journal(tmp_path, "new", (), Redactor({})).close(is_over=False)
+
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {"new", "k0", *(f"k{number}" for number in range(3, KEPT_MAX + 3))}
+
+
+def test_a_memory_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    memory = Memory(tmp_path, "a.simulation.yaml::it")
+    assert memory.known() == ()
+    memory.keep([Tape(), Tape()])
+    assert memory.known() == (Tape(),)
+    (memory.folder / "known.json").write_text("{")
+    assert memory.known() == ()
+
+
+def test_the_progress_line_says_how_fast_and_how_far() -> None:
+    reach = Reach(
+        frozenset({Part("agent", "a"), Part("agent", "b"), Part("tool", "t")}),
+        frozenset({Part("agent", "a")}),
+    )
+    text = progress_text("desk", Tally(1500, 1, 1, (), reach), 3000, 2.0)
+
+    assert text == "desk: 1,500 of 3,000, 750 a second, 1 of 2 agents, 0 of 1 tool, 0 found"
