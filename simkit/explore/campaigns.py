@@ -230,6 +230,8 @@ def command_of(name: str, subject: Subject, bounds: Bounds) -> str:
 
 
 def _advised(problem: SourceError, subject: str) -> str:
+    if not FUNCTION_NAME.fullmatch(subject):
+        return str(problem)
     text = problem.what
     if "a model call belongs to no agent" in text:
         head = text.partition("\n")[0]
@@ -237,8 +239,6 @@ def _advised(problem: SourceError, subject: str) -> str:
             f"{head}\n  Nothing says which agent makes which call. Write a first scenario, which "
             f"holds such rules, and explore that:\n  simkit init --app {subject}"
         )
-    if not FUNCTION_NAME.fullmatch(subject):
-        return str(problem)
     # The place is in a scenario that is no file.
     if isinstance(problem.__cause__, FunctionMissing):
         return (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
 
@@ -114,7 +116,21 @@ def converse_by(subject: Subject, source: Source) -> ExploredRun:
 
     Raise SourceError, as `simkit.simulate` does, if the pipeline cannot be run.
     """
-    return _Conversation(subject, source).run()
+    with _unheard():
+        return _Conversation(subject, source).run()
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Drop what the user's code prints: of thousands of conversations nobody could read it."""
+    with redirect_stdout(_nowhere()), redirect_stderr(_nowhere()):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _nowhere() -> TextIO:
+    # It stays open: handlers of logging that are made now keep it.
+    return open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
 class _Conversation:

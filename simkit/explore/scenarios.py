@@ -15,6 +15,7 @@ from simkit.language.paths import as_text
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in
+from simkit.spec.scenario.modules import folder_with
 from simkit.spec.scenario.never import thing_denied
 from simkit.spec.scenario.writing import block
 
@@ -121,23 +122,23 @@ def shows(file: Path, cause: Cause) -> bool:
 def _paths(tree: Mapping[str, Any], before: Path, now: Path) -> Iterator[tuple[str, Any]]:
     """Yield the keys that name files, seen from another folder."""
     moved = os.path.relpath(before or ".", now)
-    pipeline = tree["pipeline"]
-    if str(pipeline).endswith(PIPELINE_SUFFIX):
-        yield "pipeline", os.path.normpath(os.path.join(moved, pipeline))
-    elif ":" in str(pipeline):
+
+    def seen_from_there(names: Any) -> list[str]:
+        listed = [names] if isinstance(names, str) else names
+        return [os.path.normpath(os.path.join(moved, name)) for name in listed]
+
+    pipeline = str(tree["pipeline"])
+    if pipeline.endswith(PIPELINE_SUFFIX):
+        yield "pipeline", seen_from_there(pipeline)[0]
+    elif ":" in pipeline:
         app = dict(tree.get("app", {}))
-        folders = app.get("path", ["."])
-        app["path"] = [
-            os.path.normpath(os.path.join(moved, folder))
-            for folder in ([folders] if isinstance(folders, str) else folders)
-        ]
-        yield "app", app
+        if "path" in app:
+            yield "app", {**app, "path": seen_from_there(app["path"])}
+        else:
+            # The folder is one that simkit finds, but perhaps not from everywhere.
+            module = pipeline.partition(":")[0]
+            folder = folder_with(module, before)
+            if folder is not None and folder != folder_with(module, now):
+                yield "app", {**app, "path": [os.path.relpath(folder, now.resolve())]}
     if "use" in tree:
-        used = tree["use"]
-        yield (
-            "use",
-            [
-                os.path.normpath(os.path.join(moved, name))
-                for name in ([used] if isinstance(used, str) else used)
-            ],
-        )
+        yield "use", seen_from_there(tree["use"])

@@ -51,6 +51,8 @@ Commands:
   init       Write the first test of an app, or a sample project.
   judge      Hold stored traces against today's claims and lints; nothing
              runs.
+  live       Run scenarios with real models, many times; say how often each
+             claim holds.
   mutate     Change what happened, and say which changes no claim notices.
   record     Run scenarios with real traffic, and keep it as cassettes.
   replay     Run scenarios; show what every agent was sent, and what does not
@@ -106,7 +108,7 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
         "Known: bdd, cassettes, coverage, diff, doctor, expect, explain, explore, init, judge, "
-        "mutate, record, replay, schema, serve, validate.\n",
+        "live, mutate, record, replay, schema, serve, validate.\n",
     )
 
 

@@ -221,7 +221,9 @@ CAUSE = Cause("HND-03", "a", "")
 def tally(run: int) -> Tally:
     from simkit.checks.findings import Finding
 
-    example = Example((1, 1, 0), run, Tape((TurnTape((1,)),)), Finding("HND-03", "E", "77-hunter2-77", ""))
+    example = Example(
+        (1, 1, 0), run, Tape((TurnTape((1,)),)), Finding("HND-03", "E", "77-hunter2-77", "")
+    )
     return Tally(1, 1, 1, (CauseTally(CAUSE, 1, run, example),))
 
 

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
-from simkit.explore.choices import Plan, TurnPlan
+from simkit.explore.choices import Plan, Tape, TurnPlan
 from simkit.explore.conversations import (
     Cause,
     ExploredRun,
@@ -121,10 +122,10 @@ def test_a_seed_draws_the_same_whatever_the_process_has_imported(
 ) -> None:
     """Hypothesis knows the numbers in the source of imported modules, and likes to draw them."""
 
-    def plans() -> list[Plan]:
-        drawn: list[Plan] = []
+    def plans() -> list[Plan | Tape]:
+        drawn: list[Plan | Tape] = []
 
-        def run(plan: Plan) -> ExploredRun:
+        def run(plan: Plan | Tape) -> ExploredRun:
             drawn.append(plan)
             return ExploredRun(({},), {}, 1)
 
@@ -138,7 +139,7 @@ def test_a_seed_draws_the_same_whatever_the_process_has_imported(
     importlib.import_module("full_of_numbers")
 
     assert plans() == first
-    assert max(plan.turns[0].user for plan in first) > 1_000_000
+    assert max(plan.turns[0].user for plan in first if isinstance(plan, Plan)) > 1_000_000
 
 
 def test_another_cause_is_found_after_the_first_one(tmp_path: Path) -> None:
@@ -251,6 +252,63 @@ def test_the_page_shows_what_the_command_says_and_writes(simkit: Call) -> None:
     printed = output.removeprefix("$ simkit explore desk.pipeline.yaml\n")
     assert re.sub(r"\d+", "#", done.out) == re.sub(r"\d+", "#", printed)
     assert Path("found/HND-03-billing.scenario.yaml").read_text(encoding="utf-8") == scenario
+
+
+NOISY: Final = """\
+import logging
+import sys
+
+from openai import OpenAI
+
+
+def run(text):
+    print("printed")
+    print("printed", file=sys.stderr)
+    logging.getLogger("desk").error("printed")
+    sent = [{"role": "system", "content": "You are the desk."}, {"role": "user", "content": text}]
+    client = OpenAI(api_key="none")
+    said = client.chat.completions.create(model="m", messages=sent).choices[0].message.content
+    if said == "Done.":
+        raise KeyError("order")
+    return said
+"""
+
+
+@pytest.mark.slow
+def test_code_in_the_folder_above_is_found_from_what_is_written(
+    simkit: Call, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("noisy_desk.py").write_text(NOISY)
+    Path("scenarios").mkdir()
+    Path("scenarios/desk.scenario.yaml").write_text(
+        "scenario: a desk\npipeline: noisy_desk:run\n"
+        "agents: {desk: {system: {$starts: You are}}}\n"
+        "turns: [{user: hi, replies: {desk: hello}}]\n"
+    )
+
+    done = simkit("explore", "scenarios/desk.scenario.yaml", "--runs", "5")
+
+    assert "FOUND" in done.out
+    assert "printed" not in done.out + done.err + "".join(capfd.readouterr())
+    (written,) = Path("found").iterdir()
+    assert "app:" not in written.read_text()
+    assert simkit("replay", str(written)).code == 1
+
+
+@pytest.mark.slow
+def test_a_call_of_no_agent_is_told_with_the_rule_to_add(simkit: Call) -> None:
+    Path("noisy_desk.py").write_text(NOISY)
+    Path("desk.scenario.yaml").write_text(
+        "scenario: a desk\npipeline: noisy_desk:run\n"
+        "agents: {billing: {system: {$starts: You bill}}}\n"
+        "turns: [{user: hi, replies: {billing: hello}}]\n"
+    )
+
+    done = simkit("explore", "desk.scenario.yaml", "--runs", "5")
+
+    assert done.code == 2
+    assert 'name: {system: {$starts: "You are the desk."}}' in done.err
+    assert "simkit init" not in done.err
 
 
 def test_mistakes_are_told(simkit: Call) -> None:
