@@ -116,12 +116,12 @@ def converse_by(subject: Subject, source: Source) -> ExploredRun:
 
     Raise SourceError, as `simkit.simulate` does, if the pipeline cannot be run.
     """
-    with _unheard():
+    with unheard():
         return _Conversation(subject, source).run()
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
+def unheard() -> Iterator[None]:
     """Drop what the user's code prints: of thousands of conversations nobody could read it."""
     with redirect_stdout(_nowhere()), redirect_stderr(_nowhere()):
         yield

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.explore.conversations import CLAIM_KEYS, Cause, Subject, cause_of, label_of
+from simkit.explore.conversations import (
+    CLAIM_KEYS,
+    Cause,
+    Subject,
+    cause_of,
+    label_of,
+    unheard,
+)
 from simkit.explore.search import Discovery
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text
@@ -113,7 +120,8 @@ def shows(file: Path, cause: Cause) -> bool:
     """Return whether the scenario of a file fails by this cause."""
     library = Library()
     (item,) = items_in(str(file), library.cache)
-    findings = simulate(library.prepared(item)).judgement.findings
+    with unheard():
+        findings = simulate(library.prepared(item)).judgement.findings
     if label_of(cause) == "never":  # In the scenario it is an ordinary claim, the only one.
         return any(label_of(cause_of(finding)) in CLAIM_KEYS for finding in findings)
     return cause in {cause_of(finding) for finding in findings}
