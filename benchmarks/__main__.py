@@ -16,6 +16,7 @@ from benchmarks import (
     items,
     native,
     planted,
+    processes,
     restarts,
     rooms,
     schemas,
@@ -38,6 +39,7 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "framework": framework.rows,
     "exploring": exploring.rows,
     "planted": planted.rows,
+    "processes": processes.rows,
     "restarts": restarts.rows,
 }
 COUNTS = {"planted", "rooms", "states"}

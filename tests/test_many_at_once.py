@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_runs_at_once_in_one_folder_leave_one_whole_run(folder: Path) -> None:
     running = [
-        python("-m", "simkit", "replay", *chosen, "-q", cwd=folder)
+        python("-m", "tests.cli.in_processes", "replay", *chosen, "-q", cwd=folder)
         for chosen in (["scenarios"], ["scenarios/1.scenario.yaml"], ["scenarios", "-j", "2"])
     ]
     for process in running:

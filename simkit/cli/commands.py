@@ -746,7 +746,13 @@ def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
 )
 @click.option("--failed", is_flag=True, help="Run only what failed when it last ran.")
 @_FITTING
-@click.option("-j", "processes", type=click.IntRange(min=1), default=1, help="Run in N processes.")
+@click.option(
+    "-j",
+    "processes",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Run in N processes; fewer than 50 scenarios of pipeline files run in one, which is faster.",
+)
 @click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
 @_QUIET
 @_BASE

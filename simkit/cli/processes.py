@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Generic, TypeVar
 
+from simkit.cli.forked_workers import WorkerDied, forked_results
 from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import marks, share_marks
+from simkit.language.yaml import DocumentCache
+from simkit.session.execution.fork_server import can_fork, thread_count
 
 T = TypeVar("T")
 
@@ -28,10 +31,48 @@ BATCHES_EACH: Final = 4
 """The number of batches for each process, so that none waits long for a slow one."""
 
 
-def run_in_processes(entries: Sequence[SelectedEntry], job: Job, processes: int) -> Iterator[Ran]:
-    """Yield the result of each entry, in order."""
-    for rans in in_processes(_run_batch, list(_batches(entries, processes)), job, processes):
-        yield from rans
+SIZE_MIN: Final = 50
+"""The number of scenarios of declared pipelines from which processes take less time than one."""
+
+
+def pays(entries: Sequence[SelectedEntry], job: Job) -> bool:
+    """Return whether several processes take less time than one.
+
+    A scenario of a declared pipeline takes some milliseconds, so a few of them take less than
+    starting processes. Code and real traffic may take any time.
+    """
+    is_declared = all(":" not in getattr(entry, "pipeline", "") for entry in entries)
+    is_short = is_declared and job.recording is None and not job.pipeline
+    return len(entries) >= (SIZE_MIN if is_short else 2)
+
+
+def run_in_processes(
+    entries: Sequence[SelectedEntry], job: Job, processes: int, cache: DocumentCache
+) -> Iterator[Ran]:
+    """Return the results of the entries, in order; the processes start at once."""
+    batches = list(_batches(entries, processes))
+    if can_fork() and thread_count() == 1:
+        runner = Runner(job, cache)
+        # What the first scenario needs is read and built once, for all copies.
+        runner.prepare(entries[0])
+        results = forked_results(
+            lambda batch: [runner.ran(entry) for entry in batch], batches, processes
+        )
+        return chain.from_iterable(_with_advice(results))
+    return chain.from_iterable(in_processes(_run_batch, batches, job, processes))
+
+
+def _with_advice(results: Iterator[T]) -> Iterator[T]:
+    try:
+        yield from results
+    except WorkerDied:
+        raise _died() from None
+
+
+def _died() -> SimkitError:
+    return SimkitError(
+        "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
+    )
 
 
 def in_processes(
@@ -53,9 +94,7 @@ def in_processes(
     try:
         yield from pool.map(work, batches, repeat(job))
     except BrokenProcessPool:
-        raise SimkitError(
-            "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
-        ) from None
+        raise _died() from None
     except KeyboardInterrupt:
         # A scenario that runs for ever would keep its process, and the pool waits for that.
         _end_processes(multiprocessing.active_children())
@@ -118,7 +157,7 @@ def _runner(job: Job) -> Runner:
 
 def start_early() -> None:
     """Start the fork server, which imports simkit while this process selects scenarios."""
-    if _process_context().get_start_method() == "forkserver":
+    if not can_fork() and _process_context().get_start_method() == "forkserver":
         from multiprocessing.forkserver import ensure_running
 
         ensure_running()

@@ -208,8 +208,10 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     printer = _Printer(call, len(selection.entries))
     rans = []
     try:
+        # Processes are copies of this one, so they start before the progress line's thread.
+        running = run_all(selection.entries, job, call.processes, cache)
         printer.begin(selection.entries, 0)
-        for ran in run_all(selection.entries, job, call.processes, cache):
+        for ran in running:
             rans.append(ran)
             printer.show(ran)
             printer.begin(selection.entries, len(rans))

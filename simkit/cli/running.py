@@ -88,16 +88,14 @@ class Ran(msgspec.Struct, frozen=True):
 def run_all(
     entries: Sequence[SelectedEntry], job: Job, processes: int, cache: DocumentCache
 ) -> Iterator[Ran]:
-    """Yield the result of each entry, in order; the same with one process or several."""
-    if processes == 1:
-        runner = Runner(job, cache)
-        for entry in entries:
-            yield runner.ran(entry)
-        return
-    # One process needs nothing of this.
-    from simkit.cli.processes import run_in_processes
+    """Return the result of each entry, in order; the same with one process or several."""
+    if processes > 1:
+        # One process needs nothing of this.
+        from simkit.cli.processes import pays, run_in_processes
 
-    yield from run_in_processes(entries, job, processes)
+        if pays(entries, job):
+            return run_in_processes(entries, job, processes, cache)
+    return map(Runner(job, cache).ran, entries)
 
 
 class Runner:
@@ -110,6 +108,12 @@ class Runner:
         self._ledger = Ledger(run=job.run)
         self._paint = paint_for(job.color)
         self._redactor = current_redactor()
+
+    def prepare(self, entry: SelectedEntry) -> None:
+        """Read a scenario as `ran` does, without running it; an error is left to that."""
+        if not isinstance(entry, Result):
+            with contextlib.suppress(Exception):
+                self._prepared(entry)
 
     def ran(self, entry: SelectedEntry, seed: int | None = None) -> Ran:
         """Run one scenario. Any error is its result, and does not stop the others.

@@ -41,11 +41,12 @@ def simkit(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., D
 
 @pytest.fixture
 def process(project: Path) -> Callable[..., Done]:
-    """Calls the command line in a process of its own."""
+    """Calls the command line in a process of its own, with `-j` in several for any scenario."""
 
     def call(*arguments: str, **environment: str) -> Done:
+        module = "tests.cli.in_processes" if "-j" in arguments else "simkit"
         done = subprocess.run(
-            [sys.executable, "-m", "simkit", *arguments], capture_output=True, text=True,
+            [sys.executable, "-m", module, *arguments], capture_output=True, text=True,
             check=False, timeout=120, encoding="utf-8",
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         )  # fmt: skip

@@ -170,6 +170,7 @@ def test_ctrl_c_ends_with_130(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> 
     assert (done.code, done.out, done.err.strip()) == (130, "", "stopped")
 
 
+IN_PROCESSES = "tests.cli.in_processes"
 FOREVER = """\
 version: 1
 pipeline: forever
@@ -197,7 +198,7 @@ def test_ctrl_c_ends_processes_that_would_run_forever(project: Path) -> None:
     write("forever.scenario.yaml", FOREVER)
     write("spinning.py", SPINNING)
     running = subprocess.Popen(
-        [sys.executable, "-m", "simkit", "replay", "forever.scenario.yaml", "-j", "2"],
+        [sys.executable, "-m", IN_PROCESSES, "replay", "forever.scenario.yaml", "-j", "2"],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while not Path("began").exists():

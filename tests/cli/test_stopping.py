@@ -101,7 +101,9 @@ def test_a_replay_that_is_stopped_leaves_nobody_behind(
     (tmp_path / "a.scenario.yaml").write_text(FAILS)
     (tmp_path / "b.scenario.yaml").write_text(second)
 
-    code, reply = Running(tmp_path, "simkit", "replay", "-j", processes, ".").stopped(number)
+    code, reply = Running(
+        tmp_path, "tests.cli.in_processes", "replay", "-j", processes, "."
+    ).stopped(number)
 
     assert code == 128 + number
     # Whether the first one's end was heard of before the signal is the system's to say.

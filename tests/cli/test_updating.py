@@ -57,10 +57,10 @@ def test_with_yes_it_is_written_and_holds(simkit: Call) -> None:
 
 
 @pytest.mark.slow
-def test_several_processes_propose_the_same(simkit: Call) -> None:
+def test_several_processes_propose_the_same(process: Call) -> None:
     write("scenarios/other.scenario.yaml", ECHO + BAD)
 
-    done = simkit("replay", "--update", "--yes", "-j", "2")
+    done = process("replay", "--update", "--yes", "-j", "2")
 
     assert done.code == 0
     assert text() == ECHO + BAD.replace("bye", "hello")

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from simkit.cli import processes
 from tests.cli.projects import Done, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,8 +120,9 @@ CALLS: Final = {
 
 
 def test_a_secret_that_a_file_holds_reaches_no_output(
-    secret_project: Path, simkit: Callable[..., Done]
+    secret_project: Path, simkit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(processes, "SIZE_MIN", 1)
     for name, call in CALLS.items():
         done = simkit(*call)
 

@@ -29,6 +29,12 @@ _CHANGING: Final = ("PYTHONPATH", "PYTEST_CURRENT_TEST")
 imports may read them: if one has changed, another server is started."""
 
 
+def thread_count() -> int:
+    """Return the number of this process's threads, also of those that Python does not know."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
+
+
 def can_fork() -> bool:
     """Return whether processes can be copied here. On macOS system libraries do not allow it."""
     return hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and sys.platform != "darwin"
@@ -217,8 +223,6 @@ def _is_watched() -> bool:
 
     Both want to see a process from its start.
     """
-    tasks = Path("/proc/self/task")
-    threads = len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
     monitoring: Any = getattr(sys, "monitoring", None)
     tools = [] if monitoring is None else [monitoring.get_tool(place) for place in range(6)]
-    return threads > 1 or any((sys.gettrace(), sys.getprofile(), *tools))
+    return thread_count() > 1 or any((sys.gettrace(), sys.getprofile(), *tools))
