@@ -751,7 +751,7 @@ def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
     "processes",
     type=click.IntRange(min=1),
     default=1,
-    help="Run in N processes; fewer than 50 scenarios of pipeline files run in one, which is faster.",
+    help="Run in N processes; in one if fewer than 50 scenarios, all of pipeline files, are run.",
 )
 @click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
 @_QUIET
