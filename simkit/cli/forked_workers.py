@@ -161,7 +161,7 @@ def _serve(work: Callable[[int], object], requests: IO[bytes], answers: IO[bytes
         # Ctrl-C is for the first process, which ends this one with SIGTERM.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        gc.freeze()  # What was copied lives as long as this process.
+        gc.freeze()  # Copied objects live as long as this process.
         while True:
             try:
                 place = pickle.load(requests)
@@ -174,7 +174,7 @@ def _serve(work: Callable[[int], object], requests: IO[bytes], answers: IO[bytes
         with suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        # What the first process does at its end is not for a copy to do.
+        # Exit handlers belong to the first process.
         os._exit(code)
 
 

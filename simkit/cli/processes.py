@@ -53,7 +53,7 @@ def run_in_processes(
     batches = list(_batches(entries, processes))
     if can_fork() and thread_count() == 1:
         runner = Runner(job, cache)
-        # What the first scenario needs is read and built once, for all copies.
+        # Files and models of the first scenario are read and built once, for all copies.
         runner.prepare(entries[0])
         results = forked_results(
             lambda batch: [runner.ran(entry) for entry in batch], batches, processes

@@ -72,24 +72,30 @@ def _secrets_in(environ: Mapping[str, str]) -> frozenset[str]:
     )
 
 
+@lru_cache(maxsize=4096)
+def _is_secret_encoded(name: bytes | str) -> bool:
+    return is_secret_variable(os.fsdecode(name))
+
+
 class _Environment:
-    """The secrets of this process's environment, searched again only if a variable changed.
+    """The secrets of this process's environment, made again only if one of them changed.
 
     Each report asks for them, several times a scenario, and `os.environ` decodes each variable
     whenever it is read.
     """
 
     def __init__(self) -> None:
-        self._variables: object = None
+        self._values: list[object] = []
         self._secrets: frozenset[str] = frozenset()
 
     def secrets(self) -> frozenset[str]:
-        # The encoded variables, which are compared at once; if Python has them elsewhere one day,
-        # they are searched each time.
+        # The encoded variables; if Python has them elsewhere one day, all are decoded each time.
         variables = getattr(os.environ, "_data", None)
-        if variables is None or variables != self._variables:
-            self._secrets = _secrets_in(os.environ)
-            self._variables = None if variables is None else dict(variables)
+        if variables is None:
+            return _secrets_in(os.environ)
+        values = [value for name, value in [*variables.items()] if _is_secret_encoded(name)]
+        if values != self._values:
+            self._values, self._secrets = values, _secrets_in(os.environ)
         return self._secrets
 
 
