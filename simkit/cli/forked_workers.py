@@ -13,15 +13,16 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import IO, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 GRACE_S: Final = 2.0
 """Seconds in which a worker may end before it is killed."""
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_EVERY_S: Final = 0.5
 """How often to look whether a worker has died, if a process of its own keeps its pipe open."""
 
@@ -38,11 +39,14 @@ class _Worker:
         answers, outbox = os.pipe()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        # A signal must not reach the copy before it has its own handlers.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self.number = os.fork()
         if self.number == 0:
             for file in (requests, answers, *(file for other in others for file in other.files)):
                 os.close(file)
-            _serve(work, os.fdopen(inbox, "rb"), os.fdopen(outbox, "wb"))
+            _serve(work, inbox, outbox, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(inbox)
         os.close(outbox)
         self._requests, self.answers = os.fdopen(requests, "wb"), os.fdopen(answers, "rb")
@@ -154,13 +158,16 @@ def _end(workers: Sequence[_Worker]) -> None:
             time.sleep(0.01)
 
 
-def _serve(work: Callable[[int], object], requests: IO[bytes], answers: IO[bytes]) -> NoReturn:
+def _serve(work: Callable[[int], object], inbox: int, outbox: int, mask: Iterable[int]) -> NoReturn:
     """Answer requests until there are none."""
     code = 1
     try:
         # Ctrl-C is for the first process, which ends this one with SIGTERM.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        requests, answers = os.fdopen(inbox, "rb"), os.fdopen(outbox, "wb")
         gc.freeze()  # Copied objects live as long as this process.
         while True:
             try:

@@ -21,7 +21,7 @@ from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import marks, share_marks
 from simkit.language.yaml import DocumentCache
-from simkit.session.execution.fork_server import can_fork, thread_count
+from simkit.session.execution.fork_server import can_fork, is_watched
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def run_in_processes(
 ) -> Iterator[Ran]:
     """Return the results of the entries, in order; the processes start at once."""
     batches = list(_batches(entries, processes))
-    if can_fork() and thread_count() == 1:
+    if can_fork() and not is_watched():
         runner = Runner(job, cache)
         # Files and models of the first scenario are read and built once, for all copies.
         runner.prepare(entries[0])

@@ -170,7 +170,7 @@ def serve_forks(number: int) -> None:
         importlib.import_module(module)
     on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=number) as channel:
-        if _is_watched():
+        if is_watched():
             sys.exit()
         channel.send(_READY)
         while True:
@@ -218,7 +218,7 @@ def _own_path() -> list[str]:
     return [entry for entry in sys.path[1:] if os.path.abspath(entry) not in others]
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
     """Return whether a copy would lack a thread, or be followed by a debugger or coverage.
 
     Both want to see a process from its start.
