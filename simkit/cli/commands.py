@@ -386,11 +386,11 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users")
 def explore_command(subject: str, folder: str, **options: Any) -> int:
     """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
 
-    PATH is a simulation, a folder of simulations, a pipeline file, or one scenario to start from:
-    its users' texts and options are used. MODULE:NAME is code. Models answer whatever their
-    requests permit: texts, values of their schemas, calls of the tools that they are offered,
-    handoffs. An error that ends a turn, every lint and every claim of a simulation is found once
-    for each cause, in the smallest conversation that shows it.
+    PATH is a simulation, a pipeline file, one scenario to start from (its users' texts and options
+    are used), or a folder: its simulations, and its scenarios by pipeline. MODULE:NAME is code.
+    Models answer whatever their requests permit: texts, values of their schemas, calls of the tools
+    that they are offered, handoffs. An error that ends a turn, every lint and every claim of a
+    simulation is found once for each cause, in the smallest conversation that shows it.
     """
     # Imported here because `simkit explore --help` must not load what runs scenarios.
     from simkit.cli.explore import explore

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.conversations import Subject
 from simkit.language.yaml import load_text
 from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
@@ -23,6 +28,7 @@ from simkit.spec.scenario.items import (
     scenario_files,
     simulations_in,
 )
+from simkit.spec.scenario.model import RunSetup
 from simkit.spec.scenario.simulated_users import SimulatedUser
 from simkit.spec.scenario.simulations import Simulation, prepare_simulation
 from simkit.spec.scenario.writing import scalar
@@ -35,6 +41,8 @@ USER_TEXTS: Final = (
     "Can you help me with order B-7, and with A-1042 too?",
 )
 """A user's texts where none are known."""
+_UNUSED_KEYS: Final = ("version", "pipeline", "tags", "skip")
+"""The shared keys of a scenario that do not say how its pipeline is run."""
 _HEAD: Final = "scenario: explored\nturns: [{user: Hello.}]\n"
 
 
@@ -42,22 +50,32 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]
     """Yield what a name stands for, each with a name of its own; raise SimkitError.
 
     ``name`` is that of a simulation, a scenario, a pipeline's file, a folder, or ``module:name``.
+    Scenarios of one pipeline below a folder are one subject, `FOLDER::PIPELINE`.
     """
     if is_pipeline(name):
         yield name, pipeline_subject(library, name)
         return
-    file, chosen_name = parted(name)
-    if file.endswith(SIMULATION_SUFFIX) or Path(name).is_dir():
+    file, chosen = parted(name)
+    if not Path(file).exists():
+        raise SimkitError(f"{file}: there is no such file")
+    is_folder = Path(file).is_dir()
+    cases: list[ScenarioCase] = []
+    if is_folder or file.endswith(SIMULATION_SUFFIX):
         cases = list(simulations_of(library, _simulation_files(file)))
-        known = [case for case in cases if chosen_name in ("", case.name)]
-        if not known:
-            raise SimkitError(_no_simulation(name, cases))
+    known = [case for case in cases if chosen in ("", case.name)]
+    groups = list(_scenario_subjects(library, file)) if is_folder else []
+    groups = [(own, subject) for own, subject in groups if chosen in ("", parted(own)[1])]
+    if is_folder or file.endswith(SIMULATION_SUFFIX):
+        if not known and not groups:
+            raise SimkitError(_nothing_there(name, [case.id for case in cases]))
+        is_single = len(known) + len(groups) == 1
         for case in known:
-            yield name if len(known) == 1 else case.id, simulation_subject(library, case)
+            yield name if is_single else case.id, simulation_subject(library, case)
+        yield from groups
         return
-    items = [item for path in scenario_files(file) for item in items_in(path, library.cache)]
-    if chosen_name:
-        items = items_named(file, items, chosen_name)
+    items = items_in(file, library.cache) if scenario_files(file) else []
+    if chosen:
+        items = items_named(file, items, chosen)
     if len(items) != 1:
         listed = "\n".join(f"  {item.id}" for item in items[:12])
         raise SimkitError(
@@ -66,20 +84,52 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]
     yield name, scenario_subject(library.prepared(items[0]))
 
 
+def _scenario_subjects(library: Library, folder: str) -> Iterator[tuple[str, Subject]]:
+    """Yield the scenarios below a folder: those that run the same pipeline in the same way as one.
+
+    Their users' texts are drawn together, since no reply and no claim of theirs is used.
+    """
+    groups: dict[tuple[str, bytes], list[Prepared]] = {}
+    for file in scenario_files(folder):
+        for item in items_in(file, library.cache):
+            prepared = library.prepared(item)
+            if prepared.skip is not None:
+                yield item.id, scenario_subject(prepared)
+                continue
+            data = prepared.document.data
+            keys = [key for key in RunSetup.model_fields if key not in _UNUSED_KEYS]
+            setup = msgspec.json.encode({key: data[key] for key in keys if key in data})
+            document = prepared.pipeline_document
+            key = f"{os.path.normpath(document.file)}#{document.index}", setup
+            if isinstance(prepared.pipeline, App):
+                key = f"{Path(file).parent}/{prepared.scenario.pipeline}", setup
+            groups.setdefault(key, []).append(prepared)
+    names: Counter[str] = Counter()
+    for group in groups.values():
+        label = group[0].scenario.pipeline
+        if not isinstance(group[0].pipeline, App):
+            label = str(group[0].pipeline_document.data["pipeline"])
+        names[label] += 1
+        number = "" if names[label] == 1 else f" {names[label]}"
+        texts = dict.fromkeys(text for prepared in group for text in _texts_of(prepared))
+        yield (
+            f"{os.path.normpath(folder)}::{label}{number}",
+            _subject(group[0], tuple(texts) or USER_TEXTS),
+        )
+
+
 def _simulation_files(path: str) -> list[str]:
     if not Path(path).is_dir():
-        if not Path(path).is_file():
-            raise SimkitError(f"{path}: there is no such file")
         return [path]
     return sorted(map(str, Path(path).rglob(f"*{SIMULATION_SUFFIX}")))
 
 
-def _no_simulation(name: str, cases: Sequence[ScenarioCase]) -> str:
-    if cases:
-        listed = "\n".join(f"  {case.id}" for case in cases)
+def _nothing_there(name: str, known: Sequence[str]) -> str:
+    if known:
+        listed = "\n".join(f"  {each}" for each in known)
         return f"{name}: there is no such simulation. Known:\n{listed}"
     return (
-        f"{name}: there is no `*{SIMULATION_SUFFIX}` file below. Name a simulation, a scenario, a "
+        f"{name}: there is no simulation and no scenario below. Name a simulation, a scenario, a "
         "pipeline file, or `module:name`."
     )
 
@@ -104,9 +154,13 @@ def simulations_of(library: Library, files: Sequence[str]) -> Iterator[ScenarioC
 
 def scenario_subject(prepared: Prepared) -> Subject:
     """Return a scenario to be varied: only the texts of its users are used."""
+    return _subject(prepared, _texts_of(prepared) or USER_TEXTS)
+
+
+def _texts_of(prepared: Prepared) -> tuple[str, ...]:
+    """Return what the users of a scenario say, each text once."""
     texts = (turn.user.text for turn in prepared.scenario.turns if turn.user is not None)
-    own = tuple(dict.fromkeys(text for text in texts if text))
-    return _subject(prepared, own or USER_TEXTS)
+    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def pipeline_subject(library: Library, name: str) -> Subject:

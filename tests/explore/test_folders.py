@@ -1,0 +1,89 @@
+"""A folder is explored as its simulations, and its scenarios by pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simkit.core.errors import SimkitError
+from simkit.explore.subjects import subjects_named
+from simkit.spec.scenario.files import Library
+from tests.cli.conftest import project as project
+from tests.cli.conftest import simkit as simkit
+from tests.cli.projects import Done, write
+from tests.explore.test_explore import BROKEN, SOUND
+from tests.explore.test_simulations import BUYER, DESK
+
+Call = Callable[..., Done]
+
+
+def scenario(name: str, text: str, more: str = "") -> str:
+    return (
+        f"---\nscenario: {name}\npipeline: ../desk.pipeline.yaml\n{more}"
+        f"turns: [{{user: {text}}}, {{user: Bye.}}]\n"
+    )
+
+
+@pytest.fixture(autouse=True)
+def _files(simkit: Call) -> None:
+    write("all/desk.pipeline.yaml", SOUND)
+    write("all/a/one.scenario.yaml", scenario("one", "Hi.") + scenario("two", "Refund me."))
+    given = "given: {state: {messages: []}}\n"
+    write("all/a/other.scenario.yaml", scenario("three", "Hey.", given))
+    write("all/b/more.scenario.yaml", scenario("four", "Help!") + scenario("no", "-", "skip: no\n"))
+    write("all/b/s.simulation.yaml", DESK + BUYER)
+
+
+def test_scenarios_of_one_pipeline_and_setup_are_one_subject() -> None:
+    subjects = dict(subjects_named(Library(), "all/"))
+
+    assert [*subjects] == [
+        "all/b/s.simulation.yaml::the desk",
+        "all/b/more.scenario.yaml::no",
+        "all::desk",
+        "all::desk 2",
+    ]
+    texts = [subjects[name].simulation.users["user"].says for name in ("all::desk", "all::desk 2")]
+    assert texts == [("Hi.", "Bye.", "Refund me.", "Help!"), ("Hey.", "Bye.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("all::desk", ["all::desk"]),
+        ("all::desk 2", ["all::desk 2"]),
+        ("all::the desk", ["all::the desk"]),
+        ("all/a", ["all/a::desk", "all/a::desk 2"]),
+        ("all/b/s.simulation.yaml", ["all/b/s.simulation.yaml"]),
+        ("all/a/one.scenario.yaml::two", ["all/a/one.scenario.yaml::two"]),
+    ],
+)
+def test_a_part_is_named(name: str, known: list[str]) -> None:
+    assert [own for own, _ in subjects_named(Library(), name)] == known
+
+
+def test_what_is_not_there_is_told() -> None:
+    Path("empty").mkdir()
+    for name, problem in (
+        ("none", "there is no such file"),
+        ("all/a/one.scenario.yaml", "holds 2 scenarios; name one"),
+        ("all::desk 3", "Known:"),
+        ("empty", "there is no simulation and no scenario below"),
+    ):
+        with pytest.raises(SimkitError, match=problem):
+            list(subjects_named(Library(), name))
+
+
+def test_the_command_finds_what_breaks_in_scenarios_and_names_the_way_back(simkit: Call) -> None:
+    write("all/desk.pipeline.yaml", BROKEN)
+
+    done = simkit("explore", "all/a", "--runs", "40", "--to", "found")
+
+    assert done.code == 1
+    assert done.out.count("all/a::desk:\n") == 1
+    file = next(Path("found").iterdir())
+    text = file.read_text(encoding="utf-8")
+    assert "# `simkit explore all/a::desk --runs 40 --seed 0` found it" in text
+    assert simkit("replay", str(file)).code == 1
