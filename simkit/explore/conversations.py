@@ -217,6 +217,10 @@ class _Conversation:
             return False
         self._scene.persona = crowd.speakers[-1].persona
         self._follow(conversation)
+        misfit = self._scene.misfit
+        if misfit is not None:
+            where = self._subject.prepared.document.position(misfit.path)
+            raise SourceError(where, misfit.what)
         if conversation.turns_taken == place:
             crowd.turns.pop()
             return False

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from simkit.core.errors import ScriptMisfit
 from simkit.core.messages import (
     Answer,
     CallLine,
@@ -93,6 +94,8 @@ class Scene:
         """The tools and handoffs that models were offered."""
         self.reached: set[Part] = set()
         """The tools and handoffs that models asked for."""
+        self.misfit: ScriptMisfit | None = None
+        """The error of a line that did not fit the request; None if all did."""
         self.faults: list[set[str]] = []
         """The faults of providers, turn by turn."""
 
@@ -165,8 +168,12 @@ class ChoosingModel:
             return self._record(request, Answer(unusual), line)
         place, line = self._line(request, choices)
         if line is not None:
-            where = ("turns", len(self._scene.replies) - 1, "replies", request.agent, place)
-            answer = self._checker.answer(reply_line(line), request, where)
+            where = ("models", request.agent, place)
+            try:
+                answer = self._checker.answer(reply_line(line), request, where)
+            except ScriptMisfit as problem:
+                self._scene.misfit = problem
+                raise
             is_computed = isinstance(line, dict) and "function" in line
             text = line_of(answer.reply) if is_computed else without(line, "when")
             return self._record(request, answer, text)
@@ -183,7 +190,7 @@ class ChoosingModel:
         return self._record(request, Answer(reply), line)
 
     def _line(self, request: ModelRequest, choices: Choices) -> tuple[int, Any]:
-        """Return one of the agent's lines that fit the context, with its place among them.
+        """Return one of the agent's lines that fit the context, with its place in the file.
 
         The line is None for any answer.
         """
@@ -192,9 +199,7 @@ class ChoosingModel:
             return 0, None
         models = self._scene.simulation.models[request.agent]
         weights: list[tuple[tuple[int, Any], int]] = []
-        place = -1
-        for data, model in zip(lines, models, strict=True):
-            place += not model.anything
+        for place, (data, model) in enumerate(zip(lines, models, strict=True)):
             line = with_persona(data, self._scene.persona)
             when = None if model.anything else reply_line(line).when
             if when is not None and not when.holds(context_root(request)):

@@ -18,7 +18,7 @@ from simkit.explore.conversations import (
 )
 from simkit.explore.search import Discovery
 from simkit.language.matching.rendering import line
-from simkit.language.paths import as_text
+from simkit.language.paths import as_text, with_texts
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in
@@ -43,6 +43,8 @@ def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command:
     tree |= {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
     tree |= dict(_paths(tree, Path(document.file).parent, folder))
     tree |= _conversation(discovery, subject)
+    # All references are resolved: what is left is meant literally.
+    tree = with_texts(tree, lambda text: text.replace("${", "$${"))
     redactor = prepared.redactor(os.environ)
     tree, title = redactor.value(tree), redactor.text(title)
     lines = [

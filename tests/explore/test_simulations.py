@@ -475,3 +475,33 @@ def test_a_simulation_is_an_item_of_pytest(pytester: pytest.Pytester) -> None:
             "write it as a scenario: simkit explore 'b.simulation.yaml::the desk' --runs 20 *",
         ]
     )
+
+
+def test_a_literal_reference_is_written_as_one(tmp_path: Path) -> None:
+    text = "users: {u: {says: 'What is $${this}?'}}\nmodels: {desk: '$${that} is'}\n"
+    subject = subject_of(tmp_path, text + "always: {model_calls: {desk: 2}}\n")
+
+    (discovery,) = campaign_of(subject, runs=5).discoveries
+
+    assert discovery.record.turns[0]["user"] == "What is ${this}?"
+    assert 'replies: {desk: "$${that} is"}' in scenario_text(discovery, subject, tmp_path, "")
+    assert replayed(discovery, subject, tmp_path) == {discovery.cause}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{calls: {look: {order: 7}}}", "models.desk[1] calls tool 'look' with arguments"),
+        ("{calls: {look: {}}}", "models.desk[1] calls tool 'look' with arguments"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_told_at_its_place(
+    line: str, problem: str, tmp_path: Path
+) -> None:
+    models = f"models:\n  desk:\n    - anything: true\n    - {line}\n"
+    subject = subject_of(tmp_path, models)
+
+    with pytest.raises(SourceError, match=re.escape(problem)) as raised:
+        campaign_of(subject)
+
+    assert f"desk.simulation.yaml:{(DESK + models).count(chr(10))}:" in raised.value.where
