@@ -516,7 +516,8 @@ class SimulationItem(ScenarioItem):
 
             runs, seed = (self.config.getoption(f"--simkit-{name}") for name in ("runs", "seed"))
             bounds = Bounds(runs=runs, seed=seed)
-            text = failure_of(_library(self.config), self.scenario, bounds)
+            strict = self.config.getoption("--simkit-strict")
+            text = failure_of(_library(self.config), self.scenario, bounds, is_strict=strict)
         except SimkitError as problem:
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
         if text:

@@ -50,7 +50,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     is_stopped: bool
     """Whether the time ended it."""
     unreached: tuple[str, ...]
-    """The agents, handoffs and tools that no conversation came to, each with its kind."""
+    """The agents, handoffs, tools and claims that no conversation came to, each with its kind."""
 
     skipped: tuple[str, ...] = ()
     """The names of what was not explored, each with the reason."""

@@ -18,7 +18,7 @@ from simkit.core.messages import JsonValue
 from simkit.explore.choices import Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
-from simkit.explore.reach import Part, Reach
+from simkit.explore.reach import Part, Reach, claim_parts
 from simkit.explore.users import Crowd
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with
@@ -179,9 +179,17 @@ class _Conversation:
         agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
         pipeline = subject.prepared.pipeline
         declared = pipeline.agents if isinstance(pipeline, Pipeline) else ()
+        skipped = {finding.path[3:5] for finding in judgement.passed_over}
+        judged = {
+            part
+            for claims in self._claims
+            for part in claim_parts(claims)
+            if tuple(part.name.split(".", 2)[1:]) not in skipped
+        }
+        declared_parts = {Part("agent", name) for name in declared}
         reach = Reach(
-            frozenset(self._scene.offered | {Part("agent", name) for name in declared}),
-            frozenset(self._scene.reached | agents),
+            frozenset({*self._scene.offered, *declared_parts, *claim_parts(subject.always)}),
+            frozenset(self._scene.reached | agents | judged),
         )
         return ExploredRun(
             tuple(self._script()), causes, calls, tuple(self._claims), reach, self._denials

@@ -1,13 +1,14 @@
-"""Reach: the agents, handoffs and tools that the conversations of a campaign came to."""
+"""Reach: the agents, handoffs, tools and claims that the conversations of a campaign came to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from simkit.core.text import counted
 
-KINDS: Final = ("agent", "handoff", "tool")
+CLAIM: Final = "claim"
+KINDS: Final = ("agent", "handoff", "tool", CLAIM)
 NAMES_MAX: Final = 8
 """The number of names of a kind that a report lists."""
 
@@ -47,6 +48,22 @@ def parts_of(agent: str, tools: Iterable[str], handoffs: Iterable[str]) -> Itera
     """Yield the parts that a model call of an agent offers, or that its answer asks for."""
     yield from (Part("tool", f"{tool} of {agent}") for tool in tools)
     yield from (Part("handoff", f"{agent} → {target}") for target in handoffs)
+
+
+def claim_parts(always: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the claims on turns that may be judged, or were: those on one agent or channel each."""
+    for key, claim in always.items():
+        is_parted = isinstance(claim, Mapping) and not any(str(name)[:1] == "$" for name in claim)
+        if key in ("context", "runs", "state") and is_parted:
+            yield from (Part(CLAIM, f"always.{key}.{name}") for name in claim)
+        else:
+            yield Part(CLAIM, f"always.{key}")
+
+
+def unjudged_claims(reach: Reach) -> list[str]:
+    """Return the claims on turns that no conversation judged: what they speak of never happened."""
+    left = reach.offered - reach.reached
+    return sorted(part.name for part in left if part.kind == CLAIM)
 
 
 def reach_lines(reach: Reach) -> Sequence[str]:

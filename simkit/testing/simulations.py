@@ -7,21 +7,27 @@ from pathlib import Path
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, run_campaign
 from simkit.explore.conversations import label_of
+from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.subjects import simulation_subject
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase
 
 
-def failure_of(library: Library, case: ScenarioCase, bounds: Bounds) -> str:
+def failure_of(
+    library: Library, case: ScenarioCase, bounds: Bounds, *, is_strict: bool = False
+) -> str:
     """Explore a simulation; return what breaks a rule, empty if nothing does.
 
-    Raise SimkitError if it cannot be explored.
+    ``is_strict``: a claim that no conversation judged is a failure, too. Raise SimkitError if it
+    cannot be explored.
     """
     subject = simulation_subject(library, case)
     campaign = run_campaign(case.id, subject, bounds)
     command = command_of(case.id, subject, bounds)
     lines: list[str] = []
+    for name in unjudged_claims(campaign.reach) if is_strict else ():
+        lines += [f"{name}: no conversation judged it: what it speaks of never happened", ""]
     for discovery in campaign.discoveries:
         times = counted(discovery.runs, "conversation")
         lines += [f"{label_of(discovery.cause)}: {headline(discovery)} (in {times})", ""]
@@ -30,4 +36,6 @@ def failure_of(library: Library, case: ScenarioCase, bounds: Bounds) -> str:
         lines.append("")
     if not lines:
         return ""
-    return "\n".join([*lines, f"write it as a scenario: {command}"])
+    if campaign.discoveries:
+        lines.append(f"write it as a scenario: {command}")
+    return "\n".join(lines)

@@ -505,3 +505,35 @@ def test_a_line_that_does_not_fit_is_told_at_its_place(
         campaign_of(subject)
 
     assert f"desk.simulation.yaml:{(DESK + models).count(chr(10))}:" in raised.value.where
+
+
+UNJUDGED = """
+always:
+  context: {billing: {tokens: 500}, "*": {tokens: {$lte: 500}}}
+  state: {refunds: {$len: 1}}
+  runs: {desk: {reply: {$any: true}}}
+  model_calls: {desk: 1}
+models: {desk: Hello.}
+"""
+
+
+def test_a_claim_that_was_never_judged_is_listed(simkit: Call) -> None:
+    write("a.simulation.yaml", DESK + UNJUDGED)
+
+    done = simkit("explore", "a.simulation.yaml", "--runs", "5")
+
+    assert ", 3 of 5 claims\n" in done.out
+    assert "never reached: claim always.context.billing, always.state.refunds\n" in done.out
+
+
+def test_a_claim_that_was_never_judged_fails_a_strict_test(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".simulation.yaml", a=DESK + UNJUDGED)
+    call = ("--simkit-runs", "5", "-p", "no:cacheprovider")
+
+    pytester.runpytest_subprocess(*call).assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess(*call, "--simkit-strict")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["always.state.refunds: no conversation judged it: what it speaks of never happened"]
+    )
