@@ -33,6 +33,7 @@ from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import RunSetup
 from simkit.spec.scenario.never import JoinedClaims, NeverThings, is_of_whole
 from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
+from simkit.spec.scenario.replies_of import with_replies_of
 from simkit.spec.scenario.simulated_users import SimulatedUser, check_user
 
 SAMPLE: Final = "$sample"
@@ -62,6 +63,8 @@ class ModelLine(ReplyLine):
     """How likely it is, beside the weights of the agent's other lines."""
     anything: Flag = False
     """Whether the model answers anything that its request permits, instead of a line."""
+    replies_of: TextValue | None = None
+    """A scenario file: each line that is written there for the agent, instead of a line."""
 
 
 def _model_line(value: Any) -> Any:
@@ -212,6 +215,7 @@ def prepare_simulation(
     library: Library, case: ScenarioCase, document: Document
 ) -> PreparedSimulation:
     """Return a simulation ready to be explored; raise SourceError for the first error."""
+    document = with_replies_of(library, document)
     source = document.data
     personas = _personas_of(source)
     filled = Filling(document, None, unresolved={"persona": placeholders(personas)}).filled(
@@ -289,7 +293,8 @@ def _line_data(line: Any, model: ModelLine) -> Any:
         return None
     if not isinstance(line, dict):
         return line
-    return {key: value for key, value in line.items() if key != "weight"}
+    rest = {key: value for key, value in line.items() if key != "weight"}
+    return rest["text"] if [*rest] == ["text"] else rest
 
 
 def sample(value: Any, choose: Callable[[Sequence[Any]], Any]) -> Any:
