@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from simkit.cli.console import Progress
@@ -140,8 +141,14 @@ def _discovery_lines(
 
 
 def _write(folder: Path, discovery: Discovery, text: str) -> Path:
-    """Write a text to the first file of the discovery's names that is free; return the file."""
+    """Write a text to the first file of the discovery's names that is free; return the file.
+
+    A file that has the text already is that file.
+    """
     number = 1
     while not write_new(file := folder / file_name(discovery.cause, number), text):
+        with suppress(OSError, UnicodeDecodeError):
+            if file.read_text(encoding="utf-8") == text:
+                break
         number += 1
     return file

@@ -1,4 +1,4 @@
-"""Chunks of a campaign, and what came of them: counts that can be joined in any order."""
+"""Chunks of a campaign, and their tallies: counts that can be merged in any order."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CauseTally(msgspec.Struct, frozen=True):
     smallest: Example
 
     def merged(self, other: CauseTally) -> CauseTally:
-        """Return what both saw of one cause."""
+        """Return the tally of one cause for both."""
         smallest = min(self.smallest, other.smallest, key=_key)
         return CauseTally(
             self.cause, self.runs + other.runs, min(self.first, other.first), smallest
@@ -82,7 +82,7 @@ def _key(example: Example) -> tuple[Size, int]:
 
 
 class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of conversations. Merging two of them is commutative and associative."""
+    """The result of conversations. Merging two of them is commutative and associative."""
 
     runs: int = 0
     turns: int = 0
@@ -94,7 +94,7 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether some conversations of a chunk were not run."""
 
     def merged(self, other: Tally) -> Tally:
-        """Return what came of the conversations of both, which have none in common."""
+        """Return the tally of both, which have no conversation in common."""
         causes = {tally.cause: tally for tally in self.causes}
         for tally in other.causes:
             known = causes.get(tally.cause)
@@ -145,13 +145,13 @@ class TallyBuilder:
         return self._records[cause]
 
     def tally(self, *, is_stopped: bool = False) -> Tally:
-        """Return what came of them."""
+        """Return the tally of those that were added."""
         counts = Tally(self._runs, self._turns, self._calls, (), self._reach, is_stopped)
         return counts.merged(Tally(causes=tuple(self._causes.values())))
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:
-    """Return what came of all conversations."""
+    """Return the tally of all conversations."""
     whole = Tally()
     for tally in tallies:
         whole = whole.merged(tally)

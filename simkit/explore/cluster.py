@@ -33,7 +33,7 @@ from simkit.explore.processes import (
     died_text,
     shrinking_tasks,
 )
-from simkit.explore.worker import LOCAL, Answer, Setup, Task
+from simkit.explore.worker import LOCAL, SAME_PROJECT, Answer, Setup, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ class Cluster:
             )
         try:
             self._client = self._connected(CONNECT_S)
-            self._threads = self._await_workers(CONNECT_S if self._local is None else RETURN_S)
+            self._threads = self._await_workers(RETURN_S)
         except BaseException:
             self._close()
             raise
@@ -113,7 +113,7 @@ class Cluster:
                 self._local.close(timeout=10)
 
     def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
-        """Run chunks; yield each with what came of it as soon as it is known."""
+        """Run chunks; yield each with its tally as soon as it is known."""
         tasks = [(chunk, Task(setup=self._setup, chunk=chunk)) for chunk in chunks]
         for chunk, answer in self._answers(tasks):
             assert answer.tally is not None
@@ -205,6 +205,8 @@ class Cluster:
 
     def _await_workers(self, seconds: float) -> int:
         """Return the number of threads of the workers; raise SimkitError if there are none."""
+        if not self._client.nthreads():
+            self._say(f"waiting up to {seconds:.0f} s for a worker")
         try:
             self._client.wait_for_workers(1, timeout=seconds)
         except TimeoutError:
@@ -216,8 +218,8 @@ class Cluster:
 
     def _reconnect(self) -> None:
         """Connect to the scheduler again; raise SimkitError if it does not come back."""
-        gone = f"the scheduler at {self._address} is gone"
-        self._say(f"{gone}; waiting up to {RETURN_S:.0f} s for it")
+        problem_text = f"the scheduler at {self._address} is gone"
+        self._say(f"{problem_text}; waiting up to {RETURN_S:.0f} s for it")
         end = time.monotonic() + RETURN_S
         with suppress(Exception):
             self._client.close(timeout=1)
@@ -229,7 +231,7 @@ class Cluster:
             except SimkitError as problem:
                 if left <= 0:
                     raise SimkitError(
-                        f"{gone}: {_first_line(problem)}\n  What was run is kept: start the "
+                        f"{problem_text}: {_first_line(problem)}\n  What was run is kept: start the "
                         "cluster again, then the same command goes on from there."
                     ) from None
                 time.sleep(POLL_S)
@@ -254,14 +256,14 @@ def run_on_worker(task: bytes) -> tuple[str, bytes]:
     """
     from distributed import get_worker
 
-    where = get_worker().address
+    return get_worker().address, answer_here(task)
+
+
+def answer_here(task: bytes) -> bytes:
+    """Return the answer of a process of this machine to a task; raise WorkerDied."""
     folder = msgspec.json.decode(task, type=_Place).setup.folder
     if not os.path.isdir(folder):
-        answer = Answer(
-            error=f"there is no folder {folder}\n  Give workers the same project in the same "
-            "folder, by a shared file system or an image that contains it."
-        )
-        return where, msgspec.json.encode(answer)
+        return msgspec.json.encode(Answer(error=f"there is no folder {folder}\n{SAME_PROJECT}"))
     process = _process(folder)
     try:
         line = process.ask(task)
@@ -270,7 +272,7 @@ def run_on_worker(task: bytes) -> tuple[str, bytes]:
         raise
     with _lock:
         _free.append(process)
-    return where, line
+    return line
 
 
 class _Setup(msgspec.Struct, frozen=True):

@@ -50,8 +50,8 @@ def draw(
 ) -> Tally:
     """Run the conversations of a chunk; a seed always draws the same ones.
 
-    ``rare`` is the number of things that may happen rarely. ``tell`` gets what came of the
-    conversations so far, after each one. It ends when ``is_late`` returns true before a run, as it
+    ``rare`` is the number of things that may happen rarely. ``tell`` gets the tally so
+    far, after each conversation. It ends when ``is_late`` returns true before a run, as it
     does on Ctrl-C. Errors of ``run`` end it.
     """
     builder = TallyBuilder(chunk.first)

@@ -1,8 +1,9 @@
-"""What a campaign keeps on disk: finished chunks, for one that is killed, and what was found.
+"""The files of campaigns: finished chunks, so that a killed campaign goes on, and findings.
 
 Each subject has a folder below `.simkit/explore/`. A campaign's journal has a line for each chunk
 that was run to its end; a line that was being written when the process was killed is left out. It
-is removed when the campaign ends. What was found is run first in the next campaign.
+is removed when the campaign ends. The next campaign of a subject begins with the conversations
+that showed something.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Journal:
             self._lock.release()
             raise BlockingIOError
         self.known, self.done, end = _read(self.folder / _FILE, tuple(known))
-        """The conversations with which it began; number of a finished chunk to what came of it."""
+        """The conversations with which it began; number of a finished chunk to its tally."""
         self._stream = open(self.folder / _FILE, "r+b" if end else "wb")  # noqa: SIM115
         self._stream.truncate(end)
         self._stream.seek(end)
@@ -66,7 +67,7 @@ class Journal:
         _forget(folder, self.folder)
 
     def keep(self, chunk: Chunk, tally: Tally) -> None:
-        """Keep what came of a chunk."""
+        """Keep the tally of a chunk."""
         self._write(_Line(chunk.number, tally))
         self.count += 1
 
@@ -95,7 +96,7 @@ def _read(file: Path, known: tuple[Tape, ...]) -> tuple[tuple[Tape, ...], dict[i
         head = msgspec.json.decode(first, type=_Head)
         entries = [msgspec.json.decode(line, type=_Line) for line in lines]
     except msgspec.DecodeError:
-        # Another version wrote it: the campaign begins anew.
+        # Another version wrote it: the campaign starts from its first chunk.
         return known, {}, 0
     return head.known, {entry.chunk: entry.tally for entry in entries}, end
 

@@ -105,7 +105,7 @@ class Processes:
             process.close()
 
     def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
-        """Run chunks; yield each with what came of it as soon as it is known."""
+        """Run chunks; yield each with its tally as soon as it is known."""
         tasks = [(chunk, Task(setup=self._setup, chunk=chunk)) for chunk in chunks]
         for chunk, answer in self._answers(tasks):
             assert answer.tally is not None

@@ -1,7 +1,7 @@
 """The search for conversations that break a rule, and the smallest one of each cause.
 
 A campaign draws its chunks in any order and in any number of processes, then makes the smallest
-conversation of each cause smaller. What comes out depends on the seed alone.
+conversation of each cause smaller. The result depends on the seed alone.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Work(Protocol):
     """Where the conversations of a campaign are run: in this process, or in others."""
 
     def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
-        """Run chunks; yield each one with what came of it, in any order.
+        """Run chunks; yield each one with its tally, in any order.
 
-        A chunk that was stopped is the last one of its process. ``tell`` gets what came so far of
-        chunks that are not yet yielded.
+        A chunk that was stopped is the last one of its process. ``tell`` gets now and then the
+        tally of a chunk that is not yet yielded.
         """
 
     def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
@@ -133,8 +133,8 @@ def search(
 ) -> Campaign:
     """Draw conversations in this process, and make the smallest one of each cause.
 
-    ``rare`` is the number of things that may happen rarely. ``tell`` gets now and then what came so
-    far. It ends with what was found when ``is_late`` returns true before a run, as it does on
+    ``rare`` is the number of things that may happen rarely. ``tell`` gets now and then the
+    tally so far. It ends with what was found when ``is_late`` returns true before a run, as it does on
     Ctrl-C. Errors of ``run`` end it.
     """
     work = InProcess(run, turns_max=turns_max, rare=rare, is_late=is_late)
@@ -153,7 +153,7 @@ def conduct(
 ) -> Campaign:
     """Run a campaign: known conversations, and chunks of which ``done`` has some by number.
 
-    ``keep`` gets every chunk that was run to its end, with what came of it.
+    ``keep`` gets every chunk that was run to its end, with its tally.
     """
     started = time.monotonic()
     tally = merged(done.values())
@@ -168,7 +168,7 @@ def conduct(
     except KeyboardInterrupt:
         tally = tally.merged(Tally(is_stopped=True))
     if tally.is_stopped:
-        # What is left of other processes is of no use, and nobody waits long.
+        # Other processes may be in the middle of a chunk; the user does not wait long.
         grace = max(GRACE_LEAST_S, GRACE_SHARE * (time.monotonic() - started))
         end = time.monotonic() + grace
         work = InProcess(run, turns_max=0, is_late=lambda: time.monotonic() > end)

@@ -1,6 +1,6 @@
 """A process that runs parts of a campaign: ``python -m simkit.explore.worker``.
 
-It reads a task a line, and answers each with a line. What the pipeline prints goes to stderr.
+It reads a task a line, and answers each with a line. Output of the pipeline goes to stderr.
 """
 
 from __future__ import annotations
@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 LOCAL: Final = "local"
 """The address of a dask cluster on this machine, which ends with the campaign."""
 
+SAME_PROJECT: Final = (
+    "  Give workers the same project in the same folder, by a shared file system or an image that "
+    "contains it."
+)
+
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """What all tasks of a campaign have in common."""
+    """The facts that all tasks of a campaign share."""
 
     name: str
     """The name of the subject."""
@@ -61,7 +66,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a task."""
+    """The result of a task."""
 
     tally: Tally | None = None
     tape: Tape | None = None
@@ -98,20 +103,18 @@ def _check(setup: Setup) -> None:
     """Raise SimkitError if this process would run something else."""
     from simkit.explore.journal import fingerprint
 
-    for name, wanted in setup.versions.items():
-        if (own := _version(name)) != wanted:
+    for name, expected in setup.versions.items():
+        if (own := _version(name)) != expected:
             raise SimkitError(
-                f"it has {name} {own}, and the campaign {wanted}: the same seed would draw other "
-                f"conversations\n  Install {name}=={wanted} there."
+                f"it has {name} {own}, and the campaign {expected}: the same seed would draw other "
+                f"conversations\n  Install {name}=={expected} there."
             )
     for file, digest in setup.files.items():
         own = fingerprint(file)
         if own != digest:
             problem = "is another one there" if own else "is not there"
             raise SimkitError(
-                f"{os.path.join(setup.folder, file)}: this file {problem}\n"
-                "  Give workers the same project in the same folder, by a shared file system or "
-                "an image that contains it."
+                f"{os.path.join(setup.folder, file)}: this file {problem}\n{SAME_PROJECT}"
             )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from simkit.checks.findings import Finding
 from simkit.cli.explore import progress_text
 from simkit.core.locks import Lock
 from simkit.core.redact import Redactor
@@ -81,10 +82,10 @@ def running(project: Path) -> Iterator[Callable[..., Running]]:
 
     write(FILE, SIMULATION)
     yield start
-    for one in started:
-        if one.process.poll() is None:
-            os.killpg(one.process.pid, signal.SIGKILL)
-            one.process.communicate()
+    for each in started:
+        if each.process.poll() is None:
+            os.killpg(each.process.pid, signal.SIGKILL)
+            each.process.communicate()
 
 
 @pytest.mark.slow
@@ -150,13 +151,17 @@ def test_a_changed_file_begins_anew(running: Callable[..., Running], simkit: Cal
 def test_what_was_found_is_run_first_the_next_time_and_written_once(simkit: Call) -> None:
     write(FILE, SIMULATION)
     first = simkit("explore", FILE, "--runs", "60")
-    found = files_in("found")
+    files = files_in("found")
     again = simkit("explore", FILE, "--runs", "1", "--seed", "9")
 
-    assert len(found) > 1
-    assert first.out.count("FOUND") == again.out.count("FOUND") == len(found)
+    assert len(files) > 1
+    assert first.out.count("FOUND") == again.out.count("FOUND") == len(files)
     assert "first in run 1; smallest: 1 turn, 2 reply lines" in again.out
+    Path("found").rename("found-1")
+    simkit("explore", FILE, "--runs", "60")
+    files = files_in("found")
     assert simkit("explore", FILE, "--runs", "60").code == 1
+    assert files_in("found") == files
 
 
 DIES = """
@@ -210,16 +215,15 @@ def test_options_that_do_not_fit_together_are_refused(simkit: Call) -> None:
     every = simkit("explore", FILE, "--exhaustive", "-j", "2")
     assert (every.code, every.out) == (2, "")
     assert every.err.startswith("--exhaustive: every conversation is run in one process\n")
-    elsewhere = simkit("explore", FILE, "--cluster", "tcp://host:1", "-j", "2")
-    assert elsewhere.code == 2
-    assert elsewhere.err.startswith("-j: the workers of a cluster that runs already")
+    cluster = simkit("explore", FILE, "--cluster", "tcp://host:1", "-j", "2")
+    assert cluster.code == 2
+    assert cluster.err.startswith("-j: the workers of a cluster that runs already")
 
 
 CAUSE = Cause("HND-03", "a", "")
 
 
 def tally(run: int) -> Tally:
-    from simkit.checks.findings import Finding
 
     example = Example(
         (1, 1, 0), run, Tape((TurnTape((1,)),)), Finding("HND-03", "E", "77-hunter2-77", "")
@@ -238,7 +242,7 @@ def test_a_journal_keeps_chunks_and_no_secrets(tmp_path: Path) -> None:
     assert b"77-hunter2-77" not in (tmp_path / "k" / "journal.jsonl").read_bytes()
     again = Journal(tmp_path, "k", (), Redactor({}))
     assert again.known == known
-    assert {number: kept.causes[0].first for number, kept in again.done.items()} == {3: 1}
+    assert {number: each.causes[0].first for number, each in again.done.items()} == {3: 1}
     again.keep(Chunk(4, 0, 2, 1), tally(2))
     again.close(is_over=False)
     last = Journal(tmp_path, "k", (), Redactor({}))
@@ -270,8 +274,8 @@ def test_old_journals_are_forgotten_unless_a_process_has_them(tmp_path: Path) ->
         assert lock.acquire(waits=False)
         Journal(tmp_path, "new", (), Redactor({})).close(is_over=False)
 
-    kept = {path.name for path in tmp_path.iterdir()}
-    assert kept == {"new", "k0", *(f"k{number}" for number in range(3, KEPT_MAX + 3))}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"new", "k0", *(f"k{number}" for number in range(3, KEPT_MAX + 3))}
 
 
 def test_a_memory_that_cannot_be_read_is_empty(tmp_path: Path) -> None:

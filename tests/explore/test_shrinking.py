@@ -81,21 +81,21 @@ def long_tape(count: int) -> Tape:
     return source.tape()
 
 
-@pytest.mark.parametrize("wanted", [{3}, {0, 9}, {1, 2, 3, 4}])
-def test_the_smallest_of_two_hundred_turns_is_found_in_few_tries(wanted: set[int]) -> None:
+@pytest.mark.parametrize("digits", [{3}, {0, 9}, {1, 2, 3, 4}])
+def test_the_smallest_of_two_hundred_turns_is_found_in_few_tries(digits: set[int]) -> None:
     """A cause that needs certain digits of users needs as many turns, all else simple."""
     tries = 0
 
     def shows(tape: Tape) -> bool:
         nonlocal tries
         tries += 1
-        return wanted <= {(*turn.user, 0)[0] for turn in tape.turns}
+        return digits <= {(*turn.user, 0)[0] for turn in tape.turns}
 
     shrinker = Shrinker(run_that_shows(shows), CAUSE)
     shrinker.shrink(long_tape(200))
 
     users = sorted((*turn.user, 0)[0] for turn in shrinker.best.turns)
-    assert users == sorted(wanted)
+    assert users == sorted(digits)
     assert all(turn.answers == () for turn in shrinker.best.turns)
     assert tries < TRIES_MAX
 

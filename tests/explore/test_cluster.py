@@ -1,0 +1,225 @@
+"""A campaign on a dask cluster comes to the same, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from simkit.explore import cluster
+from simkit.explore.chunks import Chunk
+from simkit.explore.cluster import answer_here, end_processes
+from simkit.explore.journal import fingerprints
+from simkit.explore.worker import Answer, Setup, Task, answer_to, versions
+from tests.campaigns import FILE, SIMULATION, campaign, files_in
+from tests.cli.conftest import project as project
+from tests.cli.conftest import simkit as simkit
+from tests.cli.projects import Done, without_times, write
+from tests.explore.test_campaigns import Running
+from tests.explore.test_campaigns import running as running
+
+distributed = pytest.importorskip("distributed")
+Call = Callable[..., Done]
+
+
+class Dask:
+    """A scheduler and workers, each in a process of its own that a test may kill."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self._all: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self.start_scheduler()
+        self.workers = [self.start_worker() for _ in range(2)]
+
+    def start_scheduler(self) -> subprocess.Popen[bytes]:
+        """Start the scheduler, and wait until it listens."""
+        process = self._start("dask_scheduler", "--host", "127.0.0.1", "--port", str(self.port))
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return process
+            time.sleep(0.1)
+        raise AssertionError("the scheduler does not listen")
+
+    def start_worker(self) -> subprocess.Popen[bytes]:
+        """Start a worker with one thread."""
+        return self._start("dask_worker", self.address, "--nthreads", "1", "--no-nanny")
+
+    def _start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
+        self._all.append(
+            subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.{name}", *options, "--no-dashboard"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+            )
+        )
+        return self._all[-1]
+
+    def end(self) -> None:
+        """Kill what is left."""
+        for process in self._all:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def dask() -> Iterator[Dask]:
+    own = Dask()
+    with distributed.Client(own.address, timeout=60, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=120)
+    yield own
+    own.end()
+
+
+@pytest.mark.slow
+def test_two_workers_come_to_the_same_as_one_process() -> None:
+    assert campaign("--cluster", "local", "-j", "2") == campaign()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_is_a_chunk_that_runs_again(
+    dask: Dask, running: Callable[..., Running]
+) -> None:
+    started = running("--runs", "400", "--cluster", dask.address)
+    started.wait_for_chunks(1)
+    dask.workers[0].kill()
+    out, err = started.ended()
+
+    assert "note: 2 conversations at once; dashboard: http://127.0.0.1:" in err
+    assert {"out": without_times(out), "found": files_in("found")} == campaign(runs="400")
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_restarted_gets_the_rest_of_the_campaign(
+    dask: Dask, running: Callable[..., Running]
+) -> None:
+    started = running("--runs", "400", "--cluster", dask.address)
+    started.wait_for_chunks(1)
+    dask.scheduler.kill()
+    dask.scheduler.wait()
+    dask.start_scheduler()
+    # Those of the old one end without it.
+    dask.start_worker()
+    out, err = started.ended()
+
+    assert f"note: the scheduler at {dask.address} is gone; waiting up to 60 s for it" in err
+    assert {"out": without_times(out), "found": files_in("found")} == campaign(runs="400")
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_does_not_come_back_ends_it_and_the_command_goes_on_later(
+    dask: Dask, simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(FILE, SIMULATION)
+    monkeypatch.setattr(cluster, "RETURN_S", 1.0)
+
+    def kill_after_a_chunk() -> None:
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            journals = list(Path(".simkit").glob("explore/*/*/journal.jsonl"))
+            if journals and journals[0].read_bytes().count(b"\n") > 1:
+                break
+            time.sleep(0.02)
+        dask.scheduler.kill()
+
+    killer = threading.Thread(target=kill_after_a_chunk)
+    killer.start()
+    ended = simkit("explore", FILE, "--runs", "400", "--cluster", dask.address)
+    killer.join()
+
+    assert (ended.code, ended.out) == (2, "")
+    assert f"the scheduler at {dask.address} is gone: --cluster: no dask scheduler ans" in ended.err
+    assert "start the cluster again, then the same command goes on from there" in ended.err
+    done = simkit("explore", FILE, "--runs", "400")
+    assert "goes on after" in done.err
+    assert {"out": done.out, "found": files_in("found")} == campaign(runs="400")
+
+
+def test_an_address_without_a_scheduler_is_told(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(FILE, SIMULATION)
+    monkeypatch.setattr(cluster, "CONNECT_S", 0.5)
+
+    done = simkit("explore", FILE, "--cluster", "tcp://127.0.0.1:9")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("--cluster: no dask scheduler answers at tcp://127.0.0.1:9: ")
+    assert done.err.endswith(
+        "Start one with `dask scheduler`, and workers with `dask worker ADDRESS`.\n"
+    )
+    wrong = simkit("explore", FILE, "--cluster", "nowhere://x")
+    assert wrong.code == 2
+    assert "Traceback" not in wrong.err
+
+
+def test_a_missing_library_is_named_with_what_to_install(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(FILE, SIMULATION)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+
+    done = simkit("explore", FILE, "--cluster", "local")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "--cluster needs dask.distributed, which is not installed here: "
+        "pip install 'agent-simkit[cluster]'\n"
+    )
+
+
+def task(folder: Path, **changes: Any) -> Task:
+    facts: dict[str, Any] = {
+        "name": FILE,
+        "profile": None,
+        "turns": 2,
+        "folder": str(folder),
+        "files": fingerprints([FILE]),
+        "versions": versions(),
+    }
+    return Task(setup=Setup(**{**facts, **changes}), chunk=Chunk(0, 0, 1, 3))
+
+
+def test_a_worker_that_would_run_something_else_says_so(project: Path) -> None:
+    write(FILE, SIMULATION)
+    whole = answer_to(task(project))
+    assert whole.tally is not None
+    assert whole.tally.runs == 3
+
+    other = answer_to(task(project, files={FILE: "0"}))
+    assert other.error.startswith(f"{project / FILE}: this file is another one there\n  Give wo")
+    missing = answer_to(task(project, files={"a.py": "0"}))
+    assert missing.error.startswith(f"{project / 'a.py'}: this file is not there\n  Give workers")
+    older = answer_to(task(project, versions={"hypothesis": "1.0"}))
+    assert older.error.startswith("it has hypothesis ")
+    assert older.error.endswith("Install hypothesis==1.0 there.")
+    unknown = answer_to(task(project, name="gone.simulation.yaml"))
+    assert unknown.error == "gone.simulation.yaml: there is no such file"
+    assert not any(answer.is_bug for answer in (other, missing, older, unknown))
+
+
+@pytest.mark.slow
+def test_a_machine_without_the_folder_says_so(project: Path) -> None:
+    write(FILE, SIMULATION)
+
+    def answer(folder: Path) -> Answer:
+        return msgspec.json.decode(answer_here(msgspec.json.encode(task(folder))), type=Answer)
+
+    assert answer(project / "gone").error.startswith(f"there is no folder {project / 'gone'}\n  Gi")
+    first, second = answer(project), answer(project)
+    end_processes()
+    assert first.tally is not None
+    assert first == second
