@@ -231,8 +231,8 @@ class Cluster:
             except SimkitError as problem:
                 if left <= 0:
                     raise SimkitError(
-                        f"{problem_text}: {_first_line(problem)}\n  What was run is kept: start the "
-                        "cluster again, then the same command goes on from there."
+                        f"{problem_text}: {_first_line(problem)}\n  What was run is kept: start "
+                        "the cluster again, then the same command goes on from there."
                     ) from None
                 time.sleep(POLL_S)
             else:

@@ -134,8 +134,8 @@ def search(
     """Draw conversations in this process, and make the smallest one of each cause.
 
     ``rare`` is the number of things that may happen rarely. ``tell`` gets now and then the
-    tally so far. It ends with what was found when ``is_late`` returns true before a run, as it does on
-    Ctrl-C. Errors of ``run`` end it.
+    tally so far. It ends with what was found when ``is_late`` returns true before a run, as it does
+    on Ctrl-C. Errors of ``run`` end it.
     """
     work = InProcess(run, turns_max=turns_max, rare=rare, is_late=is_late)
     return conduct(work, run, chunks_of(runs, seed), tell=tell)
