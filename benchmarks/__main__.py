@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tabulate import tabulate
 
 from benchmarks import (
+    campaigns,
     cassettes,
     collecting,
     exploring,
@@ -38,6 +39,7 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "wire": wire.rows,
     "framework": framework.rows,
     "exploring": exploring.rows,
+    "campaigns": campaigns.rows,
     "planted": planted.rows,
     "processes": processes.rows,
     "restarts": restarts.rows,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, TypeAlias
 
 from simkit.core.errors import SimkitError
@@ -25,7 +26,7 @@ from simkit.explore.chunks import Chunk, Tally, TallyBuilder
 from simkit.explore.conversations import ExploredRun
 
 NUMBER_MAX: Final = 2**32 - 1
-"""The largest number: enough digits for everything about one answer."""
+"""The largest number that is drawn."""
 _FAR: Final = 3_141_592_653_589
 """The least number that is drawn, which stands for 0.
 
@@ -34,7 +35,8 @@ as the user's code. None lies near this one, so one seed draws the same in every
 below 2 to the 53rd: Hypothesis draws larger numbers as floats, which have no last digits.
 """
 ANSWERS_MAX: Final = 8
-"""The number of answers in one turn that are chosen; those beyond are the simplest."""
+"""The number of answers in one turn that are chosen, at most; those beyond are the simplest."""
+_MASK: Final = 2**64 - 1
 
 Run: TypeAlias = Callable[[Plan | Tape], ExploredRun]
 
@@ -104,21 +106,48 @@ def _numbers(most: int) -> strategies.SearchStrategy[int]:
 
 
 def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
-    """Return the plans of conversations; numbers of what is rare only where something can be."""
+    """Return the plans of conversations: Hypothesis draws their length, and a number for each turn.
+
+    Any number of turns is as likely as another one. Hypothesis likes to draw 0, the simplest turn,
+    and the same turn again.
+    """
     number = _numbers(NUMBER_MAX)
-    numbers = strategies.lists(number, max_size=ANSWERS_MAX).map(tuple)
-    odds = strategies.lists(_numbers(ODDS - 1), max_size=ANSWERS_MAX + 1).map(tuple)
-    turn = strategies.builds(
-        TurnPlan,
-        user=number,
-        orders=number,
-        answers=numbers,
-        results=numbers,
-        rare=odds if rare else strategies.just(()),
+    turn = number.map(turn_plan)
+    turns = strategies.integers(1, turns_max).flatmap(
+        lambda count: strategies.lists(turn, min_size=count, max_size=count)
     )
     return strategies.builds(
         Plan,
-        turns=strategies.lists(turn, min_size=1, max_size=turns_max).map(tuple),
+        turns=turns.map(tuple),
         personas=number,
         enabled=strategies.tuples(*[strategies.booleans()] * rare),
     )
+
+
+def turn_plan(number: int) -> TurnPlan:
+    """Return the plan of a turn that a number stands for; that of 0 is the simplest.
+
+    Its own numbers follow from the one by SplitMix64, the generator of Steele, Lea and Flood (Fast
+    Splittable Pseudorandom Number Generators, 2014): to draw each would cost more than to run the
+    turn.
+    """
+    if not number:
+        return TurnPlan()
+    stream = _stream(number)
+    user, orders, answers, results = islice(stream, 4)
+    return TurnPlan(
+        user=user,
+        orders=orders,
+        answers=tuple(islice(stream, answers % (ANSWERS_MAX + 1))),
+        results=tuple(islice(stream, results % (ANSWERS_MAX + 1))),
+        rare=tuple(value % ODDS for value in islice(stream, ANSWERS_MAX + 1)),
+    )
+
+
+def _stream(number: int) -> Iterator[int]:
+    """Yield numbers of 64 bits."""
+    while True:
+        number = (number + 0x9E3779B97F4A7C15) & _MASK
+        value = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+        yield value ^ (value >> 31)
