@@ -59,6 +59,7 @@ NAVIGATION: Final[Nav] = (
                     ("Accept new values", "how-to/accepting.md"),
                     ("Explore", "how-to/explore.md"),
                     ("Simulations", "how-to/simulations.md"),
+                    ("Large campaigns", "how-to/campaigns.md"),
                     ("Coverage and mutation", "how-to/coverage.md"),
                 ),
             ),

@@ -10,9 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
-from simkit.explore.choices import Tape, TurnTape
-from simkit.explore.chunks import RUNS_LEAST, RUNS_MOST, Tally, TallyBuilder, chunks_of, merged
+from simkit.explore.choices import ODDS, Plan, Tape, TurnPlan, TurnTape
+from simkit.explore.chunks import (
+    RUNS_LEAST,
+    RUNS_MOST,
+    Chunk,
+    Tally,
+    TallyBuilder,
+    chunks_of,
+    merged,
+)
 from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.drawing import ANSWERS_MAX, draw, turn_plan
 from simkit.explore.reach import Part, Reach
 
 CAUSES = st.sampled_from(
@@ -104,3 +113,28 @@ def test_chunks_are_all_runs_once_and_depend_on_nothing_else(runs: int) -> None:
     assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
     assert len({chunk.seed for chunk in chunks}) == len(chunks)
     assert all(min(runs, RUNS_LEAST) <= chunk.runs <= RUNS_MOST for chunk in chunks)
+
+
+def test_the_numbers_of_a_turn_are_those_of_splitmix64() -> None:
+    """The first numbers of the seed 1234567, as other implementations have them."""
+    plan = turn_plan(1234567)
+
+    assert (plan.user, plan.orders) == (6457827717110365317, 3203168211198807973)
+    assert len(plan.rare) == ANSWERS_MAX + 1
+    assert all(0 <= number < ODDS for number in plan.rare)
+    assert turn_plan(0) == TurnPlan()
+
+
+@pytest.mark.slow
+def test_any_number_of_turns_up_to_the_most_is_drawn() -> None:
+    counts: list[int] = []
+
+    def run(plan: Plan | Tape) -> ExploredRun:
+        counts.append(len(plan.turns))
+        return ExploredRun(({},), {}, 1)
+
+    draw(run, Chunk(0, 0, 1, 100), turns_max=200)
+
+    assert min(counts) == 1
+    assert max(counts) > 150
+    assert 50 < sum(counts) / len(counts) < 150
