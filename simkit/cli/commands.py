@@ -400,6 +400,40 @@ def explore_command(subject: str, folder: str, **options: Any) -> int:
 
 
 @cli.command(
+    name="graph",
+    short_help="Draw a pipeline: its agents, edges and handoffs.",
+    epilog="Exit codes: 0 drawn, 2 there is no pipeline, or it cannot be read.",
+)
+@click.argument("path", metavar="PIPELINE|SCENARIO|TRACE", shell_complete=complete_file)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["svg", "mermaid", "dot"]),
+    default="svg",
+    show_default=True,
+    help="svg for anything, mermaid for Markdown, dot for Graphviz.",
+)
+@click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
+def graph_command(path: str, form: str, file: str | None) -> int:
+    """Draw the pipeline of a file, of a scenario or of traces.
+
+    A declared pipeline is drawn as its file says. Of code, a run shows the agents: name a scenario,
+    which is run for that, or a trace.
+    """
+    from simkit.cli.graph import graph_text
+    from simkit.core.output import echo_picture
+
+    text = graph_text(path, form)
+    if file is None:
+        echo_picture(text)
+        return 0
+    from simkit.cli.pages import write_file
+
+    write_file(file, f"{text}\n".encode(), "-o")
+    return 0
+
+
+@cli.command(
     name="init",
     short_help="Write the first test of an app, or a sample project.",
     epilog="Exit codes: 0 written, 2 something could not be.",
@@ -768,6 +802,13 @@ def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
     metavar="NAME",
     help="Run on this pipeline instead: a name, a file, or module:function.",
 )
+@click.option(
+    "--html",
+    "page",
+    default="",
+    metavar="FILE",
+    help="Write a page that shows every run: what each agent was sent, and where it went.",
+)
 @click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
 @click.option("--update", is_flag=True, help="Change failing claims into what was found.")
 @click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
@@ -948,3 +989,42 @@ def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
             echo(problem.text, err=True)
     echo(verdict(report))
     return code
+
+
+@cli.command(
+    name="view",
+    short_help="Show runs in a browser: one file, with what every agent was sent.",
+    epilog="Exit codes: 0 written, 2 there is no trace, or the page cannot be written.",
+)
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
+@click.option(
+    "-o", "file", default="", metavar="FILE", help="Write here, not to .simkit/report.html."
+)
+@click.option(
+    "--diff",
+    "base",
+    default="",
+    metavar="BASE",
+    help="Show each run beside the one of the same scenario in this trace or folder.",
+)
+@click.option(
+    "--scenario",
+    "question",
+    default="",
+    metavar="PATH[::NAME]",
+    help="The scenarios that the traces are of, where they do not say it themselves.",
+)
+@click.option(
+    "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
+)
+def view_command(**options: Any) -> int:
+    """Write one page with the runs, and open it: it needs no network and can be sent to anybody.
+
+    TRACE is a file or a folder of traces (default: .simkit, the last run's). The page shows each
+    run's timeline, what every model call was sent and why something was left out, who saw which
+    message, the state by turn, the pipeline, and the claims at their lines. Claims are those of
+    today, as in `simkit judge`.
+    """
+    from simkit.cli.view import ViewOptions, view
+
+    return view(ViewOptions(**options))

@@ -75,9 +75,9 @@ def judge_traces(
 def _judged(paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool) -> int:
     started = time.perf_counter()
     fit_terminal()
-    files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in _at(path)))
+    files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in traces_at(path)))
     is_long = len(files) == 1 and not quiet
-    runner = _Judge(
+    runner = JudgeRunner(
         Job(
             details="none" if form != "text" else "all" if is_long else "failing",
             color=wants_color() and form == "text",
@@ -105,7 +105,8 @@ def _judged(paths: Sequence[str], question: str, form: str, quiet: bool, strict:
     return summary_of(results).exit_code
 
 
-def _at(path: str) -> list[str]:
+def traces_at(path: str) -> list[str]:
+    """Return the traces at a path; raise TraceError if there is none."""
     try:
         return trace_files(path)
     except TraceError:
@@ -117,7 +118,7 @@ def _at(path: str) -> list[str]:
         ) from None
 
 
-class _Judge(Runner):
+class JudgeRunner(Runner):
     """Reports on stored traces as replay does on runs."""
 
     def __init__(self, job: Job, question: str) -> None:

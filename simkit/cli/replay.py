@@ -176,6 +176,8 @@ class ReplayOptions(Job, frozen=True, kw_only=True):
     """Whether changes are written without asking."""
     base: str = ""
     """A folder of traces to compare with; empty for none."""
+    page: str = ""
+    """The file of a page that shows all runs; empty for none."""
 
 
 def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
@@ -195,6 +197,10 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
         from simkit.report.github_actions import traces_in
 
         traces_in(call.base)
+    if call.page:
+        from simkit.cli.pages import check_place
+
+        check_place(call.page, "--html")
     if call.update:
         from simkit.cli.update_files import update
 
@@ -227,6 +233,8 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     notes = [ran.note for ran in rans if ran.note]
     printer.note(problem or record(results, ledger) or next(iter(notes), ""))
     ledger.end()
+    if call.page:
+        _write_page(call, rans, printer)
     if call.form == "json":
         from simkit import __version__
         from simkit.adapters.libraries import libraries
@@ -245,6 +253,15 @@ def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
         return msgspec.structs.replace(job, run=ledger.begin()), ""
     except OSError as problem:
         return job, f"the traces of this run are not kept: {failure_text(problem)}"
+
+
+def _write_page(call: ReplayOptions, rans: Sequence[Ran], printer: _Printer) -> None:
+    """Write the page of all runs, and print where it is."""
+    from simkit.cli.pages import write_page
+
+    title = " ".join(call.paths or (DEFAULT_PATH,))
+    scenarios = [ran.page for ran in rans if ran.page is not None]
+    printer.note_page(write_page(call.page, title, scenarios))
 
 
 def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) -> None:
@@ -305,6 +322,7 @@ def _job(call: ReplayOptions, selection: Selection) -> Job:
         call,
         details="none" if call.form == "json" else "all" if is_all else "failing",
         show="" if call.quiet else call.show,
+        makes_pages=bool(call.page),
         color=wants_color() and call.form != "json",
         width=table_width(),
         keeps_lines=call.verify,
@@ -416,6 +434,11 @@ class _Printer:
         self._progress.end()
         if text:
             echo(f"note: {text}", err=True)
+
+    def note_page(self, page: str) -> None:
+        """Print on stderr, beside the report, that a page was written."""
+        self._progress.end()
+        echo(f"wrote {page}", err=True)
 
     def _open(self) -> None:
         """Print an empty line, if there is none."""

@@ -42,6 +42,7 @@ from simkit.spec.scenario.items import ScenarioCase
 
 if TYPE_CHECKING:
     from simkit.update import Proposal
+    from simkit.viewer import RunPage
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -70,6 +71,8 @@ class Job(msgspec.Struct, frozen=True):
     """The options of recording real traffic; None if nothing is recorded."""
     run: str = ""
     """The run of `.simkit/` that keeps the traces; empty if none does."""
+    makes_pages: bool = False
+    """Whether scenarios are shown on a page."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -83,6 +86,8 @@ class Ran(msgspec.Struct, frozen=True):
     """Why the trace could not be kept; empty if it was."""
     proposal: Proposal | None = None
     """The changes that would make its failing claims hold, if requested; else None."""
+    page: RunPage | None = None
+    """The scenario for a page, if one is made; else None."""
 
 
 def run_all(
@@ -228,7 +233,16 @@ class Runner:
         if not (is_long or result.failed):
             title = "\n".join((title, *warning_lines(result, self._paint)))
         text = "\n\n".join(filter(None, blocks))
-        return Ran(result, f"{title}\n\n{text}\n" if text else title)
+        page = self._page(result, outcome, prepared) if self._job.makes_pages else None
+        return Ran(result, f"{title}\n\n{text}\n" if text else title, page=page)
+
+    def _page(self, result: Result, outcome: Outcome | None, prepared: Prepared | None) -> RunPage:
+        # Most commands make no page.
+        from simkit.viewer import run_page
+
+        if outcome is None or prepared is None:
+            return run_page(result, None)
+        return run_page(result, outcome.view, prepared.document, prepared.redactor(os.environ))
 
     def _pictures(
         self, result: Result, prepared: Prepared, outcome: Outcome, is_long: bool

@@ -136,6 +136,11 @@ def echo_json(text: str) -> None:
     _write(neutral(visible(text)) + "\n", False)
 
 
+def echo_picture(text: str) -> None:
+    """Write a picture in a text format to stdout; its own texts have been cleaned."""
+    _write(visible(current_redactor().text(text)) + "\n", False)
+
+
 def command(line: str, redactor: Redactor | None = None) -> str:
     """Return one workflow command of simkit's own as it may leave the process."""
 

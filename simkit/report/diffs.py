@@ -148,7 +148,7 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
     whole = {
         "simkit": version,
         "sides": [sides.left, sides.right],
-        "scenarios": [_pair_object(pair) for pair in pairs],
+        "scenarios": [diff_object(pair) for pair in pairs],
         "summary": {
             **{word: outcomes.count(word) for word in words},
             "exit_code": exit_code(pairs),
@@ -157,7 +157,8 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
 
-def _pair_object(pair: Compared) -> dict[str, Any]:
+def diff_object(pair: Compared) -> dict[str, Any]:
+    """Return one scenario's object of `diff_json`."""
     fields: dict[str, Any] = {
         "name": pair.name,
         "file": pair.file,

@@ -25,13 +25,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import get_ident
 from typing import Final
 
 import msgspec
 
 from simkit.core.locks import Lock, exclusive
 from simkit.core.output import current_redactor
+from simkit.core.whole_files import write_whole
 
 FOLDER: Final = ".simkit"
 SLUG_MAX: Final = 80
@@ -80,7 +80,7 @@ class Ledger:
     def keep(self, identity: str, trace: bytes) -> str:
         """Store a trace that holds no secrets; return the file that it is once the run is over."""
         name = f"{slug(self.safe(identity))}.jsonl"
-        _write(self._folder / "runs" / self.begin() / name, trace)
+        write_whole(self._folder / "runs" / self.begin() / name, trace)
         return str(self._folder / "traces" / name)
 
     def safe(self, identity: str) -> str:
@@ -101,7 +101,7 @@ class Ledger:
             encoded = msgspec.json.format(
                 msgspec.json.encode(Last(1, tuple(safe_entries), failed)), indent=1
             )
-            _write(self._folder / "last.json", encoded + b"\n")
+            write_whole(self._folder / "last.json", encoded + b"\n")
             self._sweep()
 
     def end(self) -> None:
@@ -161,7 +161,7 @@ class Ledger:
         self._folder.mkdir(parents=True, exist_ok=True)
         ignore = self._folder / ".gitignore"
         if not ignore.exists():
-            _write(ignore, b"*\n")
+            write_whole(ignore, b"*\n")
 
 
 def _link(file: Path, name: Path) -> None:
@@ -183,13 +183,3 @@ def slug(identity: str) -> str:
     words = re.sub(r"\.scenario\.yaml", "", identity)
     plain = re.sub(r"[^a-zA-Z0-9]+", "-", words).strip("-").lower()[:SLUG_MAX].rstrip("-")
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write a file atomically, so that a reader gets the old or the new content."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,0 +1,71 @@
+"""Implementation of ``simkit graph``: the picture of a pipeline, declared or seen in a run."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from simkit.cli.selection import select
+from simkit.cli.traces import SUFFIX, stored, trace_files
+from simkit.core.errors import SourceError
+from simkit.core.output import current_redactor
+from simkit.report.results import Result
+from simkit.runtime.compiled import compiled, facts_of
+from simkit.session.simulate import run
+from simkit.spec.pipeline.model import Limits, Pipeline
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, is_pipeline
+from simkit.trace.store import redacted
+from simkit.trace.views import view_of
+from simkit.viewer import Graph, dot_text, graph_of, mermaid_text, svg_text, together
+
+FORMS = {"svg": svg_text, "mermaid": mermaid_text, "dot": dot_text}
+
+
+def graph_text(path: str, form: str) -> str:
+    """Return the picture of the pipeline at a path: a pipeline, a scenario, or traces.
+
+    Raise SourceError if there is no pipeline, or several.
+    """
+    graphs = together(_graphs(path))
+    if len(graphs) != 1:
+        names = ", ".join(graph.name for graph in graphs) or "none"
+        raise SourceError(path, f"a picture is of one pipeline, and here are: {names}")
+    text = FORMS[form](graphs[0])
+    return text
+
+
+def _graphs(path: str) -> Iterator[Graph]:
+    file = path.partition("::")[0]
+    if Path(file).is_dir() or file.endswith(SUFFIX):
+        for name in trace_files(file):
+            view = stored(name).view
+            yield graph_of(view.pipeline, view)
+        return
+    library = Library()
+    if file.endswith(PIPELINE_SUFFIX):
+        for document in library.documents(file):
+            if is_pipeline(document.data):
+                subject = library.subject(document)
+                if not isinstance(subject, Pipeline):
+                    raise SourceError(
+                        file,
+                        "this pipeline is code, and only a run shows its agents",
+                        advice="Name one of its scenarios, which is run for that, or a trace.",
+                    )
+                yield graph_of(facts_of(compiled(subject), Limits()))
+        return
+    for entry in select([path], library.cache).entries:
+        if isinstance(entry, Result):
+            raise SourceError(path, entry.error)
+        prepared = library.prepared(entry)
+        if isinstance(prepared.pipeline, Pipeline):
+            yield graph_of(facts_of(compiled(prepared.pipeline), Limits()))
+            continue
+        # Output of a user's function must not be inside a picture.
+        with contextlib.redirect_stdout(sys.stderr):
+            trace = redacted(run(prepared), current_redactor().line)
+        view = view_of(trace.events)
+        yield graph_of(view.pipeline, view)

@@ -1,0 +1,49 @@
+"""Pages of runs: written completely or not at all, by `view`, `replay --html` and pytest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from simkit import __version__
+from simkit.core.errors import SimkitError
+from simkit.core.whole_files import write_whole
+from simkit.viewer import Page, RunPage, page_html
+
+
+def write_page(
+    file: str, title: str, scenarios: Sequence[RunPage], sides: tuple[str, str] = ("", "")
+) -> str:
+    """Write a page, and return its file and size for the user.
+
+    Raise SimkitError if it cannot be written.
+    """
+    content = page_html(Page(title, __version__, scenarios, sides)).encode()
+    write_file(file, content, "the page")
+    return f"{file} ({size_text(len(content))})"
+
+
+def write_file(file: str, content: bytes, option: str) -> None:
+    """Write a file completely or not at all; raise SimkitError if that is impossible."""
+    check_place(file, option)
+    try:
+        write_whole(Path(file), content)
+    except OSError as problem:
+        raise SimkitError(f"{option}: {file} cannot be written: {problem.strerror}") from None
+
+
+def size_text(size: int) -> str:
+    """Return a size in kB or MB."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
+
+
+def check_place(file: str, option: str) -> None:
+    """Raise SimkitError if no file can be written there, before anything runs for it."""
+    folder = Path(file).parent
+    if Path(file).is_dir():
+        raise SimkitError(f"{option}: {file} is a folder\n  Name a file in it: {file}/report.html")
+    if not folder.is_dir():
+        raise SimkitError(f"{option}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise SimkitError(f"{option}: the folder {folder} cannot be written to")

@@ -1,0 +1,118 @@
+"""Implementation of ``simkit view``: read traces, judge them, write one page, open it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.cli.console import Progress
+from simkit.cli.diff import stored_pairs
+from simkit.cli.judge import JudgeRunner, traces_at
+from simkit.cli.pages import check_place, write_page
+from simkit.cli.running import Job
+from simkit.cli.traces import stored, unchanged
+from simkit.core.errors import SimkitError, TraceError
+from simkit.core.output import echo
+from simkit.core.text import counted
+from simkit.report.diffs import Compared, diff_object
+from simkit.report.last_run import FOLDER
+from simkit.update.files import is_ci
+from simkit.viewer import RunPage, compressed, run_data, run_page
+
+REPORT: Final = "report.html"
+
+
+class ViewOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's options."""
+
+    traces: tuple[str, ...] = ()
+    question: str = ""
+    """The scenarios that the traces are of, where they do not say it themselves."""
+    file: str = ""
+    base: str = ""
+    """A trace, or a folder of traces, to compare with; empty for none."""
+    opens: bool = True
+
+
+def view(call: ViewOptions) -> int:
+    """Write the page; return 0. Raise SimkitError if there is no trace, or it cannot be written."""
+    file = call.file or str(Path(FOLDER, REPORT))
+    with unchanged(call.traces or (FOLDER,)):
+        files = list(dict.fromkeys(f for path in call.traces or (FOLDER,) for f in traces_at(path)))
+        check_place(file, "-o")
+        pairs = _pairs(call) if call.base else {}
+        progress = Progress(len(files))
+        scenarios = list(_scenarios(files, call.question, pairs, progress))
+        progress.end()
+    sides = (call.base, ", ".join(call.traces) or "the last run") if call.base else ("", "")
+    title = ", ".join(call.traces) or "the last run"
+    report = write_page(file, title, scenarios, sides)
+    echo(f"{counted(len(scenarios), 'scenario')}: wrote {report}")
+    if call.opens and sys.stdout.isatty() and not is_ci(os.environ):
+        webbrowser.open(Path(file).resolve().as_uri())
+    return 0
+
+
+def _scenarios(
+    files: Sequence[str], question: str, pairs: dict[str, Compared], progress: Progress
+) -> Iterator[RunPage]:
+    runner = _Viewer(Job(details="none", makes_pages=True), question)
+    for file in files:
+        progress.begin(Path(file).name)
+        page = runner.page_of(file)
+        pair = pairs.get(os.path.realpath(file))
+        yield page if pair is None else _with_base(page, pair)
+
+
+class _Viewer(JudgeRunner):
+    """Judges traces for a page; a trace without a scenario is shown without claims."""
+
+    def page_of(self, file: str) -> RunPage:
+        """Return the page of one trace."""
+        ran = self.ran_on(file)
+        page = ran.page
+        assert page is not None
+        if page.run:
+            return page
+        try:
+            trace = stored(file)
+        except TraceError:
+            return page  # Its error is on the page.
+        result = msgspec.structs.replace(
+            ran.result,
+            name=ran.result.name or trace.started.scenario,
+            pipeline=trace.view.pipeline.name,
+            seed=trace.started.seed,
+        )
+        unjudged = run_page(result, trace.view)
+        scenario = msgspec.structs.replace(
+            unjudged.scenario,
+            outcome="unjudged",
+            turns=len(trace.view.turns),
+            calls=len(trace.view.calls),
+            tokens=sum(call.context.tokens for call in trace.view.calls.values()),
+        )
+        return msgspec.structs.replace(unjudged, scenario=scenario)
+
+
+# Two runs
+
+
+def _pairs(call: ViewOptions) -> dict[str, Compared]:
+    """Return each trace that has a counterpart in the base, by its real path."""
+    if len(call.traces) > 1:
+        raise SimkitError("--diff compares one trace or folder with another; name one")
+    pairs = stored_pairs(call.base, call.traces[0] if call.traces else "")
+    return {os.path.realpath(pair.sources[1]): pair for pair in pairs if pair.sources[1]}
+
+
+def _with_base(page: RunPage, pair: Compared) -> RunPage:
+    scenario = msgspec.structs.replace(page.scenario, diff=diff_object(pair))
+    base = compressed(run_data(stored(pair.sources[0]).view, None)) if pair.sources[0] else ""
+    return msgspec.structs.replace(page, scenario=scenario, base=base)

@@ -1,0 +1,30 @@
+"""A run as one HTML file: data for the page, and the page that shows it.
+
+``document`` has the types of the data, ``run_data`` makes them of a view, ``page`` puts them into
+the built page. Nothing here reads a clock, and nothing writes HTML: the page is made from
+``viewer/`` at the top of the repository.
+"""
+
+from simkit.viewer.document import Graph, RunData, ScenarioData
+from simkit.viewer.page import Page, RunPage, compressed, page_html, run_page
+from simkit.viewer.pipeline_graph import graph_of, together
+from simkit.viewer.pipeline_pictures import dot_text, mermaid_text, sequence_text, svg_text
+from simkit.viewer.run_data import run_data
+
+__all__ = [
+    "Graph",
+    "Page",
+    "RunData",
+    "RunPage",
+    "ScenarioData",
+    "compressed",
+    "dot_text",
+    "graph_of",
+    "mermaid_text",
+    "page_html",
+    "run_data",
+    "run_page",
+    "sequence_text",
+    "svg_text",
+    "together",
+]

@@ -1,0 +1,67 @@
+"""The claims of a scenario's file, each at its line, with what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.checks.findings import Finding
+from simkit.language.yaml import Document
+from simkit.language.yaml.nodes import SourcePath
+from simkit.report.results import Result
+from simkit.viewer.document import ClaimLine
+
+DEPTH: Final = 3
+"""How far claims are separated: ``context``, its agent, its operator."""
+
+
+def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
+    """Return the claims in the order of the file; those of a run that did not end are left out."""
+    failing = {tuple(finding.path): finding for finding in reversed(result.findings)}
+    skipped = {tuple(finding.path): finding for finding in reversed(result.passed_over)}
+    lines: dict[tuple[int, str], ClaimLine] = {}
+    for path in _claims(document.data):
+        finding = _at(path, failing)
+        state = "failing" if finding is not None else "held"
+        if finding is None:
+            finding = _at(path, skipped)
+            state = "held" if finding is None else "skipped"
+        words = ".".join(map(str, path))
+        line = ClaimLine(document.line(path), state, words, *_detail(finding))
+        lines[line.line, words] = line
+    if result.outcome in ("skipped", "broken"):
+        return [line for line in lines.values() if line.state == "failing"]
+    return sorted(lines.values(), key=lambda line: line.line)
+
+
+def _claims(data: Mapping[str, Any]) -> Iterator[SourcePath]:
+    turns = data.get("turns")
+    for place, turn in enumerate(turns if isinstance(turns, Sequence) else ()):
+        if isinstance(turn, Mapping) and isinstance(turn.get("expect"), Mapping):
+            yield from _parts(turn["expect"], ("turns", place, "expect"), DEPTH)
+    if isinstance(data.get("expect"), Mapping):
+        yield from _parts(data["expect"], ("expect",), DEPTH)
+
+
+def _parts(value: Mapping[str, Any], path: SourcePath, depth: int) -> Iterator[SourcePath]:
+    for key, part in value.items():
+        inner = (*path, key)
+        if isinstance(part, Mapping) and part and depth > 1:
+            yield from _parts(part, inner, depth - 1)
+        else:
+            yield inner
+
+
+def _at(path: SourcePath, findings: Mapping[SourcePath, Finding]) -> Finding | None:
+    """Return the finding of a claim: at its path, below it, or at a part of it."""
+    for place, finding in findings.items():
+        if place and (place[: len(path)] == path or path[: len(place)] == place):
+            return finding
+    return None
+
+
+def _detail(finding: Finding | None) -> tuple[tuple[tuple[str, str, str, str], ...], str]:
+    if finding is None:
+        return (), ""
+    differences = tuple((d.at, d.expected, d.actual, d.note) for d in finding.differences)
+    return differences, finding.what

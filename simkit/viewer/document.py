@@ -1,0 +1,401 @@
+"""The types of the page's data: what `viewer/src/document.ts` reads.
+
+Large texts stand once in ``texts``, and messages once in ``messages``; everything else refers to
+them by index. A context is a list of parts as in the trace: ranges of streams, so that the data of
+10,000 turns are linear in the turns. Numbers of turns count from 1, all indices from 0; -1 is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from simkit.core.messages import JsonValue
+from simkit.report.results import Result
+
+VERSION: Final = 1
+"""The version of the data, which the page checks."""
+
+
+class MessageData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One message as a context, or the log, has it."""
+
+    role: str
+    text: int
+    """Index in ``texts``."""
+    id: str = ""
+    agent: str = ""
+    turn: int = 0
+    tool: str = ""
+    call_id: str = ""
+    calls: tuple[CallLine, ...] = ()
+
+
+class CallLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A tool call that a message contains."""
+
+    id: str
+    name: str
+    args: JsonValue = None
+    to: str = ""
+    """The agent that gets control; empty for a plain call."""
+
+
+class CutData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A message, or a part of one, that a filter dropped from a history."""
+
+    message: int
+    """Index in ``messages``."""
+    by: str
+    what: str = "message"
+
+
+class StreamData(msgspec.Struct, frozen=True, gc=False):
+    """The settled part of a filtered history, in order."""
+
+    name: str
+    entries: list[int]
+    tokens: list[int]
+    cuts: list[CutData]
+
+
+class PartData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A part of a context: one message (``message`` ≥ 0), or a range of a stream."""
+
+    section: str
+    message: int = -1
+    tokens: int = 0
+    pieces: tuple[tuple[str, int, int], ...] = ()
+    """The texts of sections that share the message: section, index in ``texts``, tokens."""
+    inner: tuple[PartData, ...] = ()
+    """The histories that are rendered in the message."""
+    stream: int = -1
+    lo: int = 0
+    hi: int = 0
+    cuts: int = 0
+    """The number of the stream's cuts that concern this context."""
+    tail: tuple[int, ...] = ()
+    tail_tokens: tuple[int, ...] = ()
+    tail_cuts: tuple[CutData, ...] = ()
+    summary: int = -1
+    summary_tokens: int = 0
+    rendered: int = -1
+
+
+class LeftOutData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Items that a section read and did not show; at most some of them as text."""
+
+    section: str
+    by: str
+    channel: str = ""
+    count: int = 1
+    items: tuple[int, ...] = ()
+    """Indices in ``texts``."""
+    note: str = ""
+
+
+class CallData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One model call."""
+
+    id: str
+    agent: str
+    run: str
+    turn: int
+    at: int
+    base: int = -1
+    """The call of the same run with whose parts this context begins."""
+    parts: tuple[PartData, ...] = ()
+    own: tuple[int, ...] = ()
+    """The run's own messages after the parts."""
+    own_tokens: tuple[int, ...] = ()
+    named: tuple[tuple[str, int], ...] = ()
+    """For code whose sections a file names: section and number of messages, in order."""
+    tools: int = -1
+    settings: int = -1
+    tokens: int = 0
+    budget: int = 0
+    hidden: str = ""
+    left_out: tuple[LeftOutData, ...] = ()
+    handoffs: tuple[str, ...] = ()
+    reply: int = -1
+    kind: str = ""
+    thinking: int = -1
+    usage: Mapping[str, int] = {}
+    error: str = ""
+
+
+class AgentRunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One run of an agent."""
+
+    id: str
+    agent: str
+    turn: int
+    at: int
+    status: str
+    until: int = 0
+    handoff: str = ""
+    handoff_from: str = ""
+    group: str = ""
+    input: int = -1
+    output: int = -1
+
+
+class HandoffData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One requested handoff, and what became of it."""
+
+    id: str
+    source: str
+    target: str
+    turn: int
+    at: int
+    outcome: str
+    type: str = ""
+    mode: str = ""
+    query: int = -1
+    payload: int = -1
+    reason: str = ""
+    run: str = ""
+    """The run of the target that it started."""
+    by: str = ""
+    """The run that asked for it."""
+    wrote: tuple[str, ...] = ()
+    """The channels that its contract wrote."""
+
+
+class ToolData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One call of a tool."""
+
+    id: str
+    tool: str
+    agent: str
+    turn: int
+    at: int
+    run: str = ""
+    args: int = -1
+    result: int = -1
+    error: str = ""
+    until: int = -1
+
+
+class WriteData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Channels that were written at once."""
+
+    turn: int
+    at: int
+    cause: str
+    update: Mapping[str, int]
+    """Channel to the index of the update in ``texts``."""
+    agent: str = ""
+    run: str = ""
+    group: str = ""
+    handoff: str = ""
+    state: str = ""
+    impure: Mapping[str, str] = {}
+
+
+class MarkData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One thing that happened, for the timeline, in the order of the trace."""
+
+    kind: str
+    """``user``, ``call``, ``tool``, ``handoff``, ``write``, ``route``, ``fault``, ``failure``,
+    ``retry``, ``interrupt``, ``resume``, ``restart``, ``limit``, ``guardrail``, ``summary``,
+    ``log``, ``effect``, ``unread``, ``error`` or ``end``."""
+    turn: int
+    at: int
+    agent: str = ""
+    run: str = ""
+    ref: int = -1
+    """The index in ``calls``, ``tools``, ``handoffs`` or ``writes``; of a user, in ``messages``."""
+    text: str = ""
+
+
+class TurnData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One turn; its state as changes of the state before."""
+
+    number: int
+    session: str
+    at: int
+    user: int = -1
+    """Index in ``messages``."""
+    reply: int = -1
+    error: str = ""
+    before: Mapping[str, JsonValue] = {}
+    after: Mapping[str, JsonValue] = {}
+    """Channel to ``["=", value]``, ``["+", items, number cut off the front]`` or
+    ``["~", {key: change}]``."""
+
+
+class FindingData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A finding, with the model call to which it is pinned."""
+
+    level: str
+    """``failing``, ``warning``, ``noted`` or ``skipped``."""
+    id: str
+    what: str
+    where: str
+    turn: int = 0
+    agent: str = ""
+    call: int = -1
+    """Index in ``calls``; -1 if it concerns no call."""
+    handoff: bool = False
+    differences: tuple[tuple[str, str, str, str], ...] = ()
+    """Place, wanted, found, note."""
+    context: tuple[str, ...] = ()
+    excerpt: str = ""
+    fix: str = ""
+    follows: str = ""
+
+
+class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One agent, at its place in a drawing of unit cells."""
+
+    name: str
+    x: float
+    y: float
+    runs: int = 0
+    calls: int = 0
+    tokens: int = 0
+    findings: int = 0
+    is_start: bool = False
+    is_function: bool = False
+    tools: tuple[str, ...] = ()
+
+
+class Edge(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A way from one agent to another; ``label`` is its type of handoff, if it is one."""
+
+    source: str
+    target: str
+    label: str = ""
+    kind: str = "edge"
+    """``handoff``, ``route`` or ``edge``."""
+    count: int = 0
+    rejected: int = 0
+    findings: int = 0
+    is_declared: bool = False
+
+
+class Graph(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A pipeline as nodes and edges, with what runs used."""
+
+    name: str
+    flow: str = ""
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    runs: int = 0
+    """The number of scenarios that were counted."""
+
+
+class ClaimLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One claim at its line of the scenario's file."""
+
+    line: int
+    state: str
+    """``held``, ``failing`` or ``skipped``."""
+    path: str
+    differences: tuple[tuple[str, str, str, str], ...] = ()
+    what: str = ""
+
+
+class RunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """All about one run."""
+
+    texts: list[str]
+    messages: list[MessageData]
+    streams: list[StreamData]
+    toolsets: list[list[str]]
+    turns: list[TurnData]
+    calls: list[CallData]
+    runs: list[AgentRunData]
+    handoffs: list[HandoffData]
+    tools: list[ToolData]
+    writes: list[WriteData]
+    marks: list[MarkData]
+    findings: list[FindingData]
+    agents: list[str]
+    channels: Mapping[str, tuple[str, str]]
+    """Channel to reducer and scope."""
+    flow: str
+    graph: Graph
+    counter: str = ""
+    claims: list[ClaimLine] = []
+    error: str = ""
+
+
+class ScenarioData(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the overview."""
+
+    key: str
+    """Its part of links, which is the same in every report."""
+    id: str
+    file: str
+    line: int
+    name: str
+    outcome: str
+    """As in `Result`; ``unjudged`` for a trace whose scenario is not there."""
+    pipeline: str = ""
+    turns: int = 0
+    calls: int = 0
+    tokens: int = 0
+    virtual_ms: int = 0
+    seed: int | None = None
+    digest: str = ""
+    findings: tuple[str, ...] = ()
+    """The ids and headlines of what fails it."""
+    warnings: int = 0
+    noted: int = 0
+    skipped: int = 0
+    """The number of claims that were not looked at."""
+    error: str = ""
+    reason: str = ""
+    reproduce: str = ""
+    agents: tuple[str, ...] = ()
+    run: int = -1
+    """Index of its run in the page; -1 if there is none."""
+    base: int = -1
+    """Index of the run that it is compared with; -1 if there is none."""
+    diff: JsonValue = None
+    """The differences, as in `simkit diff --format json`; None without a base."""
+
+
+class Index(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of the data that the page reads first."""
+
+    version: int
+    simkit: str
+    title: str
+    scenarios: list[ScenarioData]
+    graphs: list[Graph]
+    files: Mapping[str, str] = {}
+    """Scenario file to its text."""
+    sides: tuple[str, str] = ("", "")
+    """The names of the two sides of a comparison; empty without one."""
+
+
+def scenario_data(result: Result, key: str, agents: tuple[str, ...] = ()) -> ScenarioData:
+    """Return the overview's line of a result."""
+    return ScenarioData(
+        key=key,
+        id=result.id,
+        file=result.file,
+        line=result.line,
+        name=result.name or result.id,
+        outcome=result.outcome,
+        pipeline=result.pipeline,
+        turns=result.turns,
+        calls=result.model_calls,
+        tokens=result.tokens,
+        virtual_ms=result.virtual_ms,
+        seed=result.seed,
+        digest=result.digest,
+        findings=tuple(f"{finding.id}: {finding.what}" for finding in result.findings),
+        warnings=len(result.warnings),
+        noted=len(result.noted),
+        skipped=len(result.passed_over),
+        error=result.error,
+        reason=result.reason,
+        reproduce=result.reproduce,
+        agents=agents,
+    )

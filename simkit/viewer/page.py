@@ -1,0 +1,133 @@
+"""The page: data, compressed run by run, in the place that the built page has for it.
+
+The page reads the index first, and a run when somebody opens it, so that a report of a thousand
+scenarios opens as fast as one of ten.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.redact import Redactor
+from simkit.language.yaml import Document
+from simkit.report.last_run import slug
+from simkit.report.results import Result
+from simkit.trace.views import View
+from simkit.viewer.claim_lines import claim_lines
+from simkit.viewer.document import (
+    VERSION,
+    Graph,
+    Index,
+    RunData,
+    ScenarioData,
+    scenario_data,
+)
+from simkit.viewer.pipeline_graph import together
+from simkit.viewer.run_data import run_data
+
+TEMPLATE: Final = "report.html"
+PLACEHOLDER: Final = "{{simkit-data}}"
+LEVEL: Final = 6
+"""Of zlib: 9 takes three times as long for two percent."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class RunPage(msgspec.Struct, frozen=True):
+    """One scenario, ready for the page; processes send it to each other."""
+
+    scenario: ScenarioData
+    run: str = ""
+    """The compressed data of its run; empty if it did not run."""
+    graph: Graph | None = None
+    file_text: str = ""
+    base: str = ""
+    """The compressed data of the run that it is compared with."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """All scenarios of a page."""
+
+    title: str
+    simkit: str
+    """The version that made it."""
+    scenarios: Sequence[RunPage]
+    sides: tuple[str, str] = ("", "")
+
+
+def run_page(
+    result: Result,
+    view: View | None,
+    document: Document | None = None,
+    redactor: Redactor | None = None,
+) -> RunPage:
+    """Return a scenario for the page; result and view hold no secrets.
+
+    ``redactor`` takes secrets out of the document's file, which is as its author wrote it.
+    """
+    key = slug(result.id)
+    if view is None:
+        return RunPage(scenario_data(result, key))
+    claims = [] if document is None else claim_lines(document, result)
+    data = run_data(view, result, claims)
+    agents = tuple(data.agents)
+    file_text = "" if document is None else _file_text(document.file, redactor)
+    return RunPage(scenario_data(result, key, agents), compressed(data), data.graph, file_text)
+
+
+def _file_text(file: str, redactor: Redactor | None) -> str:
+    """Return a file's text without secrets; empty if it is gone."""
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return ""
+    return text if redactor is None else redactor.text(text)
+
+
+def compressed(data: RunData | Index) -> str:
+    """Return data as the page holds it: JSON, deflated, in base64."""
+    return base64.b64encode(zlib.compress(_encode(data), LEVEL)).decode()
+
+
+def page_html(page: Page) -> str:
+    """Return the whole page: the built one, with the data in its place."""
+    template = files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
+    before, placeholder, after = template.partition(PLACEHOLDER)
+    assert placeholder, f"{TEMPLATE} has no place for data: build it with `nox -s viewer`"
+    return f"{before}{in_script(_data(page))}{after}"
+
+
+def in_script(value: Any) -> str:
+    """Return JSON that a script element may hold: nothing in it ends the element."""
+    text = _encode(value).decode()
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _data(page: Page) -> Mapping[str, Any]:
+    runs: list[str] = []
+    scenarios, sources = [], {}
+    for scenario in page.scenarios:
+        numbers = {}
+        for name in ("run", "base"):
+            if getattr(scenario, name):
+                numbers[name] = len(runs)
+                runs.append(getattr(scenario, name))
+        scenarios.append(msgspec.structs.replace(scenario.scenario, **numbers))
+        if scenario.file_text:
+            sources[scenario.scenario.file] = scenario.file_text
+    graphs = together(_graphs(page.scenarios))
+    index = Index(VERSION, page.simkit, page.title, scenarios, graphs, sources, page.sides)
+    return {"index": compressed(index), "runs": runs}
+
+
+def _graphs(scenarios: Iterable[RunPage]) -> Iterable[Graph]:
+    return (scenario.graph for scenario in scenarios if scenario.graph is not None)

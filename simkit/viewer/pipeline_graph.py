@@ -1,0 +1,256 @@
+"""The pipeline as a graph: what is declared, what runs used, and where everything stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from msgspec.structs import replace
+
+from simkit.trace import events as e
+from simkit.trace.pipeline_metadata import PipelineFacts
+from simkit.trace.views import View
+from simkit.viewer.document import Edge, FindingData, Graph, Node
+
+SWEEPS: Final = 4
+"""How often the layers are sorted by the places of their neighbours."""
+
+_Key = tuple[str, str, str]
+
+
+def graph_of(
+    facts: PipelineFacts, view: View | None = None, findings: Sequence[FindingData] = ()
+) -> Graph:
+    """Return a pipeline's graph; with a view, with what its run used, and where findings are."""
+    edges = _declared(facts)
+    nodes = {
+        name: Node(
+            name,
+            0,
+            0,
+            is_start=name in facts.starts,
+            is_function=agent.is_function,
+            tools=agent.tools,
+        )
+        for name, agent in facts.agents.items()
+    }
+    if view is not None:
+        _count_runs(view, nodes)
+        _count_edges(view, edges, nodes)
+        _pin(findings, view, nodes, edges)
+    graph = Graph(
+        facts.name, facts.flow, tuple(nodes.values()), tuple(edges.values()), int(view is not None)
+    )
+    return laid_out(graph)
+
+
+def together(graphs: Iterable[Graph]) -> list[Graph]:
+    """Return one graph for each pipeline, with the counts of all its runs."""
+    by_name: dict[str, list[Graph]] = {}
+    for graph in graphs:
+        by_name.setdefault(graph.name, []).append(graph)
+    return [laid_out(_sum(name, of_name)) for name, of_name in by_name.items()]
+
+
+def _sum(name: str, graphs: Sequence[Graph]) -> Graph:
+    nodes: dict[str, Node] = {}
+    edges: dict[_Key, Edge] = {}
+    for graph in graphs:
+        for node in graph.nodes:
+            old = nodes.get(node.name)
+            nodes[node.name] = node if old is None else _node_sum(old, node)
+        for edge in graph.edges:
+            key = (edge.source, edge.target, edge.label)
+            old_edge = edges.get(key)
+            edges[key] = edge if old_edge is None else _edge_sum(old_edge, edge)
+    runs = sum(graph.runs for graph in graphs)
+    return Graph(name, graphs[0].flow, tuple(nodes.values()), tuple(edges.values()), runs)
+
+
+def _node_sum(node: Node, other: Node) -> Node:
+    return replace(
+        node,
+        runs=node.runs + other.runs,
+        calls=node.calls + other.calls,
+        tokens=node.tokens + other.tokens,
+        findings=node.findings + other.findings,
+        tools=tuple(dict.fromkeys((*node.tools, *other.tools))),
+    )
+
+
+def _edge_sum(edge: Edge, other: Edge) -> Edge:
+    return replace(
+        edge,
+        count=edge.count + other.count,
+        rejected=edge.rejected + other.rejected,
+        findings=edge.findings + other.findings,
+        is_declared=edge.is_declared or other.is_declared,
+    )
+
+
+def _declared(facts: PipelineFacts) -> dict[_Key, Edge]:
+    edges: dict[_Key, Edge] = {}
+    for source, target in facts.edges:
+        edges[source, target, ""] = Edge(source, target, is_declared=True)
+    for contract in facts.contracts:
+        sources = facts.agents if "*" in contract.from_agents else contract.from_agents
+        for source in sources:
+            if source == contract.to_agent:
+                continue
+            key = (source, contract.to_agent, contract.type)
+            edges[key] = Edge(*key, "handoff", is_declared=True)
+            edges.pop((*key[:2], ""), None)
+    for name, agent in facts.agents.items():
+        if facts.is_open:
+            break
+        for target in agent.handoffs:
+            if not any(key[:2] == (name, target) for key in edges):
+                edges[name, target, ""] = Edge(name, target, "", "handoff", is_declared=True)
+    if facts.decider:
+        # A router may choose any agent; those that others lead to are drawn below these.
+        reached = {target for _, target, _ in edges}
+        for name in facts.agents:
+            if name != facts.decider and name not in reached:
+                edges[facts.decider, name, ""] = Edge(
+                    facts.decider, name, "", "route", is_declared=True
+                )
+    return edges
+
+
+def _count_runs(view: View, nodes: dict[str, Node]) -> None:
+    for run in view.runs.values():
+        node = nodes.get(run.agent) or Node(run.agent, 0, 0)
+        nodes[run.agent] = replace(
+            node,
+            runs=node.runs + 1,
+            calls=node.calls + len(run.calls),
+            tokens=node.tokens + sum(call.context.tokens for call in run.calls),
+        )
+
+
+def _count_edges(view: View, edges: dict[_Key, Edge], nodes: dict[str, Node]) -> None:
+    for handoff in view.handoffs.values():
+        event = handoff.event
+        key = _key_of(event.from_agent, event.to_agent, event.type, edges)
+        edge = edges.get(key) or Edge(*key, "handoff")
+        is_made = handoff.outcome == "made"
+        edges[key] = replace(
+            edge,
+            kind="handoff",
+            count=edge.count + is_made,
+            rejected=edge.rejected + (handoff.outcome == "rejected"),
+        )
+        for name in key[:2]:
+            nodes.setdefault(name, Node(name, 0, 0))
+    for source, target, kind in _steps(view):
+        key = _key_of(source, target, "", edges)
+        edge = edges.get(key) or Edge(*key, kind)
+        edges[key] = replace(edge, count=edge.count + 1)
+
+
+def _key_of(source: str, target: str, label: str, edges: Mapping[_Key, Edge]) -> _Key:
+    """Return the edge's key: without a label of its own, the only one between the two."""
+    if label and (source, target, label) not in edges and (source, target, "") in edges:
+        return source, target, ""
+    return source, target, label
+
+
+def _steps(view: View) -> Iterable[tuple[str, str, str]]:
+    """Yield the ways that control took without a handoff."""
+    # A run that chose its successors is counted by its route.
+    routed = {event.run for event in view.events if type(event) is e.RouteChosen}
+    for event in view.events:
+        if type(event) is e.RouteChosen and event.agent:
+            for target in event.targets:
+                yield event.agent, target, "route"
+        elif type(event) is e.AgentStarted:
+            for before in event.after:
+                if before in view.runs and before not in routed:
+                    yield view.runs[before].agent, event.agent, "edge"
+
+
+def _pin(
+    findings: Sequence[FindingData], view: View, nodes: dict[str, Node], edges: dict[_Key, Edge]
+) -> None:
+    """Count what fails at its agent, and at the handoffs that it is about."""
+    for finding in findings:
+        if finding.level != "failing":
+            continue
+        if finding.agent in nodes:
+            node = nodes[finding.agent]
+            nodes[finding.agent] = replace(node, findings=node.findings + 1)
+        if not finding.handoff:
+            continue
+        for handoff in view.handoffs.values():
+            event = handoff.event
+            ends = (event.from_agent, event.to_agent)
+            if finding.turn in (0, handoff.turn) and (not finding.agent or finding.agent in ends):
+                key = _key_of(*ends, event.type, edges)
+                edges[key] = replace(edges[key], findings=edges[key].findings + 1)
+
+
+# Layout: layers by distance from the start, sorted by the places of neighbours
+
+
+def laid_out(graph: Graph) -> Graph:
+    """Return the graph with a place for each node, in cells of a grid; equal for equal graphs."""
+    names = [node.name for node in graph.nodes]
+    ways = [(edge.source, edge.target) for edge in graph.edges if edge.source != edge.target]
+    starts = [node.name for node in graph.nodes if node.is_start]
+    layers = _layers(names, ways, starts)
+    _sort(layers, ways)
+    widest = max((len(layer) for layer in layers), default=1)
+    places = {
+        name: (place + (widest - len(layer)) / 2, float(depth))
+        for depth, layer in enumerate(layers)
+        for place, name in enumerate(layer)
+    }
+    nodes = (replace(node, x=places[node.name][0], y=places[node.name][1]) for node in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _layers(
+    names: Sequence[str], ways: Sequence[tuple[str, str]], starts: Sequence[str]
+) -> list[list[str]]:
+    """Return the names by their distance from the starts, or from what nothing leads to."""
+    targets: dict[str, list[str]] = {}
+    for source, target in ways:
+        targets.setdefault(source, []).append(target)
+    reached = {target for _, target in ways}
+    layers: list[list[str]] = []
+    placed: set[str] = set()
+    waiting = [name for name in starts if name in names] or [n for n in names if n not in reached]
+    while len(placed) < len(names):
+        if not waiting:
+            # A ring that nothing leads into, or what no edge touches: a row of its own.
+            waiting = [name for name in names if name not in placed][:1]
+            alone = [n for n in names if n not in placed and n not in targets and n not in reached]
+            waiting = alone or waiting
+        layer = list(dict.fromkeys(name for name in waiting if name not in placed))
+        placed.update(layer)
+        if layer:
+            layers.append(layer)
+        waiting = [t for name in layer for t in targets.get(name, ()) if t not in placed]
+        waiting = [name for name in waiting if name in names]
+    return layers
+
+
+def _sort(layers: list[list[str]], ways: Sequence[tuple[str, str]]) -> None:
+    neighbours: dict[str, list[str]] = {}
+    for source, target in ways:
+        neighbours.setdefault(source, []).append(target)
+        neighbours.setdefault(target, []).append(source)
+    for sweep in range(SWEEPS):
+        pairs = list(pairwise(layers))
+        for fixed, moved in pairs if sweep % 2 == 0 else [(b, a) for a, b in reversed(pairs)]:
+            place = {name: index for index, name in enumerate(fixed)}
+            order = {name: index for index, name in enumerate(moved)}
+
+            def middle(
+                name: str, place: dict[str, int] = place, order: dict[str, int] = order
+            ) -> float:
+                near = [place[other] for other in neighbours.get(name, ()) if other in place]
+                return sum(near) / len(near) if near else order[name]
+
+            moved.sort(key=middle)

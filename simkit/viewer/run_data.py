@@ -1,0 +1,345 @@
+"""The data of one run: every event that a person asks about, in the order of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import asdict, replace
+
+from simkit.checks.findings import Finding
+from simkit.core.messages import Message
+from simkit.core.text import short
+from simkit.language.paths import as_text
+from simkit.report.results import Result
+from simkit.trace import events as e
+from simkit.trace.views import ToolView, View
+from simkit.viewer.context_data import Contexts, run_input
+from simkit.viewer.document import (
+    AgentRunData,
+    CallData,
+    ClaimLine,
+    FindingData,
+    HandoffData,
+    MarkData,
+    RunData,
+    ToolData,
+    TurnData,
+    WriteData,
+)
+from simkit.viewer.pipeline_graph import graph_of
+from simkit.viewer.state_changes import StateChanges
+from simkit.viewer.tables import Tables
+
+MARK_MAX: Final = 300
+"""The length of a mark's own text; what it refers to is whole."""
+HANDOFF_LINTS: Final = "HND-"
+
+
+def run_data(view: View, result: Result | None, claims: Sequence[ClaimLine] = ()) -> RunData:
+    """Return the data of a run; ``view`` and ``result`` hold no secrets."""
+    return _Reader(view).data(result, claims)
+
+
+class _Reader:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._tables = Tables()
+        self._contexts = Contexts(view, self._tables)
+        self._calls: list[CallData] = []
+        self._tools: dict[str, ToolData] = {}
+        self._writes: list[WriteData] = []
+        self._marks: list[MarkData] = []
+        self._tool_views = {
+            tool.call_id: tool for turn in view.turns for tool in turn.tools if tool.call_id
+        }
+        self._handoffs_seen = 0
+        self._usage: dict[str, e.ModelReplied] = {}
+        self._ends: dict[str, int] = {}
+        self._places: dict[tuple[int, str], list[int]] = {}
+        """Turn and agent to the indices of the calls."""
+
+    def data(self, result: Result | None, claims: Sequence[ClaimLine]) -> RunData:
+        view, tables = self._view, self._tables
+        for event in view.events:
+            handler = _HANDLERS.get(type(event))
+            if handler is not None:
+                handler(self, event)
+        states = StateChanges()
+        findings = [] if result is None else list(self._findings(result))
+        agents = dict.fromkeys([*view.pipeline.agents, *(run.agent for run in view.runs.values())])
+        return RunData(
+            texts=tables.texts,
+            messages=tables.messages,
+            streams=self._contexts.streams,
+            toolsets=tables.toolsets,
+            turns=[self._turn(turn, states) for turn in view.turns],
+            calls=[self._with_reply(call) for call in self._calls],
+            runs=[self._run(run) for run in view.runs.values()],
+            handoffs=list(self._handoffs()),
+            tools=list(self._tools.values()),
+            writes=self._writes,
+            marks=self._marks,
+            findings=findings,
+            agents=[agent for agent in agents if agent],
+            channels={
+                name: (channel.reducer, channel.scope)
+                for name, channel in view.pipeline.channels.items()
+            },
+            flow=view.pipeline.flow,
+            graph=graph_of(view.pipeline, view, findings),
+            counter=view.pipeline.tokens,
+            claims=list(claims),
+            error="" if view.error is None else f"{view.error.type}: {view.error.message}",
+        )
+
+    # The tables of the data.
+
+    def _turn(self, turn: Any, states: StateChanges) -> TurnData:
+        before, after = states.of(turn)
+        return TurnData(
+            number=turn.number,
+            session=turn.session,
+            at=turn.at,
+            user=-1 if turn.message is None else self._tables.message(turn.message),
+            reply=self._tables.value(turn.reply),
+            error="" if turn.error is None else f"{turn.error.type}: {turn.error.message}",
+            before=before,
+            after=after,
+        )
+
+    def _run(self, run: Any) -> AgentRunData:
+        return AgentRunData(
+            id=run.id,
+            agent=run.agent,
+            turn=run.turn,
+            at=run.at,
+            status=run.status,
+            until=self._ends.get(run.id, run.at),
+            handoff=run.handoff,
+            handoff_from=run.handoff_from,
+            group=run.group,
+            input=self._tables.value(run_input(run)),
+            output=self._tables.value(_plain_output(run.output)),
+        )
+
+    def _with_reply(self, call: CallData) -> CallData:
+        replied = self._usage.get(call.id)
+        if replied is None:
+            return call
+        usage = {} if replied.usage is None else asdict(replied.usage)
+        return replace(
+            call,
+            kind=replied.reply,
+            thinking=self._tables.text(replied.thinking),
+            usage={name: count for name, count in usage.items() if count is not None},
+        )
+
+    def _handoffs(self) -> Iterable[HandoffData]:
+        runs = {run.handoff: run.id for run in self._view.runs.values() if run.handoff}
+        wrote: dict[str, list[str]] = {}
+        for write in self._writes:
+            if write.handoff:
+                wrote.setdefault(write.handoff, []).extend(write.update)
+        for handoff in self._view.handoffs.values():
+            event = handoff.event
+            yield HandoffData(
+                id=handoff.id,
+                source=event.from_agent,
+                target=event.to_agent,
+                turn=handoff.turn,
+                at=event.at,
+                outcome=handoff.outcome,
+                type=event.type,
+                mode=handoff.mode,
+                query=self._tables.value(event.query),
+                payload=self._tables.value(handoff.payload),
+                reason=handoff.reason,
+                run=runs.get(handoff.id, ""),
+                by=event.run,
+                wrote=tuple(wrote.get(handoff.id, ())),
+            )
+
+    def _findings(self, result: Result) -> Iterable[FindingData]:
+        levels = (
+            ("failing", result.findings),
+            ("warning", result.warnings),
+            ("noted", result.noted),
+            ("skipped", result.passed_over),
+        )
+        for level, findings in levels:
+            for finding in findings:
+                yield self._finding(level, finding)
+
+    def _finding(self, level: str, finding: Finding) -> FindingData:
+        return FindingData(
+            level=level,
+            id=finding.id,
+            what=finding.what,
+            where=finding.where,
+            turn=finding.turn,
+            agent=finding.agent,
+            call=self._call_of(finding),
+            handoff=finding.id.startswith(HANDOFF_LINTS) or "handoffs" in finding.path,
+            differences=tuple((d.at, d.expected, d.actual, d.note) for d in finding.differences),
+            context=finding.context,
+            excerpt=finding.excerpt,
+            fix=finding.fix,
+            follows=finding.follows,
+        )
+
+    def _call_of(self, finding: Finding) -> int:
+        """Return the call of a finding: the one that it names, else its agent's last."""
+        places = self._places.get((finding.turn, finding.agent), ())
+        if finding.call is not None and finding.call < len(places):
+            return places[finding.call]
+        return places[-1] if places else -1
+
+    # Events, in the order of a run.
+
+    def _mark(self, kind: str, event: e.Event, ref: int = -1, text: str = "") -> None:
+        self._marks.append(
+            MarkData(kind, event.turn, event.at, event.agent, event.run, ref, short(text, MARK_MAX))
+        )
+
+    def _turn_started(self, event: e.TurnStarted) -> None:
+        message = self._view.messages.get(event.message)
+        self._mark("user", event, -1 if message is None else self._tables.message(message))
+
+    def _context_built(self, event: e.ContextBuilt) -> None:
+        self._mark("call", event, len(self._calls))
+        self._places.setdefault((event.turn, event.agent), []).append(len(self._calls))
+        self._calls.append(self._contexts.call_of(event))
+
+    def _model_replied(self, event: e.ModelReplied) -> None:
+        self._usage[event.call] = event
+
+    def _model_failed(self, event: e.ModelFailed) -> None:
+        self._mark("failure", event, text=f"{event.error} {event.message}".strip())
+
+    def _model_retried(self, event: e.ModelRetried) -> None:
+        self._mark("retry", event, text=f"attempt {event.attempt}")
+
+    def _tool_called(self, event: e.ToolCalled) -> None:
+        tool = self._tool_views.get(event.call_id)
+        self._mark("tool", event, len(self._tools), event.tool)
+        self._tools[event.call_id or f"#{len(self._tools)}"] = self._tool(event, tool)
+
+    def _tool(self, event: e.ToolCalled, tool: ToolView | None) -> ToolData:
+        value = self._tables.value
+        arguments = event.args if tool is None or event.args is not None else tool.request
+        return ToolData(
+            id=event.call_id,
+            tool=event.tool,
+            agent=event.agent,
+            turn=event.turn,
+            at=event.at,
+            run=event.run,
+            args=value(arguments),
+            result=-1 if tool is None else value(tool.result),
+            error="" if tool is None else tool.error or "",
+            until=-1 if tool is None or tool.returned_at is None else tool.returned_at,
+        )
+
+    def _handoff_requested(self, event: e.HandoffRequested) -> None:
+        # The view keeps handoffs in the order of their requests.
+        self._mark("handoff", event, self._handoffs_seen, f"{event.from_agent} → {event.to_agent}")
+        self._handoffs_seen += 1
+
+    def _state_updated(self, event: e.StateUpdated) -> None:
+        update, _ = self._view.new_parts(event)
+        resolved, value = self._view.resolved, self._tables.value
+        self._mark("write", event, len(self._writes), ", ".join(event.update))
+        self._writes.append(
+            WriteData(
+                turn=event.turn,
+                at=event.at,
+                cause=event.cause,
+                update={name: value(_written(resolved(raw))) for name, raw in update.items()},
+                agent=event.agent,
+                run=event.run,
+                group=event.group,
+                handoff=event.handoff,
+                state=event.state,
+                impure=dict(event.impure or {}),
+            )
+        )
+
+    def _route_chosen(self, event: e.RouteChosen) -> None:
+        self._mark("route", event, text=", ".join(event.targets))
+
+    def _interrupted(self, event: e.TurnInterrupted) -> None:
+        self._mark("interrupt", event, text=as_text(self._view.resolved(event.question)))
+
+    def _resumed(self, event: e.TurnResumed) -> None:
+        self._mark("resume", event, text=as_text(self._view.resolved(event.value)))
+
+    def _restored(self, event: e.CheckpointRestored) -> None:
+        self._mark("restart", event, text=f"from {event.checkpoint}")
+
+    def _limit(self, event: e.LimitReached) -> None:
+        self._mark("limit", event, text=f"{event.limit}: {event.allowed} allowed")
+
+    def _guardrail(self, event: e.GuardrailTripped) -> None:
+        self._mark("guardrail", event, text=f"{event.guardrail}: {event.reason}")
+
+    def _fault(self, event: e.FaultInjected) -> None:
+        self._mark("fault", event, text=event.fault)
+
+    def _summarised(self, event: e.HistorySummarised) -> None:
+        self._mark("summary", event, text=event.text)
+
+    def _logged(self, event: e.LogRecorded) -> None:
+        if event.level in ("WARNING", "ERROR", "CRITICAL"):
+            self._mark("log", event, text=f"{event.level} {event.logger}: {event.message}")
+
+    def _uncontrolled(self, event: e.UncontrolledEffect) -> None:
+        self._mark("effect", event, text=f"{event.effect} {event.where}")
+
+    def _unread(self, event: e.RequestUnread) -> None:
+        self._mark("unread", event, text=f"{event.method} {event.url}")
+
+    def _agent_finished(self, event: e.AgentFinished) -> None:
+        self._ends[event.run] = event.at
+        if event.status not in ("done", "handed_off", "interrupted"):
+            self._mark("end", event, text=event.status.replace("_", " "))
+
+    def _turn_finished(self, event: e.TurnFinished) -> None:
+        if event.error is not None:
+            self._mark("error", event, text=f"{event.error.type}: {event.error.message}")
+
+
+def _written(value: Any) -> Any:
+    """Return a written value without the mark of a declared reset."""
+    if isinstance(value, Mapping) and value.keys() == {"$set"}:
+        return value["$set"]
+    return value
+
+
+def _plain_output(output: Any) -> Any:
+    return output.content if isinstance(output, Message) else output
+
+
+_HANDLERS: Final[Mapping[type, Callable[[_Reader, Any], None]]] = {
+    e.TurnStarted: _Reader._turn_started,
+    e.ContextBuilt: _Reader._context_built,
+    e.ModelReplied: _Reader._model_replied,
+    e.ModelFailed: _Reader._model_failed,
+    e.ModelRetried: _Reader._model_retried,
+    e.ToolCalled: _Reader._tool_called,
+    e.HandoffRequested: _Reader._handoff_requested,
+    e.StateUpdated: _Reader._state_updated,
+    e.RouteChosen: _Reader._route_chosen,
+    e.TurnInterrupted: _Reader._interrupted,
+    e.TurnResumed: _Reader._resumed,
+    e.CheckpointRestored: _Reader._restored,
+    e.LimitReached: _Reader._limit,
+    e.GuardrailTripped: _Reader._guardrail,
+    e.FaultInjected: _Reader._fault,
+    e.HistorySummarised: _Reader._summarised,
+    e.LogRecorded: _Reader._logged,
+    e.UncontrolledEffect: _Reader._uncontrolled,
+    e.RequestUnread: _Reader._unread,
+    e.AgentFinished: _Reader._agent_finished,
+    e.TurnFinished: _Reader._turn_finished,
+}

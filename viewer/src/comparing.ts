@@ -1,0 +1,170 @@
+// Two contexts of one agent: what came, went and moved, and how much of it a cache could reuse.
+import { isSent, type Row } from "./contexts";
+import type { Call, RunData } from "./document";
+
+export type Fate = "same" | "came" | "moved" | "changed";
+
+export interface Comparison {
+  /** For each sent row of the later call: what became of it since. */
+  fates: Map<Row, Fate>;
+  /** Rows of the earlier call that are gone, each with the index of the sent row that follows it. */
+  went: { row: Row; before: number }[];
+  prefix: Prefix;
+}
+
+export interface Prefix {
+  /** The number of sent rows that are equal from the start. */
+  rows: number;
+  /** UTF-8 bytes of the texts that are equal from the start. */
+  bytes: number;
+  tokens: number;
+  /** Why the prefix ends: the first byte that differs, in which row; empty if all is kept. */
+  breaks: string;
+  before: string;
+  after: string;
+}
+
+const bytes = new TextEncoder();
+const sizeOf = (text: string): number => bytes.encode(text).length;
+
+const wire = (row: Row): string =>
+  JSON.stringify([row.role, row.text, row.calls ?? [], row.tool]);
+
+const MIDDLE_MAX = 600;
+
+/** Pairs of equal items, in order, as indices: the ends, then the longest common part between. */
+const paired = (one: string[], other: string[]): [number, number][] => {
+  let lo = 0;
+  while (lo < one.length && lo < other.length && one[lo] === other[lo]) lo++;
+  let end = 0;
+  while (end < one.length - lo && end < other.length - lo
+    && one[one.length - 1 - end] === other[other.length - 1 - end]) end++;
+  const pairs: [number, number][] = [];
+  for (let place = 0; place < lo; place++) pairs.push([place, place]);
+  const left = one.slice(lo, one.length - end);
+  const right = other.slice(lo, other.length - end);
+  if (left.length && right.length && left.length <= MIDDLE_MAX && right.length <= MIDDLE_MAX) {
+    const table = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
+    for (let i = left.length - 1; i >= 0; i--) {
+      for (let j = right.length - 1; j >= 0; j--) {
+        table[i][j] = left[i] === right[j]
+          ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+      }
+    }
+    for (let i = 0, j = 0; i < left.length && j < right.length;) {
+      if (left[i] === right[j]) pairs.push([lo + i++, lo + j++]);
+      else if (table[i + 1][j] >= table[i][j + 1]) i++;
+      else j++;
+    }
+  }
+  for (let place = end; place > 0; place--) pairs.push([one.length - place, other.length - place]);
+  return pairs;
+};
+
+export const compared = (
+  run: RunData, earlier: Call, earlierRows: Row[], later: Call, laterRows: Row[],
+): Comparison => {
+  const old = earlierRows.filter(isSent);
+  const now = laterRows.filter(isSent);
+  const oldWires = old.map(wire);
+  const nowWires = now.map(wire);
+  const pairs = paired(oldWires, nowWires);
+  const kept = new Set(pairs.map(([place]) => place));
+  const fates = new Map<Row, Fate>(now.map((row) => [row, "came" as Fate]));
+  for (const [, place] of pairs) fates.set(now[place], "same");
+  const loose = new Map<string, number[]>();
+  old.forEach((_, place) => {
+    if (!kept.has(place)) loose.set(oldWires[place], [...(loose.get(oldWires[place]) ?? []), place]);
+  });
+  now.forEach((row, place) => {
+    if (fates.get(row) !== "came") return;
+    const from = loose.get(nowWires[place])?.shift();
+    if (from !== undefined) {
+      fates.set(row, "moved");
+      kept.add(from);
+      return;
+    }
+    const twin = old.findIndex((one, at) =>
+      !kept.has(at) && one.section === row.section && one.role === row.role
+      && (row.role === "system" || idOf(run, one) === idOf(run, row)) && idOf(run, one) !== null);
+    if (twin >= 0) {
+      fates.set(row, "changed");
+      kept.add(twin);
+    }
+  });
+  const next = new Map(pairs);
+  const went = old.flatMap((row, place) => {
+    if (kept.has(place)) return [];
+    let after = place + 1;
+    while (after < old.length && !next.has(after)) after++;
+    return [{ row, before: next.get(after) ?? now.length }];
+  });
+  return { fates, went, prefix: prefixOf(run, earlier, old, oldWires, later, now, nowWires) };
+};
+
+const idOf = (run: RunData, row: Row): string | null =>
+  row.message < 0 ? null : (run.messages[row.message].id ?? "");
+
+const AROUND = 24;
+
+const prefixOf = (
+  run: RunData, earlier: Call, old: Row[], oldWires: string[],
+  later: Call, now: Row[], nowWires: string[],
+): Prefix => {
+  const tools = (call: Call): string => JSON.stringify(run.toolsets[call.tools ?? -1] ?? []);
+  const nothing = { rows: 0, bytes: 0, tokens: 0, before: tools(earlier), after: tools(later) };
+  if (tools(earlier) !== tools(later)) {
+    return { ...nothing, breaks: "other tools are offered, and providers read these first" };
+  }
+  let rows = 0;
+  while (rows < old.length && rows < now.length && oldWires[rows] === nowWires[rows]) rows++;
+  const kept = now.slice(0, rows);
+  const size = kept.reduce((sum, row) => sum + sizeOf(row.text), 0);
+  const tokens = kept.reduce((sum, row) => sum + row.tokens, 0);
+  if (rows === old.length) {
+    return { rows, bytes: size, tokens, breaks: "", before: "", after: "" };
+  }
+  const was = old[rows];
+  const is = now[rows];
+  if (!is) {
+    const before = was.text.slice(0, AROUND * 2);
+    return { rows, bytes: size, tokens, breaks: "the context ends before it", before, after: "" };
+  }
+  let at = 0;
+  if (was.role === is.role) {
+    while (at < was.text.length && at < is.text.length && was.text[at] === is.text[at]) at++;
+  }
+  const start = Math.max(0, at - AROUND);
+  const whole = size + sizeOf(is.text.slice(0, at));
+  const where = `message ${rows + 1}, ${is.section || is.role}`;
+  return {
+    rows,
+    bytes: whole,
+    tokens,
+    breaks: was.role === is.role
+      ? `byte ${whole.toLocaleString("en")} of the texts, at character ${at + 1} of ${where}`
+      : `${where}: a ${is.role} message stands where a ${was.role} message stood`,
+    before: was.text.slice(start, at + AROUND),
+    after: is.text.slice(start, at + AROUND),
+  };
+};
+
+export interface LineEdit { kind: "same" | "came" | "went"; text: string }
+
+/** Two texts line by line. */
+export const lineDiff = (one: string, other: string): LineEdit[] => {
+  const left = one.split("\n");
+  const right = other.split("\n");
+  const pairs = paired(left, right);
+  const edits: LineEdit[] = [];
+  let i = 0;
+  let j = 0;
+  for (const [a, b] of [...pairs, [left.length, right.length]]) {
+    while (i < a) edits.push({ kind: "went", text: left[i++] });
+    while (j < b) edits.push({ kind: "came", text: right[j++] });
+    if (a < left.length) edits.push({ kind: "same", text: left[a] });
+    i = a + 1;
+    j = b + 1;
+  }
+  return edits;
+};

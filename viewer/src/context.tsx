@@ -1,0 +1,188 @@
+// What an agent was sent: the heart of the page.
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import { compared, type Fate, type Prefix } from "./comparing";
+import { byAgent, bySection, callBefore, isSent, rowsOf, type Row } from "./contexts";
+import type { RunData } from "./document";
+import { Bar, counted, hue, number, one, Text, visible } from "./parts";
+import { hashOf, numberOf } from "./links";
+
+const FATES: Record<Fate, [string, string]> = {
+  same: ["=", "as in the call before"],
+  came: ["+", "new since the call before"],
+  moved: ["↕", "stands elsewhere than in the call before"],
+  changed: ["~", "changed since the call before"],
+};
+const FOLDED = 60;
+const ENDS = 20;
+
+export const Context = ({
+  run, index, scenario, highlight,
+}: { run: RunData; index: number; scenario: string; highlight: string }): JSX.Element => {
+  const call = run.calls[index];
+  const before = useMemo(() => callBefore(run, index), [run, index]);
+  const rows = useMemo(() => rowsOf(run, call), [run, index]);
+  const [compares, setCompares] = useState(true);
+  const [hides, setHides] = useState(false);
+  const comparison = useMemo(
+    () => (before < 0 ? null
+      : compared(run, run.calls[before], rowsOf(run, run.calls[before]), call, rows)),
+    [run, index],
+  );
+  const sent = rows.filter(isSent);
+  const dropped = rows.length - sent.length;
+  const shown = hides ? sent : rows;
+  const fates = compares && comparison ? comparison.fates : null;
+  const went = compares && comparison ? comparison.went : [];
+  return (
+    <section class="context" aria-label={`What ${call.agent} was sent`}>
+      <h2>
+        What <b>{visible(call.agent)}</b> was sent
+        <small> turn {call.turn}, call {numberOf(run, index)} · {counted(sent.length, "message")} · {counted(call.tokens ?? 0, "token")}
+          {call.budget ? ` of at most ${number(call.budget)}` : ""} · {dropped ? `${dropped} left out` : "nothing left out"}</small>
+      </h2>
+      <Bar shares={bySection(rows)} label="tokens by section" />
+      <Bar shares={byAgent(rows)} label="tokens by author" />
+      {comparison && before >= 0 && (
+        <PrefixLine prefix={comparison.prefix} total={call.tokens ?? 0} run={run} before={before} scenario={scenario} />
+      )}
+      <div class="tools">
+        {before >= 0 && (
+          <label><input type="checkbox" checked={compares} onChange={() => setCompares(!compares)} /> compare with the call before</label>
+        )}
+        {dropped > 0 && (
+          <label><input type="checkbox" checked={!hides} onChange={() => setHides(!hides)} /> show what was left out</label>
+        )}
+      </div>
+      {call.hidden && <p class="note">A part of this context is known to the provider only: {visible(call.hidden)}</p>}
+      <Rows rows={shown} fates={fates} went={went} sent={sent} prefix={fates ? comparison!.prefix.rows : 0} highlight={highlight} />
+      <details>
+        <summary>Offered tools and settings</summary>
+        <p>{run.toolsets[call.tools ?? -1]?.join(", ") || "no tools"}{call.handoffs?.length ? `; may hand off to ${call.handoffs.join(", ")}` : ""}</p>
+        {call.settings !== undefined && call.settings >= 0 && <Text text={run.texts[call.settings]} code />}
+      </details>
+    </section>
+  );
+};
+
+const PrefixLine = ({
+  prefix, total, run, before, scenario,
+}: { prefix: Prefix; total: number; run: RunData; before: number; scenario: string }): JSX.Element => {
+  const earlier = run.calls[before];
+  const link = hashOf({ scenario, turn: earlier.turn, call: numberOf(run, before) });
+  const share = total ? Math.round((100 * prefix.tokens) / total) : 0;
+  return (
+    <div class={prefix.breaks ? "prefix broken" : "prefix"}>
+      <p>
+        <b>Stable prefix:</b> {counted(prefix.rows, "message")}, {number(prefix.tokens)} tokens ({share} %) begin as in{" "}
+        <a href={link}>turn {earlier.turn}, call {numberOf(run, before)}</a>
+        {prefix.breaks ? <>; a provider's cache ends at {visible(prefix.breaks)}.</> : <>: all that was sent then, so a provider's cache can reuse it.</>}
+      </p>
+      {prefix.breaks && (prefix.before || prefix.after) && (
+        <p class="break code"><del dir="auto">{visible(one(prefix.before, 60) || "nothing")}</del> <ins dir="auto">{visible(one(prefix.after, 60) || "nothing")}</ins></p>
+      )}
+    </div>
+  );
+};
+
+const Rows = ({
+  rows, fates, went, sent, prefix, highlight,
+}: {
+  rows: Row[];
+  fates: Map<Row, Fate> | null;
+  went: { row: Row; before: number }[];
+  sent: Row[];
+  prefix: number;
+  highlight: string;
+}): JSX.Element => {
+  const [opened, setOpened] = useState<[number, number]>([ENDS, ENDS]);
+  const places = useMemo(() => new Map(sent.map((row, place) => [row, place])), [sent]);
+  const items: JSX.Element[] = [];
+  const folds = rows.length > FOLDED;
+  const first = folds ? Math.min(opened[0], rows.length) : rows.length;
+  const rest = folds ? Math.max(first, rows.length - opened[1]) : rows.length;
+  const gone = new Map<number, Row[]>();
+  for (const { row, before } of went) gone.set(before, [...(gone.get(before) ?? []), row]);
+  let section = "";
+  rows.forEach((row, place) => {
+    if (place >= first && place < rest) {
+      if (place === first) {
+        items.push(
+          <li class="folded">
+            <button onClick={() => setOpened([opened[0] + 200, opened[1]])}>⋯ {number(rest - first)} more, show the next 200</button>
+          </li>,
+        );
+      }
+      return;
+    }
+    const at = places.get(row);
+    if (at !== undefined) {
+      for (const old of gone.get(at) ?? []) items.push(<RowItem row={old} fate="went" section={old.section !== section} highlight={highlight} />);
+      gone.delete(at);
+    }
+    items.push(
+      <RowItem
+        row={row} fate={fates?.get(row)} section={row.section !== section}
+        number={at === undefined ? 0 : at + 1} inPrefix={at !== undefined && at < prefix} highlight={highlight}
+      />,
+    );
+    section = row.section;
+    if (fates && at !== undefined && at === prefix - 1 && prefix < sent.length) {
+      items.push(<li class="prefix-end"><span>the stable prefix ends here</span></li>);
+    }
+  });
+  for (const rows_ of gone.values()) {
+    for (const old of rows_) items.push(<RowItem row={old} fate="went" section={false} highlight={highlight} />);
+  }
+  return <ol class="rows">{items}</ol>;
+};
+
+const RowItem = ({
+  row, fate, section, number: place = 0, inPrefix = false, highlight,
+}: {
+  row: Row;
+  fate?: Fate | "went";
+  section: boolean;
+  number?: number;
+  inPrefix?: boolean;
+  highlight: string;
+}): JSX.Element => {
+  const out = row.kind === "dropped" || row.kind === "left_out";
+  const sign = fate === "went" ? ["−", "gone since the call before"] : fate ? FATES[fate] : ["", ""];
+  const origin = [
+    row.agent && `by ${row.agent}`,
+    row.tool && `tool ${row.tool}`,
+    row.turn && row.kind !== "left_out" ? `turn ${row.turn}` : "",
+    row.note,
+  ].filter(Boolean).join(" · ");
+  const classes = ["row", row.kind, hue(row.section || row.role), fate ?? "", inPrefix ? "in-prefix" : ""];
+  if (highlight && row.text.includes(highlight)) classes.push("highlight");
+  const text = row.pieces.length ? null : <Text text={row.text} code={row.role === "tool"} />;
+  return (
+    <li class={classes.join(" ")}>
+      {section && <div class="section-name">{visible(row.section || "messages")}</div>}
+      <div class="row-head">
+        <span class="row-number">{place || ""}</span>
+        {sign[0] && <span class={`fate ${fate}`} title={sign[1]}><span aria-hidden="true">{sign[0]}</span><span class="unseen">{sign[1]}</span></span>}
+        {row.role && <span class="role">{row.role}</span>}
+        <span class="origin">{visible(origin)}</span>
+        {out && <span class="by">left out by <b>{visible(row.by)}</b></span>}
+        {row.kind === "edited" && row.edits.map((edit) => (
+          <span class="by">{edit.what === "tool_calls" ? "tool calls" : "text"} changed by <b>{visible(edit.by)}</b></span>
+        ))}
+        {row.kind === "summary" && <span class="by">summary of what the <b>window</b> left out</span>}
+        {row.tokens > 0 && <span class="tokens">{number(row.tokens)}</span>}
+      </div>
+      {out ? <del>{text}</del> : text}
+      {row.pieces.map((piece) => (
+        <div class={`piece ${hue(piece.section)}`}>
+          <div class="section-name">{visible(piece.section)} <span class="tokens">{number(piece.tokens)}</span></div>
+          <Text text={piece.text} />
+        </div>
+      ))}
+      {row.calls?.map((call) => (
+        <div class="tool-call code" dir="auto">→ {call.to ? `hands off to ${call.to}` : ""}{visible(call.to ? "" : call.name)}({visible(one(JSON.stringify(call.args ?? {}), 400))})</div>
+      ))}
+    </li>
+  );
+};

@@ -1,0 +1,209 @@
+// What is known of the selected event: a call's reply and consequences, a handoff's payload, a tool.
+import type { ComponentChildren, JSX } from "preact";
+import { isSent, rowsOf } from "./contexts";
+import type { AgentRun, Handoff, Mark, RunData, Write } from "./document";
+import { hashOf, numberOf } from "./links";
+import { counted, number, one, Text, time, visible } from "./parts";
+
+const textAt = (run: RunData, place: number | undefined): string =>
+  place === undefined || place < 0 ? "" : run.texts[place];
+
+const Fact = ({ name, children }: { name: string; children: ComponentChildren }): JSX.Element => (
+  <div class="fact"><dt>{name}</dt><dd>{children}</dd></div>
+);
+
+export const callLink = (run: RunData, scenario: string, index: number): JSX.Element => {
+  const call = run.calls[index];
+  return (
+    <a href={hashOf({ scenario, turn: call.turn, call: numberOf(run, index) })}>
+      {visible(call.agent)}, turn {call.turn}, call {numberOf(run, index)}
+    </a>
+  );
+};
+
+export const CallDetails = ({ run, index, scenario }: { run: RunData; index: number; scenario: string }): JSX.Element => {
+  const call = run.calls[index];
+  const mine = run.runs.find((one_) => one_.id === call.run);
+  const reply = run.messages[call.reply ?? -1];
+  const last = run.calls.filter((other) => other.run === call.run).pop() === call;
+  const tools = run.tools.filter((tool) => tool.run === call.run && reply?.calls?.some((line) => line.id === tool.id));
+  const handoffs = run.handoffs.filter((handoff) => handoff.by === call.run && last);
+  const writes = last ? run.writes.filter((write) => write.run === call.run && write.turn === call.turn) : [];
+  return (
+    <section class="panel" aria-label="What came of it">
+      <h2>What came of it</h2>
+      <dl>
+        <Fact name="at">{time(call.at)}, run {call.run}{mine?.group ? `, parallel group ${mine.group}` : ""}{mine && mine.status !== "done" ? `, ${mine.status.replace("_", " ")}` : ""}</Fact>
+        {mine?.handoff && <Fact name="started by">{handoffLine(run, scenario, mine)}</Fact>}
+        {call.error && <Fact name="failed"><b class="bad">{visible(call.error)}</b></Fact>}
+        {reply && (
+          <Fact name={`reply${call.kind ? ` (${call.kind})` : ""}`}>
+            {reply.text >= 0 && <Text text={textAt(run, reply.text)} />}
+            {reply.calls?.map((line) => (
+              <div class="code">→ {line.to ? `hands off to ${line.to}` : visible(line.name)}({visible(one(JSON.stringify(line.args ?? {}), 300))})</div>
+            ))}
+          </Fact>
+        )}
+        {textAt(run, call.thinking) && <Fact name="thinking"><Text text={textAt(run, call.thinking)} /></Fact>}
+        {call.usage && Object.keys(call.usage).length > 0 && (
+          <Fact name="usage">{Object.entries(call.usage).map(([name, count]) => `${name.replace(/_/g, " ")} ${number(count)}`).join(", ")}</Fact>
+        )}
+        {tools.map((tool) => (
+          <Fact name={`tool ${tool.tool}`}>
+            {tool.error ? <b class="bad">{visible(tool.error)}</b> : <Text text={textAt(run, tool.result) || "(nothing)"} code />}
+          </Fact>
+        ))}
+        {handoffs.map((handoff) => (
+          <Fact name={`handoff → ${handoff.target}`}>
+            <HandoffDetails run={run} handoff={handoff} scenario={scenario} />
+          </Fact>
+        ))}
+        {writes.length > 0 && (
+          <Fact name="state written">
+            {writes.map((write) => <WriteDetails run={run} write={write} />)}
+            <a href={hashOf({ scenario, view: "state", turn: call.turn })}>the state in turn {call.turn}</a>
+          </Fact>
+        )}
+        {last && !writes.length && !call.error && <Fact name="state written">nothing</Fact>}
+      </dl>
+    </section>
+  );
+};
+
+const handoffLine = (run: RunData, scenario: string, mine: AgentRun): JSX.Element => {
+  const handoff = run.handoffs.find((one_) => one_.id === mine.handoff);
+  const from = handoff ? lastCallOf(run, handoff.by ?? "") : -1;
+  return (
+    <>
+      a handoff of {from >= 0 ? callLink(run, scenario, from) : visible(mine.handoff_from ?? "")}
+      {handoff && <HandoffDetails run={run} handoff={handoff} scenario={scenario} />}
+    </>
+  );
+};
+
+const lastCallOf = (run: RunData, id: string): number => {
+  for (let place = run.calls.length - 1; place >= 0; place--) if (run.calls[place].run === id) return place;
+  return -1;
+};
+
+const firstCallOf = (run: RunData, id: string): number => run.calls.findIndex((call) => call.run === id);
+
+const leaves = (value: unknown, at = ""): [string, string][] => {
+  if (value === null || value === undefined) return [];
+  if (Array.isArray(value)) return value.flatMap((item, place) => leaves(item, `${at}[${place}]`));
+  if (typeof value === "object") {
+    return Object.entries(value).flatMap(([key, item]) => leaves(item, at ? `${at}.${key}` : key));
+  }
+  return [[at || "payload", String(value)]];
+};
+
+/** For each value of a payload: the sections of the target's first context that hold it. */
+const arrivals = (run: RunData, payload: string, target: number): [string, string, string][] => {
+  let value: unknown = payload;
+  try {
+    value = JSON.parse(payload);
+  } catch {
+    // A text is one value.
+  }
+  const rows = rowsOf(run, run.calls[target]).filter(isSent);
+  return leaves(value).slice(0, 60).map(([at, text]) => {
+    const sections = new Set<string>();
+    for (const row of rows) {
+      const pieces = row.pieces.length ? row.pieces : [{ section: row.section || row.role, text: row.text }];
+      for (const piece of pieces) {
+        if (piece.text.includes(text)) sections.add(piece.section);
+      }
+      if (JSON.stringify(row.calls ?? []).includes(text)) sections.add(row.section || row.role);
+    }
+    return [at, text, [...sections].join(", ")];
+  });
+};
+
+export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; handoff: Handoff; scenario: string }): JSX.Element => {
+  const target = handoff.run ? firstCallOf(run, handoff.run) : -1;
+  const payload = textAt(run, handoff.payload);
+  const rows = target >= 0 && payload ? arrivals(run, payload, target) : [];
+  return (
+    <div class="handoff">
+      <p>
+        <b>{visible(handoff.source)} → {visible(handoff.target)}</b>: {handoff.outcome === "made" ? "made" : <b class="bad">{visible(handoff.outcome)}</b>}
+        {handoff.type && <>, type {visible(handoff.type)}</>}{handoff.mode && <>, {handoff.mode}</>}
+        {handoff.reason && <span class="bad" dir="auto">: {visible(handoff.reason)}</span>}
+      </p>
+      {textAt(run, handoff.query) && <div>query: <Text text={textAt(run, handoff.query)} /></div>}
+      {!payload && <p class="empty">without a payload</p>}
+      {payload && !rows.length && <Text text={payload} code />}
+      {rows.length > 0 && (
+        <table class="payload">
+          <thead><tr><th scope="col">payload</th><th scope="col">value</th><th scope="col">{visible(handoff.target)} was sent it in</th></tr></thead>
+          <tbody>
+            {rows.map(([at, text, sections]) => (
+              <tr><td>{visible(at)}</td><td dir="auto">{visible(one(text, 80))}</td><td class={sections ? "good" : "bad"}>{visible(sections || "no section")}</td></tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <p>
+        {target >= 0 ? <>It went to {callLink(run, scenario, target)}.</> : handoff.outcome === "made" ? "No model call of the target was seen." : "No agent received it."}
+        {handoff.wrote && handoff.wrote.length > 0 && <> Its contract wrote {handoff.wrote.join(", ")}.</>}
+      </p>
+    </div>
+  );
+};
+
+export const WriteDetails = ({ run, write }: { run: RunData; write: Write }): JSX.Element => (
+  <div class="writes">
+    {Object.entries(write.update).map(([channel, place]) => (
+      <div class="write">
+        <b>{visible(channel)}</b>{write.state ? ` (of the inner graph ${write.state})` : ""}
+        {write.impure?.[channel] && <span class="bad"> its reducer {visible(write.impure[channel])}</span>}
+        <Text text={textAt(run, place) || "null"} code />
+      </div>
+    ))}
+  </div>
+);
+
+export const MarkDetails = ({ run, mark, scenario }: { run: RunData; mark: Mark; scenario: string }): JSX.Element => {
+  const ref = mark.ref ?? -1;
+  if (mark.kind === "user") {
+    const turn = run.turns.find((one_) => one_.number === mark.turn);
+    return (
+      <section class="panel" aria-label="User">
+        <h2>The user, in turn {mark.turn}</h2>
+        {run.messages[ref] && <Text text={textAt(run, run.messages[ref].text)} />}
+        <h3>The turn's reply</h3>
+        {turn?.error ? <p class="bad" dir="auto">{visible(turn.error)}</p> : <Text text={textAt(run, turn?.reply) || "(none)"} />}
+      </section>
+    );
+  }
+  if (mark.kind === "handoff") {
+    return <section class="panel" aria-label="Handoff"><h2>Handoff in turn {mark.turn}</h2><HandoffDetails run={run} handoff={run.handoffs[ref]} scenario={scenario} /></section>;
+  }
+  if (mark.kind === "tool") {
+    const tool = run.tools[ref];
+    return (
+      <section class="panel" aria-label="Tool">
+        <h2>Tool {visible(tool.tool)}<small> called by {visible(tool.agent || "nobody known")}, turn {tool.turn}, {time(tool.at)}{(tool.until ?? -1) > tool.at ? ` to ${time(tool.until!)}` : ""}</small></h2>
+        <h3>Arguments</h3><Text text={textAt(run, tool.args) || "{}"} code />
+        <h3>{tool.error ? "Error" : "Result"}</h3>
+        {tool.error ? <p class="bad" dir="auto">{visible(tool.error)}</p> : <Text text={textAt(run, tool.result) || "(nothing)"} code />}
+      </section>
+    );
+  }
+  if (mark.kind === "write") {
+    const write = run.writes[ref];
+    return (
+      <section class="panel" aria-label="State written">
+        <h2>{write.agent ? <>{visible(write.agent)} wrote</> : <>written: {visible(write.cause)}</>}<small> {counted(Object.keys(write.update).length, "channel")}, turn {write.turn}, cause {visible(write.cause)}</small></h2>
+        <WriteDetails run={run} write={write} />
+        {write.turn > 0 && <p><a href={hashOf({ scenario, view: "state", turn: write.turn })}>the state in turn {write.turn}</a></p>}
+      </section>
+    );
+  }
+  return (
+    <section class="panel" aria-label={mark.kind}>
+      <h2>{mark.kind}<small> {mark.agent ? `${mark.agent}, ` : ""}turn {mark.turn}, {time(mark.at)}</small></h2>
+      <Text text={mark.text ?? ""} />
+    </section>
+  );
+};

@@ -1,0 +1,100 @@
+// Two runs of one scenario: the first difference, then contexts, handoffs and state that differ.
+import type { JSX } from "preact";
+import type { DiffData, DiffMessage, Edit, MessageEdit } from "./document";
+import { counted, Diff, hue, number, one, visible } from "./parts";
+
+const text = (value: unknown): string =>
+  value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value, null, 2);
+
+export const Difference = ({ diff, sides }: { diff: DiffData; sides: [string, string] }): JSX.Element => {
+  if (diff.error || diff.left_out) {
+    return <section class="panel" aria-label="Difference"><h2>Not compared</h2><p class="bad" dir="auto">{visible(diff.error || diff.left_out)}</p></section>;
+  }
+  if (diff.outcome === "other" || diff.outcome === "one") {
+    return <section class="panel" aria-label="Difference"><h2>Only one side has this scenario</h2></section>;
+  }
+  if (diff.outcome === "equal") {
+    return <section class="panel" aria-label="Difference"><h2>Equal</h2><p>Both runs did the same{diff.declared?.length ? ", though the pipelines are declared differently" : ""}.</p><Edits edits={diff.declared ?? []} /></section>;
+  }
+  return (
+    <section class="panel difference" aria-label="Difference">
+      <h2><del>{visible(sides[0])}</del> against <ins>{visible(sides[1])}</ins></h2>
+      {diff.first && (
+        <article>
+          <h3>The first event that differs: number {diff.first.number}</h3>
+          <p class="fold">{diff.first.number - 1} events before it are equal.</p>
+          {diff.first.edits.length ? <Edits edits={diff.first.edits} /> : <Diff one={eventText(diff.first.one)} other={eventText(diff.first.other)} />}
+        </article>
+      )}
+      {(diff.calls ?? []).map((call) => (
+        <article>
+          <h3>
+            What {visible(call.agent)} was sent, turn {call.turn}, call {call.call + 1}
+            <small> {sizes(call.sizes, "message")}; {sizes(call.tokens, "token")}{call.again.length ? `; the same again in ${counted(call.again.length, "later call")}` : ""}</small>
+          </h3>
+          <ol class="rows">{call.messages.map((edit) => <Edited edit={edit} />)}</ol>
+          <Edits edits={call.edits} />
+        </article>
+      ))}
+      {(diff.more_calls ?? 0) > 0 && <p>{counted(diff.more_calls!, "more call")} differ, and were not compared message by message.</p>}
+      {(diff.turns ?? []).map((turn) => (
+        <article>
+          <h3>{turn.turn === null ? "Only in the second run" : turn.other_turn === null ? "Only in the first run" : turn.turn === 0 ? "Before the first turn" : `Turn ${turn.turn}`}<small> {visible(one(turn.user, 80))}</small></h3>
+          <Edits edits={turn.edits} />
+          {turn.handoffs.length > 0 && <><h4>Handoffs</h4>{turn.handoffs.map((item) => <Item item={item} />)}</>}
+          {turn.state.length > 0 && <><h4>State</h4><Edits edits={turn.state} /></>}
+        </article>
+      ))}
+      {(diff.at_end ?? []).length > 0 && <article><h3>State at the end</h3><Edits edits={diff.at_end!} /></article>}
+      {(diff.declared ?? []).length > 0 && <details><summary>{counted(diff.declared!.length, "difference")} in what the pipelines declare</summary><Edits edits={diff.declared!} /></details>}
+    </section>
+  );
+};
+
+const eventText = (event: unknown): string => (event === null || event === undefined ? "the run has ended" : text(event));
+
+const sizes = ([left, right]: [number | null, number | null], noun: string): string =>
+  `${left === null ? "none" : number(left)} → ${right === null ? "none" : counted(right, noun)}`;
+
+const Edits = ({ edits }: { edits: Edit[] }): JSX.Element => (
+  <>
+    {edits.map((edit) => (
+      <div class="edit">
+        <div class="edit-at">{visible(edit.at || "value")}</div>
+        <Diff one={text(edit.one)} other={text(edit.other)} />
+      </div>
+    ))}
+  </>
+);
+
+const Item = ({ item }: { item: unknown }): JSX.Element => {
+  const edit = item as { one?: unknown; other?: unknown; edits?: Edit[]; at?: unknown };
+  if (edit.edits?.length) return <Edits edits={edit.edits} />;
+  return <Diff one={text(edit.one)} other={text(edit.other)} />;
+};
+
+const Edited = ({ edit }: { edit: MessageEdit }): JSX.Element => {
+  if (edit.what === "same") return <li class="folded">= {counted(edit.count ?? 0, "equal message")}</li>;
+  const left = edit.one ?? edit.left;
+  const right = edit.other ?? edit.right;
+  if (edit.what === "changed" && left && right) {
+    return <li class={`row changed ${hue(right.section || right.role)}`}><Head message={right} sign="~" words="changed" /><Diff one={left.content ?? ""} other={right.content ?? ""} /></li>;
+  }
+  const message = edit.message!;
+  const sign = edit.what === "came" ? "+" : "−";
+  return (
+    <li class={`row ${edit.what} ${hue(message.section || message.role)}`}>
+      <Head message={message} sign={sign} words={edit.what} by={edit.dropped_by} />
+      <div class="text" dir="auto">{edit.what === "went" ? <del>{visible(message.content ?? "")}</del> : visible(message.content ?? "")}</div>
+    </li>
+  );
+};
+
+const Head = ({ message, sign, words, by }: { message: DiffMessage; sign: string; words: string; by?: string }): JSX.Element => (
+  <div class="row-head">
+    <span class={`fate ${words}`}><span aria-hidden="true">{sign}</span><span class="unseen">{words}</span></span>
+    <span class="role">{message.role}</span>
+    <span class="origin">{visible([message.section, message.agent && `by ${message.agent}`].filter(Boolean).join(" · "))}</span>
+    {by && <span class="by">the other run left it out by <b>{visible(by)}</b></span>}
+  </div>
+);

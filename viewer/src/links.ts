@@ -1,0 +1,72 @@
+// Links: `#refund/turn-2/call-3`. The page's place is its hash, so that a link can be passed on.
+import type { Call, Index, RunData, Scenario } from "./document";
+
+export const VIEWS = ["run", "who", "state", "pipeline", "file", "diff"] as const;
+export type View = (typeof VIEWS)[number];
+
+export interface Place { scenario: string; view: View; turn: number; call: number; item: string }
+
+export const slug = (text: string): string =>
+  text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60);
+
+/** The scenario's part of links: its name where no other has it, else the name of its trace. */
+export const keysOf = (index: Index): Map<string, Scenario> => {
+  const keys = new Map<string, Scenario>();
+  const times = new Map<string, number>();
+  for (const one of index.scenarios) {
+    const short = slug(one.name);
+    times.set(short, (times.get(short) ?? 0) + 1);
+  }
+  for (const one of index.scenarios) {
+    const short = slug(one.name);
+    if (short && times.get(short) === 1) keys.set(short, one);
+  }
+  for (const one of index.scenarios) if (!keys.has(one.key)) keys.set(one.key, one);
+  return keys;
+};
+
+export const placeOf = (hash: string): Place => {
+  const [scenario = "", ...rest] = decodeURIComponent(hash.replace(/^#/, "")).split("/");
+  const place: Place = { scenario, view: "run", turn: 0, call: 0, item: "" };
+  for (const part of rest) {
+    const counted = /^(turn|call)-(\d+)$/.exec(part);
+    if (counted) place[counted[1] as "turn" | "call"] = Number(counted[2]);
+    else if ((VIEWS as readonly string[]).includes(part)) place.view = part as View;
+    else if (/^(mark|finding)-\d+$/.test(part)) place.item = part;
+  }
+  return place;
+};
+
+export const hashOf = (place: Partial<Place> & { scenario: string }): string => {
+  const parts = [place.scenario];
+  if (place.view && place.view !== "run") parts.push(place.view);
+  if (place.turn) parts.push(`turn-${place.turn}`);
+  if (place.call) parts.push(`call-${place.call}`);
+  if (place.item) parts.push(place.item);
+  return `#${parts.map(encodeURIComponent).join("/")}`;
+};
+
+/** The number of a call in its turn, from 1. */
+export const numberOf = (run: RunData, index: number): number => {
+  const turn = run.calls[index].turn;
+  let number = 1;
+  for (let place = index - 1; place >= 0 && run.calls[place].turn === turn; place--) number++;
+  return number;
+};
+
+export const callAt = (run: RunData, turn: number, number: number): number => {
+  const first = firstOf(run.calls, turn);
+  const index = first + number - 1;
+  return first >= 0 && run.calls[index]?.turn === turn ? index : -1;
+};
+
+const firstOf = (calls: Call[], turn: number): number => {
+  let lo = 0;
+  let hi = calls.length;
+  while (lo < hi) {
+    const middle = (lo + hi) >> 1;
+    if (calls[middle].turn < turn) lo = middle + 1;
+    else hi = middle;
+  }
+  return calls[lo]?.turn === turn ? lo : -1;
+};

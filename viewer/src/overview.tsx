@@ -1,0 +1,131 @@
+// The first view: all scenarios, the failed ones first, and the pipelines with what they used.
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import type { Index, Scenario } from "./document";
+import { GraphPicture } from "./pipeline";
+import { counted, number, time, visible, Windowed } from "./parts";
+
+export const ORDER = ["broken", "failed", "unjudged", "xfailed", "held", "skipped"];
+export const WORDS: Record<string, string> = {
+  broken: "broken", failed: "failed", unjudged: "not judged", xfailed: "failed as expected",
+  held: "held", skipped: "skipped",
+};
+const SIGNS: Record<string, string> = {
+  broken: "!", failed: "✗", unjudged: "?", xfailed: "✗", held: "✓", skipped: "–",
+};
+
+export const Badge = ({ outcome }: { outcome: string }): JSX.Element => (
+  <span class={`badge ${outcome}`}>
+    <span aria-hidden="true">{SIGNS[outcome] ?? "·"} </span>{WORDS[outcome] ?? outcome}
+  </span>
+);
+
+export const sorted = (scenarios: Scenario[]): Scenario[] =>
+  scenarios
+    .map((scenario, place) => ({ scenario, place }))
+    .sort((one, other) =>
+      ORDER.indexOf(one.scenario.outcome) - ORDER.indexOf(other.scenario.outcome)
+      || one.place - other.place)
+    .map((pair) => pair.scenario);
+
+const fits = (scenario: Scenario, words: string[]): boolean => {
+  if (!words.length) return true;
+  const text = [
+    scenario.id, scenario.name, scenario.pipeline ?? "", scenario.outcome,
+    ...(scenario.findings ?? []), ...(scenario.agents ?? []), scenario.error ?? "",
+  ].join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+};
+
+export const Overview = ({
+  index, linkOf, cursor,
+}: {
+  index: Index;
+  linkOf: (scenario: Scenario) => string;
+  cursor: { place: number; count: number };
+}): JSX.Element => {
+  const [text, setText] = useState("");
+  const [outcome, setOutcome] = useState("");
+  const all = useMemo(() => sorted(index.scenarios), [index]);
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = all.filter((one) => (!outcome || one.outcome === outcome) && fits(one, words));
+  cursor.count = shown.length;
+  const outcomes = ORDER.filter((word) => all.some((one) => one.outcome === word));
+  const differ = all.filter((one) => one.diff && one.diff.outcome !== "equal").length;
+  return (
+    <main id="main" class="overview">
+      <h1>{counted(all.length, "scenario")}<small> of {visible(index.title)}</small></h1>
+      {index.sides && index.sides[0] && (
+        <p>{counted(differ, "scenario")} of them differ between {visible(index.sides[0])} and {visible(index.sides[1])}.</p>
+      )}
+      <div class="filters">
+        <label class="search">
+          <span>Filter</span>
+          <input
+            id="search" type="search" value={text} placeholder="name, agent, finding …  ( / )"
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+        <div class="chips" role="group" aria-label="Outcome">
+          {["", ...outcomes].map((word) => (
+            <button class="chip" aria-pressed={outcome === word} onClick={() => setOutcome(word)}>
+              {word ? `${WORDS[word]} ` : "all "}
+              <b>{number(word ? all.filter((one) => one.outcome === word).length : all.length)}</b>
+            </button>
+          ))}
+        </div>
+      </div>
+      <p class="unseen" role="status">{counted(shown.length, "scenario")} shown</p>
+      {shown.length ? (
+        <Windowed
+          count={shown.length} height={76} label="Scenarios" class="scenarios" focus={cursor.place}
+          row={(place) => (
+            <Line scenario={shown[place]} link={linkOf(shown[place])} current={place === cursor.place} />
+          )}
+        />
+      ) : <p class="empty">No scenario fits.</p>}
+      {index.graphs.length > 0 && (
+        <section aria-labelledby="pipelines">
+          <h2 id="pipelines">Pipelines, with what all these runs used</h2>
+          <div class="graphs">
+            {index.graphs.slice(0, 24).map((graph) => (
+              <figure>
+                <figcaption>{visible(graph.name || "without a name")} · {counted(graph.runs ?? 0, "run")}</figcaption>
+                <GraphPicture graph={graph} />
+              </figure>
+            ))}
+          </div>
+          {index.graphs.length > 24 && <p>{index.graphs.length - 24} more pipelines are drawn with their scenarios.</p>}
+        </section>
+      )}
+    </main>
+  );
+};
+
+const Line = ({ scenario, link, current }: { scenario: Scenario; link: string; current: boolean }): JSX.Element => {
+  const first = scenario.findings?.[0] ?? scenario.error ?? scenario.reason ?? "";
+  const more = (scenario.findings?.length ?? 0) - 1;
+  return (
+    <div role="listitem" class={current ? "scenario current" : "scenario"}>
+      <Badge outcome={scenario.outcome} />
+      <div class="what">
+        <a href={link} dir="auto">{visible(scenario.name)}</a>
+        {first && <div class="finding-line" dir="auto">{visible(first)}{more > 0 && ` … and ${more} more`}</div>}
+        <div class="facts">
+          {scenario.file}:{scenario.line}
+          {scenario.diff && scenario.diff.outcome !== "equal" && <b class="differs"> differs</b>}
+        </div>
+      </div>
+      <div class="numbers">
+        {scenario.run !== undefined && scenario.run >= 0 && (
+          <>
+            <span>{counted(scenario.turns ?? 0, "turn")}</span>
+            <span>{counted(scenario.calls ?? 0, "call")}</span>
+            <span>{counted(scenario.tokens ?? 0, "token")}</span>
+            <span>{time(scenario.virtual_ms ?? 0)}</span>
+          </>
+        )}
+      </div>
+    </div>
+  );
+};

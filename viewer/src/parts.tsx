@@ -1,0 +1,205 @@
+// Small parts that several views share.
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Share } from "./contexts";
+import { lineDiff } from "./comparing";
+
+// As in `simkit/core/output.py`: control characters, bidirectional controls, tags, zero widths.
+const HIDDEN =
+  // eslint-disable-next-line no-control-regex
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]|[\u{e0000}-\u{e0fff}]/gu;
+
+const escaped = (sign: string): string => {
+  const code = sign.codePointAt(0) ?? 0;
+  return code < 0x20 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+};
+
+/** Text of others: what controls a screen, or is invisible, is shown as an escape. */
+export const visible = (text: string): ComponentChildren => {
+  if (!text.match(HIDDEN)) return text;
+  const parts: ComponentChildren[] = [];
+  let last = 0;
+  for (const found of text.matchAll(HIDDEN)) {
+    parts.push(text.slice(last, found.index), <span class="control">{escaped(found[0])}</span>);
+    last = (found.index ?? 0) + found[0].length;
+  }
+  return [...parts, text.slice(last)];
+};
+
+export const one = (text: string, most = 120): string => {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+};
+
+const SHOWN = 1500;
+
+/** A whole text, of which the beginning is shown first if it is long. */
+export const Text = ({ text, code }: { text: string; code?: boolean }): JSX.Element => {
+  const [most, setMost] = useState(SHOWN);
+  const shown = text.length > most ? text.slice(0, most) : text;
+  const marked = wanted(shown);
+  return (
+    <div class={code ? "text code" : "text"} dir="auto">
+      {marked}
+      {text.length > most && (
+        <div>
+          <button class="more" onClick={() => setMost(most * 20)}>
+            … {number(text.length - most)} more characters
+          </button>
+        </div>
+      )}
+    </div>
+  );
+};
+
+let word = "";
+/** The text that is searched for, which every text marks. */
+export const markWord = (text: string): void => {
+  word = text.toLowerCase();
+};
+
+export const wanted = (text: string): ComponentChildren => {
+  if (word.length < 2) return visible(text);
+  const parts: ComponentChildren[] = [];
+  const lower = text.toLowerCase();
+  let last = 0;
+  for (let at = lower.indexOf(word); at >= 0; at = lower.indexOf(word, at + word.length)) {
+    parts.push(visible(text.slice(last, at)), <mark>{visible(text.slice(at, at + word.length))}</mark>);
+    last = at + word.length;
+  }
+  return [...parts, visible(text.slice(last))];
+};
+
+export const number = (value: number): string => value.toLocaleString("en");
+
+export const counted = (count: number, noun: string): string =>
+  `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+export const time = (ms: number): string => (ms >= 10000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
+
+const HUES = 8;
+const KNOWN = ["instructions", "history", "current_message", "handoff", "run", "notes", "memories", "state"];
+
+/** The class with a section's colour: the usual sections have their own. */
+export const hue = (name: string): string => {
+  const known = KNOWN.indexOf(name);
+  if (known >= 0) return `hue-${known}`;
+  let sum = 0;
+  for (let place = 0; place < name.length; place++) sum = (sum * 31 + name.charCodeAt(place)) % 997;
+  return `hue-${sum % HUES}`;
+};
+
+export const Bar = ({ shares, label }: { shares: Share[]; label: string }): JSX.Element | null => {
+  const total = shares.reduce((sum, share) => sum + share.tokens, 0);
+  if (!total) return null;
+  const words = shares.map((share) => `${share.name} ${number(share.tokens)}`).join(", ");
+  return (
+    <div class="bar-row">
+      <span class="bar-label">{label}</span>
+      <div class="bar" role="img" aria-label={`${label}: ${words}`}>
+        {shares.map((share) => (
+          <div class={hue(share.name)} style={{ flexGrow: share.tokens }} title={`${share.name}: ${number(share.tokens)}`} />
+        ))}
+      </div>
+      <ul class="legend">
+        {shares.map((share) => (
+          <li>
+            <i class={`dot ${hue(share.name)}`} aria-hidden="true" />
+            {visible(share.name)} <b>{number(share.tokens)}</b>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+};
+
+/** Two texts as lines that went and came; long equal parts are folded. */
+export const Diff = ({ one: left, other }: { one: string; other: string }): JSX.Element => {
+  const edits = lineDiff(left.slice(0, 200000), other.slice(0, 200000));
+  const near = edits.map((_, place) =>
+    edits.slice(Math.max(0, place - 2), place + 3).some((edit) => edit.kind !== "same"));
+  const rows: JSX.Element[] = [];
+  edits.forEach((edit, place) => {
+    if (near[place]) {
+      const sign = { same: " ", came: "+", went: "−" }[edit.kind];
+      const words = { same: "", came: "came: ", went: "went: " }[edit.kind];
+      rows.push(
+        <div class={`line ${edit.kind}`} dir="auto">
+          <span class="sign" aria-hidden="true">{sign}</span>
+          <span class="unseen">{words}</span>
+          {visible(edit.text.length > 2000 ? `${edit.text.slice(0, 2000)}…` : edit.text)}
+        </div>,
+      );
+    } else if (place === 0 || near[place - 1]) rows.push(<div class="line fold">⋯</div>);
+  });
+  return <div class="diff text code">{rows}</div>;
+};
+
+/** Rows of equal height, of which only those in sight are in the page. */
+export const Windowed = ({
+  count, height, row, label, header, focus, class: name, role = "list",
+}: {
+  count: number;
+  height: number;
+  row: (place: number) => JSX.Element;
+  label: string;
+  header?: ComponentChildren;
+  focus?: number;
+  class?: string;
+  role?: "list" | "grid";
+}): JSX.Element => {
+  const box = useRef<HTMLDivElement>(null);
+  const [range, setRange] = useState<[number, number]>([0, 40]);
+  const look = (): void => {
+    const element = box.current;
+    if (!element) return;
+    const first = Math.max(0, Math.floor(element.scrollTop / height) - 10);
+    const last = Math.min(count, Math.ceil((element.scrollTop + element.clientHeight) / height) + 10);
+    setRange((old) => (old[0] === first && old[1] === last ? old : [first, last]));
+  };
+  useEffect(look, [count]);
+  useEffect(() => {
+    const element = box.current;
+    if (!element || focus === undefined || focus < 0) return;
+    const top = focus * height;
+    if (top < element.scrollTop || top + height * 2 > element.scrollTop + element.clientHeight) {
+      element.scrollTop = Math.max(0, top - element.clientHeight / 2);
+    }
+  }, [focus]);
+  const rows: JSX.Element[] = [];
+  const last = Math.min(range[1], count);
+  for (let place = range[0]; place < last; place++) rows.push(row(place));
+  return (
+    <div class={`windowed ${name ?? ""}`} ref={box} onScroll={look} tabIndex={0} role={role} aria-label={label} aria-rowcount={role === "grid" ? count + 1 : undefined}>
+      {header}
+      <div class="spacer" role="presentation" style={{ height: `${range[0] * height}px` }} />
+      {rows}
+      <div class="spacer" role="presentation" style={{ height: `${(count - last) * height}px` }} />
+    </div>
+  );
+};
+
+export const Differences = ({ all }: { all: [string, string, string, string][] }): JSX.Element => (
+  <table class="differences">
+    <thead>
+      <tr><th scope="col">at</th><th scope="col">wanted</th><th scope="col">found</th></tr>
+    </thead>
+    <tbody>
+      {all.map(([at, expected, actual, note]) => (
+        <tr>
+          <td>{visible(at || "·")}</td>
+          <td class="good" dir="auto">{visible(one(expected, 400))}</td>
+          <td class="bad" dir="auto">{visible(one(actual, 400))}{note && <em> {visible(note)}</em>}</td>
+        </tr>
+      ))}
+    </tbody>
+  </table>
+);
+
+export const Copy = ({ text }: { text: string }): JSX.Element => {
+  const [done, setDone] = useState(false);
+  const copy = (): void => {
+    navigator.clipboard?.writeText(text).then(() => setDone(true), () => setDone(false));
+  };
+  return <button class="copy" onClick={copy}>{done ? "copied" : "copy"}</button>;
+};

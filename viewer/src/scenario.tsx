@@ -1,0 +1,208 @@
+// One scenario: its findings, and a view of its run.
+import type { JSX } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Context } from "./context";
+import { CallDetails, MarkDetails } from "./details";
+import { Difference } from "./difference";
+import type { Finding, Graph, Index, RunData, Scenario } from "./document";
+import { File } from "./file";
+import { callAt, hashOf, numberOf, type Place, type View, VIEWS } from "./links";
+import { Badge } from "./overview";
+import { Copy, counted, Differences, number, one, time, visible } from "./parts";
+import { Pipeline } from "./pipeline";
+import type { Source } from "./reading";
+import { State } from "./state";
+import { Timeline } from "./timeline";
+import { Who } from "./who";
+
+const TITLES: Record<View, string> = {
+  run: "Run", who: "Who saw what", state: "State", pipeline: "Pipeline", file: "Scenario file",
+  diff: "Difference",
+};
+
+/** What the keyboard moves through; the view in sight sets it. */
+export interface Moves { event: (step: number) => void; finding: (step: number) => void }
+
+export const ScenarioView = ({
+  scenario, name, place, source, index, moves,
+}: {
+  scenario: Scenario;
+  name: string;
+  place: Place;
+  source: Source;
+  index: Index;
+  moves: Moves;
+}): JSX.Element => {
+  const [run, setRun] = useState<RunData | null>(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    setRun(null);
+    if (scenario.run === undefined || scenario.run < 0) return;
+    let is = true;
+    source.run(scenario.run).then((data) => is && setRun(data), (error: unknown) => is && setProblem(String(error)));
+    return () => { is = false; };
+  }, [scenario]);
+  const views = VIEWS.filter((view) => view !== "diff" || scenario.diff);
+  const whole = index.graphs.find((graph) => graph.name === scenario.pipeline);
+  const has = scenario.run !== undefined && scenario.run >= 0;
+  return (
+    <main id="main">
+      <header class="scenario-head">
+        <p class="crumbs"><a href="#">All scenarios</a> / {scenario.file}:{scenario.line}</p>
+        <h1 dir="auto"><Badge outcome={scenario.outcome} /> {visible(scenario.name)}</h1>
+        <p class="facts">
+          pipeline {visible(scenario.pipeline || "unknown")} · {counted(scenario.turns ?? 0, "turn")} · {counted(scenario.calls ?? 0, "model call")} · {counted(scenario.tokens ?? 0, "token")} · {time(scenario.virtual_ms ?? 0)} of virtual time · seed {scenario.seed ?? "none"}
+        </p>
+        {scenario.reproduce && <p class="reproduce"><code>{visible(scenario.reproduce)}</code> <Copy text={scenario.reproduce} /></p>}
+        {scenario.error && <pre class="error" dir="auto">{visible(scenario.error)}</pre>}
+        {scenario.reason && <p dir="auto">{visible(scenario.reason)}</p>}
+      </header>
+      {has && (
+        <nav class="tabs" aria-label="Views">
+          {views.map((view) => (
+            <a href={hashOf({ scenario: name, view, turn: view === "state" ? place.turn : 0 })} aria-current={place.view === view ? "page" : undefined}>{TITLES[view]}</a>
+          ))}
+        </nav>
+      )}
+      {problem && <p class="bad">{visible(problem)}</p>}
+      {!has && !scenario.error && !scenario.reason && <p class="empty">There is no trace of this scenario.</p>}
+      {has && !run && !problem && <p class="loading">Reading the run …</p>}
+      {run && (place.view === "run"
+        ? <RunView key={scenario.key} run={run} name={name} place={place} moves={moves} />
+        : <Other view={place.view} run={run} name={name} scenario={scenario} place={place} index={index} whole={whole} />)}
+    </main>
+  );
+};
+
+const Other = ({
+  view, run, name, scenario, place, index, whole,
+}: {
+  view: View; run: RunData; name: string; scenario: Scenario; place: Place; index: Index; whole?: Graph;
+}): JSX.Element => {
+  if (view === "who") return <Who run={run} scenario={name} />;
+  if (view === "state") return <State run={run} turn={place.turn} scenario={name} />;
+  if (view === "pipeline") return <Pipeline graph={run.graph} whole={whole} />;
+  if (view === "diff" && scenario.diff) return <Difference diff={scenario.diff} sides={index.sides ?? ["", ""]} />;
+  return <File run={run} scenario={scenario} text={index.files?.[scenario.file] ?? ""} />;
+};
+
+const ORDER = ["failing", "warning", "skipped", "noted"];
+
+/** The mark of each finding: its call, its handoff, else the last event of its turn. */
+const markOf = (run: RunData, finding: Finding): number => {
+  const call = finding.call ?? -1;
+  if (call >= 0) return run.marks.findIndex((mark) => mark.kind === "call" && mark.ref === call);
+  const turn = finding.turn ?? 0;
+  let found = -1;
+  run.marks.forEach((mark, place) => {
+    if (turn && mark.turn !== turn) return;
+    if (finding.handoff && found >= 0 && run.marks[found].kind === "handoff") return;
+    if (mark.kind !== "write" || found < 0) found = place;
+  });
+  return found;
+};
+
+const RunView = ({ run, name, place, moves }: { run: RunData; name: string; place: Place; moves: Moves }): JSX.Element => {
+  const findings = useMemo(
+    () => [...run.findings].sort((a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level)), [run]);
+  const marks = useMemo(() => findings.map((finding) => markOf(run, finding)), [run]);
+  const pinned = useMemo(() => {
+    const pins = new Map<number, Finding[]>();
+    findings.forEach((finding, at) => {
+      if (finding.level === "failing" || finding.level === "warning") {
+        pins.set(marks[at], [...(pins.get(marks[at]) ?? []), finding]);
+      }
+    });
+    return pins;
+  }, [run]);
+  const selected = markAt(run, place, marks);
+  const hashOfMark = (mark: number): string => {
+    const one_ = run.marks[mark];
+    if (one_?.kind === "call") {
+      return hashOf({ scenario: name, turn: one_.turn, call: numberOf(run, one_.ref ?? 0) });
+    }
+    return hashOf({ scenario: name, turn: one_?.turn ?? 0, item: `mark-${mark + 1}` });
+  };
+  const select = (mark: number): void => {
+    if (mark >= 0 && mark < run.marks.length) location.replace(hashOfMark(mark));
+  };
+  const current = place.item.startsWith("finding-") ? Number(place.item.slice(8)) - 1 : marks.indexOf(selected);
+  moves.event = (step) => select(Math.min(run.marks.length - 1, Math.max(0, selected + step)));
+  moves.finding = (step) => {
+    if (!findings.length) return;
+    const next = current < 0 ? 0 : (current + step + findings.length) % findings.length;
+    location.replace(hashOf({ scenario: name, item: `finding-${next + 1}` }));
+  };
+  const mark = run.marks[selected];
+  const finding = current >= 0 && marks[current] === selected ? findings[current] : undefined;
+  return (
+    <>
+      <Findings findings={findings} run={run} name={name} current={finding ? current : -1} />
+      {run.marks.length > 0 && <Timeline run={run} selected={selected} pinned={pinned} select={select} />}
+      {mark && mark.kind === "call" ? (
+        <div class="columns">
+          <Context key={mark.ref} run={run} index={mark.ref ?? 0} scenario={name} highlight="" />
+          <CallDetails run={run} index={mark.ref ?? 0} scenario={name} />
+        </div>
+      ) : mark ? <MarkDetails run={run} mark={mark} scenario={name} /> : <p class="empty">Nothing happened in this run.</p>}
+    </>
+  );
+};
+
+const markAt = (run: RunData, place: Place, marks: number[]): number => {
+  const item = /^(mark|finding)-(\d+)$/.exec(place.item);
+  if (item) {
+    const number_ = Number(item[2]) - 1;
+    return item[1] === "mark" ? number_ : (marks[number_] ?? 0);
+  }
+  if (place.turn) {
+    const call = place.call ? callAt(run, place.turn, place.call) : -1;
+    const found = run.marks.findIndex((mark) =>
+      call >= 0 ? mark.kind === "call" && mark.ref === call : mark.turn === place.turn);
+    if (found >= 0) return found;
+  }
+  if (marks.length && marks[0] >= 0 && run.findings.some((finding) => finding.level === "failing")) return marks[0];
+  const first = run.marks.findIndex((mark) => mark.kind === "call");
+  return Math.max(0, first);
+};
+
+const LEVELS: Record<string, string> = {
+  failing: "does not hold", warning: "warning", skipped: "not looked at", noted: "noted",
+};
+
+const Findings = ({
+  findings, run, name, current,
+}: { findings: Finding[]; run: RunData; name: string; current: number }): JSX.Element | null => {
+  if (!findings.length) return null;
+  const failing = findings.filter((finding) => finding.level === "failing").length;
+  const quiet = findings.length - failing;
+  const items = findings.map((finding, place) => (
+    <li class={`finding ${finding.level}${place === current ? " current" : ""}`} id={`finding-${place + 1}`}>
+      <h3>
+        <span class="level">{LEVELS[finding.level]}</span> {finding.id !== "claim" && <code>{finding.id}</code>}{" "}
+        <a href={hashOf({ scenario: name, item: `finding-${place + 1}` })} dir="auto">{visible(finding.what)}</a>
+        <small>{whereOf(run, finding)}</small>
+      </h3>
+      {finding.differences && finding.differences.length > 0 && <Differences all={finding.differences} />}
+      {finding.context && finding.context.length > 0 && <pre class="code" dir="auto">{visible(finding.context.join("\n"))}</pre>}
+      {finding.fix && <p class="fix" dir="auto">{visible(finding.fix)}</p>}
+      {finding.follows && <p class="follows" dir="auto">because of {visible(one(finding.follows, 160))}</p>}
+    </li>
+  ));
+  return (
+    <section aria-label="Findings" class="findings">
+      <h2>{failing ? counted(failing, "finding") : "No finding"}{quiet > 0 && <small> and {quiet} that fail nothing</small>}</h2>
+      <ol>{items.slice(0, Math.max(failing, current < failing ? failing : current + 1))}</ol>
+      {quiet > 0 && current < failing && (
+        <details><summary>{number(quiet)} that fail nothing</summary><ol>{items.slice(failing)}</ol></details>
+      )}
+    </section>
+  );
+};
+
+const whereOf = (run: RunData, finding: Finding): string => {
+  const call = finding.call ?? -1;
+  const at = call >= 0 ? `, call ${numberOf(run, call)}` : "";
+  const turn = finding.turn ? ` turn ${finding.turn}` : " the whole run";
+  return `${turn}${finding.agent ? `, ${finding.agent}` : ""}${at} · ${finding.where}`;
+};

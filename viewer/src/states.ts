@@ -1,0 +1,90 @@
+// The state turn by turn: changes put together again, with a checkpoint now and then. Pure.
+import type { Change, RunData } from "./document";
+
+export type State = Record<string, unknown>;
+
+export const changed = (old: unknown, change: Change): unknown => {
+  if (change[0] === "=") return change[1];
+  if (change[0] === "+") {
+    const items = Array.isArray(old) ? old : [];
+    return [...items.slice(change[2]), ...change[1]];
+  }
+  const base = (old ?? {}) as Record<string, unknown>;
+  return { ...base, ...applied(base, change[1]) };
+};
+
+const applied = (state: State, changes: Record<string, Change>): State => {
+  const out: State = { ...state };
+  for (const [name, change] of Object.entries(changes)) out[name] = changed(state[name], change);
+  return out;
+};
+
+const EVERY = 200;
+
+export class States {
+  private readonly kept = new Map<number, { before: State; after: State }>();
+
+  constructor(private readonly run: RunData) {}
+
+  /** The state of its session before and after a turn, by the turn's index. */
+  at(index: number): { before: State; after: State } {
+    const known = this.kept.get(index);
+    if (known) return known;
+    // The turns of this session since one that is known.
+    const session = this.run.turns[index].session;
+    const path: number[] = [];
+    let state: State = {};
+    for (let place = index; place >= 0; place--) {
+      if (this.run.turns[place].session !== session) continue;
+      const checkpoint = place < index ? this.kept.get(place) : undefined;
+      if (checkpoint) {
+        state = checkpoint.after;
+        break;
+      }
+      path.push(place);
+    }
+    let found = { before: state, after: state };
+    path.reverse().forEach((place, count) => {
+      const turn = this.run.turns[place];
+      const before = applied(found.after, turn.before ?? {});
+      found = { before, after: applied(before, turn.after ?? {}) };
+      if (count % EVERY === 0) this.kept.set(place, found);
+    });
+    this.kept.set(index, found);
+    return found;
+  }
+}
+
+/** A value as a person reads it: messages by their number and text, anything else as JSON. */
+export const valueText = (run: RunData, value: unknown): string => {
+  if (value === undefined) return "";
+  if (typeof value === "string") return value;
+  return JSON.stringify(
+    value,
+    (_, part: unknown) => {
+      if (part && typeof part === "object" && "$message" in part) {
+        return messageText(run, Number((part as { $message: number }).$message));
+      }
+      return part;
+    },
+    2,
+  );
+};
+
+const numbers = new WeakMap<RunData, Map<string, number>>();
+
+const messageText = (run: RunData, number: number): string => {
+  let places = numbers.get(run);
+  if (!places) {
+    places = new Map();
+    run.messages.forEach((message, place) => {
+      if (message.id && !places!.has(message.id)) places!.set(message.id, place);
+    });
+    numbers.set(run, places);
+  }
+  const message = run.messages[places.get(`m${number}`) ?? -1];
+  if (!message) return `m${number}`;
+  const who = message.agent || message.tool || message.role;
+  const calls = (message.calls ?? []).map((call) => ` → ${call.name}(…)`).join("");
+  return `m${number} ${who}: ${message.text < 0 ? "" : run.texts[message.text]}${calls}`;
+};
