@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from simkit.session.simulation.fixture import Simulations
     from simkit.spec.scenario.files import Library, Prepared
     from simkit.spec.scenario.items import ScenarioCase
+    from simkit.viewer import RunPage
 
 SUFFIX: Final = ".scenario.yaml"
 SIMULATED: Final = ".simulation.yaml"
@@ -42,6 +43,10 @@ PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
 """The property with number and reasons: JUnit files contain properties, but no sections."""
 COVERAGE: Final = "simkit-coverage"
 """The name of the plugin that measures coverage."""
+PAGE: Final = "simkit-page"
+"""The name of the plugin that writes a page of all runs."""
+WORKFLOW: Final = "simkit-workflow"
+"""The name of the plugin that reports to a workflow of GitHub Actions."""
 UPDATE_MODES: Final = ("fix", "create")
 OWN_MARKS: Final = frozenset(
     ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
@@ -61,6 +66,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         metavar="DIR",
         help="compare with the traces of this folder, such as those of the base branch",
+    )
+    group.addoption(
+        "--simkit-html",
+        default="",
+        metavar="FILE",
+        help="write a page that shows every scenario's run: what each agent was sent",
     )
     group.addoption(
         "--simkit-runs",
@@ -114,7 +125,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if base or os.environ.get("GITHUB_ACTIONS") == "true":
         from simkit.testing.pytest_workflow import Workflow
 
-        config.pluginmanager.register(Workflow(base, config), "simkit-workflow")
+        config.pluginmanager.register(Workflow(base, config), WORKFLOW)
+    if page := config.getoption("--simkit-html"):
+        from simkit.testing.pytest_page import PytestPage
+
+        config.pluginmanager.register(PytestPage(page), PAGE)
     if config.getoption("--simkit-coverage"):
         from simkit.testing.pytest_coverage import PytestCoverage
 
@@ -368,6 +383,10 @@ class ScenarioItem(pytest.Item):
         self.scenario = scenario
         self.result: Result | None = None
         """Its result; None before the run."""
+        self.page: RunPage | None = None
+        """Its run for the page; None if none is written."""
+        self.picture = ""
+        """Its run as a Mermaid diagram, if it fails in a workflow; else empty."""
         for tag in scenario.tags:
             self._mark(tag)
         if scenario.skip is not None:
@@ -435,6 +454,7 @@ class ScenarioItem(pytest.Item):
             self.add_marker(pytest.mark.xfail(reason=reason, strict=expected.strict))
         self._propose(prepared, outcome)
         self._identify(self.result, outcome)
+        self._show(self.result, prepared, outcome)
         self._report(self.result)
         if not outcome.passed:
             judgement = without_secrets(outcome.judgement, self.redactor)
@@ -465,6 +485,20 @@ class ScenarioItem(pytest.Item):
             from simkit.testing.pytest_workflow import with_trace
 
             self.result = with_trace(result, outcome.redacted(self.redactor).trace, self.config)
+
+    def _show(self, result: Result, prepared: Prepared, outcome: Outcome) -> None:
+        """Make the run's page, and the picture of a failing one, where somebody reads them."""
+        plugins = self.config.pluginmanager
+        draws = result.failed and plugins.has_plugin(WORKFLOW)
+        if not draws and not plugins.has_plugin(PAGE):
+            return
+        from simkit.viewer import run_page, sequence_text
+
+        view = outcome.redacted(self.redactor).view
+        if plugins.has_plugin(PAGE):
+            self.page = run_page(result, view, prepared.document, self.redactor)
+        if draws:
+            self.picture = sequence_text(view, [(f.turn, f.agent) for f in result.findings])
 
     def _report(self, result: Result) -> None:
         """Add findings that fail nothing to the report."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -243,7 +243,8 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
         echo_json(json_text(results, __version__, libraries()))
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - started)
-        _publish(call, results, printer)
+        pictures = {ran.result.id: ran.picture for ran in rans if ran.picture}
+        _publish(call, results, printer, pictures)
     return summary_of(results).exit_code
 
 
@@ -264,7 +265,12 @@ def _write_page(call: ReplayOptions, rans: Sequence[Ran], printer: _Printer) -> 
     printer.note_page(write_page(call.page, title, scenarios))
 
 
-def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) -> None:
+def _publish(
+    call: ReplayOptions,
+    results: Sequence[Result],
+    printer: _Printer,
+    pictures: Mapping[str, str],
+) -> None:
     """Report to GitHub, if requested, and print how many scenarios differ from the base."""
     if not call.base and call.form != "github":
         return
@@ -275,7 +281,7 @@ def _publish(call: ReplayOptions, results: Sequence[Result], printer: _Printer) 
     pairs = list(compared(results, call.base)) if call.base else None
     if call.form == "github":
         echo_commands(workflow_commands(results, os.environ))
-        printer.note(add_summary(results, os.environ, pairs))
+        printer.note(add_summary(results, os.environ, pairs, pictures))
     if pairs is not None:
         counts = summary_line(pairs, Sides("base", "now"))
         echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
@@ -323,6 +329,7 @@ def _job(call: ReplayOptions, selection: Selection) -> Job:
         details="none" if call.form == "json" else "all" if is_all else "failing",
         show="" if call.quiet else call.show,
         makes_pages=bool(call.page),
+        draws=call.form == "github",
         color=wants_color() and call.form != "json",
         width=table_width(),
         keeps_lines=call.verify,

@@ -73,6 +73,8 @@ class Job(msgspec.Struct, frozen=True):
     """The run of `.simkit/` that keeps the traces; empty if none does."""
     makes_pages: bool = False
     """Whether scenarios are shown on a page."""
+    draws: bool = False
+    """Whether failing runs are drawn as Mermaid diagrams."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -88,6 +90,8 @@ class Ran(msgspec.Struct, frozen=True):
     """The changes that would make its failing claims hold, if requested; else None."""
     page: RunPage | None = None
     """The scenario for a page, if one is made; else None."""
+    picture: str = ""
+    """The run as a Mermaid diagram, if it fails and is drawn; else empty."""
 
 
 def run_all(
@@ -234,7 +238,12 @@ class Runner:
             title = "\n".join((title, *warning_lines(result, self._paint)))
         text = "\n\n".join(filter(None, blocks))
         page = self._page(result, outcome, prepared) if self._job.makes_pages else None
-        return Ran(result, f"{title}\n\n{text}\n" if text else title, page=page)
+        picture = ""
+        if self._job.draws and result.failed and outcome is not None:
+            from simkit.viewer import sequence_text
+
+            picture = sequence_text(outcome.view, [(f.turn, f.agent) for f in result.findings])
+        return Ran(result, f"{title}\n\n{text}\n" if text else title, page=page, picture=picture)
 
     def _page(self, result: Result, outcome: Outcome | None, prepared: Prepared | None) -> RunPage:
         # Most commands make no page.

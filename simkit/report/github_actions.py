@@ -41,15 +41,17 @@ def add_summary(
     results: Sequence[Result],
     environment: Mapping[str, str],
     pairs: Sequence[Compared] | None = None,
+    pictures: Mapping[str, str] = {},
 ) -> str:
     """Add the results to the summary of the step, if there is one; return the error, if any.
 
-    ``pairs`` are their traces beside those of a base, where one is given.
+    ``pairs`` are their traces beside those of a base, where one is given; ``pictures`` are Mermaid
+    diagrams by scenario.
     """
     file = environment.get("GITHUB_STEP_SUMMARY", "")
     if not file:
         return ""
-    text = results_markdown(results)
+    text = results_markdown(results, pictures)
     if pairs is not None:
         text += "\n" + diff_markdown(pairs, Sides("base", "now")) + "\n"
     content = _cut_to_fit(clean(text), file)

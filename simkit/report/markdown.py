@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from simkit.core.text import counted
@@ -32,12 +32,15 @@ CHARACTERS_MAX: Final = 12_000
 """The length of one scenario's findings: GitHub accepts 1 MiB for a whole step."""
 
 
-def results_markdown(results: Sequence[Result]) -> str:
-    """Return the results of the scenarios: a table, their tokens, and every finding."""
-    return "\n\n".join(_blocks(results)) + "\n"
+def results_markdown(results: Sequence[Result], pictures: Mapping[str, str] = {}) -> str:
+    """Return the results of the scenarios: a table, their tokens, and every finding.
+
+    ``pictures`` are Mermaid diagrams of runs, by scenario, which stand beside the findings.
+    """
+    return "\n\n".join(_blocks(results, pictures)) + "\n"
 
 
-def _blocks(results: Sequence[Result]) -> Iterator[str]:
+def _blocks(results: Sequence[Result], pictures: Mapping[str, str]) -> Iterator[str]:
     summary = summary_of(results)
     counts = (
         (summary.held, "held"),
@@ -61,7 +64,7 @@ def _blocks(results: Sequence[Result]) -> Iterator[str]:
         yield f"{counted(count, 'scenario')} skipped: {code(reason)}"
     for lint, reason, count in lints_off(results):
         yield f"{lint} is turned off in {counted(count, 'scenario')}: {code(reason)}"
-    yield from _findings([r for r in ordered if r.failed or r.warnings])
+    yield from _findings([r for r in ordered if r.failed or r.warnings], pictures)
 
 
 def _table(results: Sequence[Result]) -> Iterator[str]:
@@ -81,7 +84,7 @@ def _table(results: Sequence[Result]) -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _findings(results: Sequence[Result]) -> Iterator[str]:
+def _findings(results: Sequence[Result], pictures: Mapping[str, str]) -> Iterator[str]:
     if results:
         yield "### Findings"
     for result in results[:TOLD_MAX]:
@@ -89,6 +92,8 @@ def _findings(results: Sequence[Result]) -> Iterator[str]:
         cut = f"{text[:CHARACTERS_MAX]}\n…" if len(text) > CHARACTERS_MAX else text
         yield f"**{code(result.id)}**"
         yield fenced(cut)
+        if result.id in pictures:
+            yield f"```mermaid\n{pictures[result.id]}\n```"
     if len(results) > TOLD_MAX:
         yield f"… and those of {counted(len(results) - TOLD_MAX, 'more scenario')}"
 

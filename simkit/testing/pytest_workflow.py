@@ -35,6 +35,8 @@ RUN: Final = "simkit_run"
 """The key under which a process of pytest-xdist gets its run."""
 SENT_AS: Final = "simkit_result"
 """The attribute of a report with a result: as text, since reports are sent as plain data."""
+DRAWN_AS: Final = "simkit_picture"
+"""The attribute of a report with the picture of a failing run."""
 
 
 def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
@@ -55,6 +57,7 @@ class Workflow:
         worker_input: dict[str, str] = getattr(config, "workerinput", {})
         self._ledger = config.stash[LEDGER] = Ledger(run=worker_input.get(RUN, ""))
         self._results: dict[str, Result] = {}
+        self._pictures: dict[str, str] = {}
         if base:
             try:
                 traces_in(base)
@@ -77,6 +80,7 @@ class Workflow:
         if isinstance(scenario, ScenarioCase) and (call.when == "call" or not report.passed):
             result = _result(item, scenario, call, report)
             setattr(report, SENT_AS, msgspec.json.encode(result).decode())
+            setattr(report, DRAWN_AS, getattr(item, "picture", ""))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -85,6 +89,7 @@ class Workflow:
         if payload is not None:
             result = msgspec.json.decode(payload, type=Result)
             self._results[result.id] = result
+            self._pictures[result.id] = getattr(report, DRAWN_AS, "")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Record an unreadable file."""
@@ -107,7 +112,8 @@ class Workflow:
         if is_workflow(os.environ):
             for line in workflow_commands(results, os.environ):
                 terminalreporter.write_line(command(line))
-            note = add_summary(results, os.environ, pairs)
+            pictures = {name: text for name, text in self._pictures.items() if text}
+            note = add_summary(results, os.environ, pairs, pictures)
             if note:
                 terminalreporter.write_line(clean(f"simkit: {note}"))
         if pairs is not None:

@@ -27,11 +27,16 @@ def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
             finding = _at(path, skipped)
             state = "held" if finding is None else "skipped"
         words = ".".join(map(str, path))
-        line = ClaimLine(document.line(path), state, words, *_detail(finding))
+        line = ClaimLine(_line_of(document, path), state, words, *_detail(finding))
         lines[line.line, words] = line
     if result.outcome in ("skipped", "broken"):
         return [line for line in lines.values() if line.state == "failing"]
     return sorted(lines.values(), key=lambda line: line.line)
+
+
+def _line_of(document: Document, path: SourcePath) -> int:
+    """Return the line of a claim's own key, below which its value may stand."""
+    return int(document.position(path, key=True).rsplit(":", 2)[1])
 
 
 def _claims(data: Mapping[str, Any]) -> Iterator[SourcePath]:

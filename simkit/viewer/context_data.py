@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from simkit.core.messages import Message
+from simkit.language.paths import as_text
 from simkit.trace import events as e
+from simkit.trace.store import canonical
 from simkit.trace.views import CallView, ContextView, MadePart, RunView, ShownPart, View
 from simkit.viewer.document import CallData, CutData, LeftOutData, PartData, StreamData
-from simkit.viewer.tables import Tables, value_text
+from simkit.viewer.tables import Tables
 
 ITEMS_MAX: Final = 20
 """The number of left-out items of one reason that a call shows; the rest are counted."""
@@ -127,7 +129,9 @@ class Contexts:
 
 
 def _item_text(item: Any) -> str:
-    return item.content if isinstance(item, Message) else value_text(item)
+    if isinstance(item, Message):
+        return item.content
+    return item if isinstance(item, str) else as_text(canonical(item))
 
 
 def _named(context: ContextView) -> Iterable[tuple[str, int]]:

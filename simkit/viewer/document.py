@@ -201,7 +201,7 @@ class MarkData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     kind: str
     """``user``, ``call``, ``tool``, ``handoff``, ``write``, ``route``, ``fault``, ``failure``,
     ``retry``, ``interrupt``, ``resume``, ``restart``, ``limit``, ``guardrail``, ``summary``,
-    ``log``, ``effect``, ``unread``, ``error`` or ``end``."""
+    ``rule``, ``log``, ``effect``, ``unread``, ``error`` or ``end``."""
     turn: int
     at: int
     agent: str = ""

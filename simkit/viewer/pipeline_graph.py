@@ -164,7 +164,7 @@ def _steps(view: View) -> Iterable[tuple[str, str, str]]:
         if type(event) is e.RouteChosen and event.agent:
             for target in event.targets:
                 yield event.agent, target, "route"
-        elif type(event) is e.AgentStarted:
+        elif type(event) is e.AgentStarted and not event.handoff:
             for before in event.after:
                 if before in view.runs and before not in routed:
                     yield view.runs[before].agent, event.agent, "edge"

@@ -255,7 +255,7 @@ class _Reader:
                 turn=event.turn,
                 at=event.at,
                 cause=event.cause,
-                update={name: value(_written(resolved(raw))) for name, raw in update.items()},
+                update={name: value(_without_reset(resolved(raw))) for name, raw in update.items()},
                 agent=event.agent,
                 run=event.run,
                 group=event.group,
@@ -301,7 +301,9 @@ class _Reader:
 
     def _agent_finished(self, event: e.AgentFinished) -> None:
         self._ends[event.run] = event.at
-        if event.status not in ("done", "handed_off", "interrupted"):
+        if event.status == "stood_in":
+            self._mark("rule", event, text="it answered in the model's place")
+        elif event.status not in ("done", "handed_off", "interrupted"):
             self._mark("end", event, text=event.status.replace("_", " "))
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
@@ -309,7 +311,7 @@ class _Reader:
             self._mark("error", event, text=f"{event.error.type}: {event.error.message}")
 
 
-def _written(value: Any) -> Any:
+def _without_reset(value: Any) -> Any:
     """Return a written value without the mark of a declared reset."""
     if isinstance(value, Mapping) and value.keys() == {"$set"}:
         return value["$set"]

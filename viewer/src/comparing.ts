@@ -155,14 +155,16 @@ export interface LineEdit { kind: "same" | "came" | "went"; text: string }
 export const lineDiff = (one: string, other: string): LineEdit[] => {
   const left = one.split("\n");
   const right = other.split("\n");
-  const pairs = paired(left, right);
+  // The comma after a list's last item is no difference.
+  const bare = (lines: string[]): string[] => lines.map((line) => line.replace(/,$/, ""));
+  const pairs = paired(bare(left), bare(right));
   const edits: LineEdit[] = [];
   let i = 0;
   let j = 0;
   for (const [a, b] of [...pairs, [left.length, right.length]]) {
     while (i < a) edits.push({ kind: "went", text: left[i++] });
     while (j < b) edits.push({ kind: "came", text: right[j++] });
-    if (a < left.length) edits.push({ kind: "same", text: left[a] });
+    if (a < left.length) edits.push({ kind: "same", text: right[b] });
     i = a + 1;
     j = b + 1;
   }

@@ -193,7 +193,7 @@ export const bySection = (rows: Row[]): Share[] =>
 export const byAgent = (rows: Row[]): Share[] =>
   shares(
     rows.filter(isSent).map((row): [string, number] => [
-      row.agent || (row.role === "user" ? "user" : "nobody"), row.tokens,
+      row.agent || (row.role === "user" ? "user" : "the pipeline"), row.tokens,
     ]),
   );
 

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { isSent, rowsOf } from "./contexts";
 import type { AgentRun, Handoff, Mark, RunData, Write } from "./document";
-import { hashOf, numberOf } from "./links";
+import { causesOf, hashOf, numberOf } from "./links";
 import { counted, number, one, Text, time, visible } from "./parts";
 
 const textAt = (run: RunData, place: number | undefined): string =>
@@ -25,10 +25,11 @@ export const CallDetails = ({ run, index, scenario }: { run: RunData; index: num
   const call = run.calls[index];
   const mine = run.runs.find((one_) => one_.id === call.run);
   const reply = run.messages[call.reply ?? -1];
-  const last = run.calls.filter((other) => other.run === call.run).pop() === call;
-  const tools = run.tools.filter((tool) => tool.run === call.run && reply?.calls?.some((line) => line.id === tool.id));
-  const handoffs = run.handoffs.filter((handoff) => handoff.by === call.run && last);
-  const writes = last ? run.writes.filter((write) => write.run === call.run && write.turn === call.turn) : [];
+  const causes = causesOf(run);
+  const tools = run.tools.filter((_, place) => causes.tool[place] === index);
+  const handoffs = run.handoffs.filter((_, place) => causes.handoff[place] === index);
+  const writes = run.writes.filter((_, place) => causes.write[place] === index);
+  const next = run.calls.findIndex((other, place) => place > index && other.run === call.run);
   return (
     <section class="panel" aria-label="What came of it">
       <h2>What came of it</h2>
@@ -64,7 +65,8 @@ export const CallDetails = ({ run, index, scenario }: { run: RunData; index: num
             <a href={hashOf({ scenario, view: "state", turn: call.turn })}>the state in turn {call.turn}</a>
           </Fact>
         )}
-        {last && !writes.length && !call.error && <Fact name="state written">nothing</Fact>}
+        {next < 0 && !writes.length && !call.error && <Fact name="state written">nothing</Fact>}
+        {next >= 0 && <Fact name="the run went on with">{callLink(run, scenario, next)}</Fact>}
       </dl>
     </section>
   );
@@ -72,18 +74,13 @@ export const CallDetails = ({ run, index, scenario }: { run: RunData; index: num
 
 const handoffLine = (run: RunData, scenario: string, mine: AgentRun): JSX.Element => {
   const handoff = run.handoffs.find((one_) => one_.id === mine.handoff);
-  const from = handoff ? lastCallOf(run, handoff.by ?? "") : -1;
+  const from = handoff ? causesOf(run).handoff[run.handoffs.indexOf(handoff)] ?? -1 : -1;
   return (
     <>
       a handoff of {from >= 0 ? callLink(run, scenario, from) : visible(mine.handoff_from ?? "")}
       {handoff && <HandoffDetails run={run} handoff={handoff} scenario={scenario} />}
     </>
   );
-};
-
-const lastCallOf = (run: RunData, id: string): number => {
-  for (let place = run.calls.length - 1; place >= 0; place--) if (run.calls[place].run === id) return place;
-  return -1;
 };
 
 const firstCallOf = (run: RunData, id: string): number => run.calls.findIndex((call) => call.run === id);

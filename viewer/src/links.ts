@@ -46,6 +46,27 @@ export const hashOf = (place: Partial<Place> & { scenario: string }): string => 
   return `#${parts.map(encodeURIComponent).join("/")}`;
 };
 
+/** For each handoff, tool and write the call of its run that came before it; -1 for none. */
+export interface Causes { handoff: number[]; tool: number[]; write: number[] }
+
+const known = new WeakMap<RunData, Causes>();
+
+export const causesOf = (run: RunData): Causes => {
+  const found = known.get(run);
+  if (found) return found;
+  const causes: Causes = { handoff: [], tool: [], write: [] };
+  const latest = new Map<string, number>();
+  for (const mark of run.marks) {
+    const id = mark.run ?? "";
+    if (mark.kind === "call") latest.set(id, mark.ref ?? 0);
+    else if (mark.kind in causes && mark.ref !== undefined) {
+      causes[mark.kind as keyof Causes][mark.ref] = id ? (latest.get(id) ?? -1) : -1;
+    }
+  }
+  known.set(run, causes);
+  return causes;
+};
+
 /** The number of a call in its turn, from 1. */
 export const numberOf = (run: RunData, index: number): number => {
   const turn = run.calls[index].turn;

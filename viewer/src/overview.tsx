@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Index, Scenario } from "./document";
 import { GraphPicture } from "./pipeline";
-import { counted, number, time, visible, Windowed } from "./parts";
+import { counted, number, one, time, visible, Windowed } from "./parts";
 
 export const ORDER = ["broken", "failed", "unjudged", "xfailed", "held", "skipped"];
 export const WORDS: Record<string, string> = {
@@ -23,9 +23,9 @@ export const Badge = ({ outcome }: { outcome: string }): JSX.Element => (
 export const sorted = (scenarios: Scenario[]): Scenario[] =>
   scenarios
     .map((scenario, place) => ({ scenario, place }))
-    .sort((one, other) =>
-      ORDER.indexOf(one.scenario.outcome) - ORDER.indexOf(other.scenario.outcome)
-      || one.place - other.place)
+    .sort((left, right) =>
+      ORDER.indexOf(left.scenario.outcome) - ORDER.indexOf(right.scenario.outcome)
+      || left.place - right.place)
     .map((pair) => pair.scenario);
 
 const fits = (scenario: Scenario, words: string[]): boolean => {
@@ -48,13 +48,13 @@ export const Overview = ({
   const [outcome, setOutcome] = useState("");
   const all = useMemo(() => sorted(index.scenarios), [index]);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = all.filter((one) => (!outcome || one.outcome === outcome) && fits(one, words));
+  const shown = all.filter((line) => (!outcome || line.outcome === outcome) && fits(line, words));
   cursor.count = shown.length;
-  const outcomes = ORDER.filter((word) => all.some((one) => one.outcome === word));
-  const differ = all.filter((one) => one.diff && one.diff.outcome !== "equal").length;
+  const outcomes = ORDER.filter((word) => all.some((line) => line.outcome === word));
+  const differ = all.filter((line) => line.diff && line.diff.outcome !== "equal").length;
   return (
     <main id="main" class="overview">
-      <h1>{counted(all.length, "scenario")}<small> of {visible(index.title)}</small></h1>
+      <h1>{counted(all.length, "scenario")}<small> of {visible(one(index.title, 70))}</small></h1>
       {index.sides && index.sides[0] && (
         <p>{counted(differ, "scenario")} of them differ between {visible(index.sides[0])} and {visible(index.sides[1])}.</p>
       )}
@@ -70,7 +70,7 @@ export const Overview = ({
           {["", ...outcomes].map((word) => (
             <button class="chip" aria-pressed={outcome === word} onClick={() => setOutcome(word)}>
               {word ? `${WORDS[word]} ` : "all "}
-              <b>{number(word ? all.filter((one) => one.outcome === word).length : all.length)}</b>
+              <b>{number(word ? all.filter((line) => line.outcome === word).length : all.length)}</b>
             </button>
           ))}
         </div>

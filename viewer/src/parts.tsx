@@ -89,7 +89,9 @@ export const hue = (name: string): string => {
   return `hue-${sum % HUES}`;
 };
 
-export const Bar = ({ shares, label }: { shares: Share[]; label: string }): JSX.Element | null => {
+export const Bar = ({
+  shares, label, colour = hue,
+}: { shares: Share[]; label: string; colour?: (name: string) => string }): JSX.Element | null => {
   const total = shares.reduce((sum, share) => sum + share.tokens, 0);
   if (!total) return null;
   const words = shares.map((share) => `${share.name} ${number(share.tokens)}`).join(", ");
@@ -98,13 +100,13 @@ export const Bar = ({ shares, label }: { shares: Share[]; label: string }): JSX.
       <span class="bar-label">{label}</span>
       <div class="bar" role="img" aria-label={`${label}: ${words}`}>
         {shares.map((share) => (
-          <div class={hue(share.name)} style={{ flexGrow: share.tokens }} title={`${share.name}: ${number(share.tokens)}`} />
+          <div class={colour(share.name)} style={{ flexGrow: share.tokens }} title={`${share.name}: ${number(share.tokens)}`} />
         ))}
       </div>
       <ul class="legend">
         {shares.map((share) => (
           <li>
-            <i class={`dot ${hue(share.name)}`} aria-hidden="true" />
+            <i class={`dot ${colour(share.name)}`} aria-hidden="true" />
             {visible(share.name)} <b>{number(share.tokens)}</b>
           </li>
         ))}

@@ -8,6 +8,7 @@ const CELL_H = 118;
 const NODE_W = 164;
 const NODE_H = 56;
 const MARGIN = 24;
+const TOP = 22;
 
 const short = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1)}…` : text;
@@ -16,7 +17,16 @@ const middle = (node: Node): [number, number] => [
   MARGIN + (node.x + 0.5) * CELL_W, MARGIN + (node.y + 0.5) * CELL_H,
 ];
 
-const pathOf = (source: Node, target: Node, side: number): { line: string; label: [number, number] } => {
+/** A point of a curve from above to below, at a share of its way. */
+const pointOf = (x1: number, y1: number, x2: number, y2: number, share: number): [number, number] => {
+  const rest = 1 - share;
+  const bend = (y2 - y1) / 2;
+  const mix = (a: number, b: number, c: number, d: number): number =>
+    rest ** 3 * a + 3 * rest ** 2 * share * b + 3 * rest * share ** 2 * c + share ** 3 * d;
+  return [mix(x1, x1, x2, x2), mix(y1, y1 + bend, y2 - bend, y2)];
+};
+
+const pathOf = (source: Node, target: Node, side: number, share: number): { line: string; label: [number, number] } => {
   const [x1, y1] = middle(source);
   const [x2, y2] = middle(target);
   if (source.name === target.name) {
@@ -29,7 +39,7 @@ const pathOf = (source: Node, target: Node, side: number): { line: string; label
     const bend = (end - top) / 2;
     return {
       line: `M ${x1} ${top} C ${x1} ${top + bend} ${x2} ${end - bend} ${x2} ${end}`,
-      label: [(x1 + x2) / 2, (top + end) / 2 + 16 * side],
+      label: pointOf(x1, top, x2, end, share + 0.16 * side),
     };
   }
   const right1 = x1 + NODE_W / 2;
@@ -56,11 +66,19 @@ export const GraphPicture = ({ graph }: { graph: Graph }): JSX.Element => {
   const width = (Math.max(...nodes.map((node) => node.x)) + 1) * CELL_W + 2 * MARGIN + 30;
   const height = (Math.max(...nodes.map((node) => node.y)) + 1) * CELL_H + 2 * MARGIN;
   const sides = new Map<string, number>();
+  const ways = (pick: (edge: Edge) => string, name: string): number =>
+    new Set(edges.filter((edge) => pick(edge) === name).map((edge) => `${edge.source}→${edge.target}`)).size;
+  // Where ways part, labels stand near their ends; where they meet, near their beginnings.
+  const shareOf = (edge: Edge): number => {
+    const parts = ways((one) => one.source, edge.source) > 1;
+    const meets = ways((one) => one.target, edge.target) > 1;
+    return parts === meets ? 0.5 : parts ? 0.66 : 0.28;
+  };
   const most = Math.max(1, ...edges.map((edge) => edge.count ?? 0));
   return (
     <div class="graph-box" tabIndex={0} role="group" aria-label={`Picture of ${graph.name}`}>
       <svg
-        class="graph" viewBox={`0 0 ${width} ${height}`} style={{ width: `${width}px` }} role="img"
+        class="graph" viewBox={`0 ${TOP} ${width} ${height - 2 * TOP}`} style={{ width: `${width}px` }} role="img"
         aria-label={`Pipeline ${graph.name}. ${edges.map(wordsOf).join("; ")}`}
       >
         <defs>
@@ -77,7 +95,7 @@ export const GraphPicture = ({ graph }: { graph: Graph }): JSX.Element => {
           const pair = `${edge.source}→${edge.target}`;
           const side = sides.get(pair) ?? 0;
           sides.set(pair, side + 1);
-          const { line, label } = pathOf(source, target, side);
+          const { line, label } = pathOf(source, target, side, shareOf(edge));
           const used = (edge.count ?? 0) + (edge.rejected ?? 0) > 0;
           const kind = edge.findings ? "bad" : !used ? "unused" : edge.kind === "handoff" ? "handoff" : "plain";
           const text = `${edge.label ? `${short(edge.label, 22)} ` : ""}${used ? `×${number(edge.count ?? 0)}` : ""}${edge.rejected ? ` (${edge.rejected} rejected)` : ""}`;

@@ -126,7 +126,8 @@ const RunView = ({ run, name, place, moves }: { run: RunData; name: string; plac
   const select = (mark: number): void => {
     if (mark >= 0 && mark < run.marks.length) location.replace(hashOfMark(mark));
   };
-  const current = place.item.startsWith("finding-") ? Number(place.item.slice(8)) - 1 : marks.indexOf(selected);
+  const named = place.item.startsWith("finding-") ? Number(place.item.slice(8)) - 1 : -1;
+  const current = named >= 0 ? named : findings.findIndex((finding, at) => marks[at] === selected && finding.level === "failing");
   moves.event = (step) => select(Math.min(run.marks.length - 1, Math.max(0, selected + step)));
   moves.finding = (step) => {
     if (!findings.length) return;
@@ -183,10 +184,14 @@ const Findings = ({
         <a href={hashOf({ scenario: name, item: `finding-${place + 1}` })} dir="auto">{visible(finding.what)}</a>
         <small>{whereOf(run, finding)}</small>
       </h3>
-      {finding.differences && finding.differences.length > 0 && <Differences all={finding.differences} />}
-      {finding.context && finding.context.length > 0 && <pre class="code" dir="auto">{visible(finding.context.join("\n"))}</pre>}
-      {finding.fix && <p class="fix" dir="auto">{visible(finding.fix)}</p>}
-      {finding.follows && <p class="follows" dir="auto">because of {visible(one(finding.follows, 160))}</p>}
+      {place === current && (
+        <>
+          {finding.differences && finding.differences.length > 0 && <Differences all={finding.differences} />}
+          {finding.context && finding.context.length > 0 && <pre class="code" dir="auto">{visible(finding.context.join("\n"))}</pre>}
+          {finding.fix && <p class="fix" dir="auto">{visible(finding.fix)}</p>}
+          {finding.follows && <p class="follows" dir="auto">because of {visible(one(finding.follows, 160))}</p>}
+        </>
+      )}
     </li>
   ));
   return (

@@ -1,8 +1,10 @@
 // Who saw what: for each message and agent the first call that sent it, or what dropped it. Pure.
 import { partsOf } from "./contexts";
-import type { Part, RunData } from "./document";
+import type { Message, Part, RunData } from "./document";
 
 export interface Cell { kind: "sent" | "edited" | "dropped" | "summarised"; call: number; by: string }
+
+const numberOf = (message: Message): number => Number((message.id ?? "").slice(1)) || 0;
 
 export class Matrix {
   /** One row a message that some context held or dropped, or that the log holds. */
@@ -11,12 +13,21 @@ export class Matrix {
 
   constructor(private readonly run: RunData) {
     const covered = new Map<string, number>();
+    const users = new Map(run.turns.map((turn) => [turn.number, turn.user ?? -1]));
+    let latest = 0;
     run.calls.forEach((call, index) => {
+      const user = users.get(call.turn) ?? -1;
+      latest = Math.max(latest, user < 0 ? 0 : numberOf(run.messages[user]));
       if ((call.base ?? -1) < 0) {
         for (const part of partsOf(run, call)) this.addPart(part, call.agent, index, covered);
       }
       for (const message of call.own ?? []) this.set(message, call.agent, index, "sent", "");
-      if (call.reply !== undefined && call.reply >= 0) this.touched.add(call.reply);
+      // A message that was made for a context stands after the newest one before it.
+      for (const place of this.fresh.splice(0)) this.order.set(place, latest + 0.5);
+      if (call.reply !== undefined && call.reply >= 0) {
+        this.touched.add(call.reply);
+        latest = Math.max(latest, numberOf(run.messages[call.reply]));
+      }
     });
     run.messages.forEach((message, place) => {
       if (message.id) this.touched.add(place);
@@ -25,6 +36,8 @@ export class Matrix {
   }
 
   private readonly touched = new Set<number>();
+  private readonly order = new Map<number, number>();
+  private readonly fresh: number[] = [];
 
   of(message: number, agent: string): Cell | undefined {
     return this.cells.get(`${message} ${agent}`);
@@ -32,7 +45,9 @@ export class Matrix {
 
   /** Messages in the order of the conversation; a changed form stands beside its first one. */
   private ordered(): number[] {
-    return [...this.touched].sort((one, other) => one - other);
+    const at = (place: number): number =>
+      numberOf(this.run.messages[place]) || (this.order.get(place) ?? 0);
+    return [...this.touched].sort((one, other) => at(one) - at(other) || one - other);
   }
 
   private addPart(
@@ -74,6 +89,7 @@ export class Matrix {
   }
 
   private set(message: number, agent: string, call: number, kind: Cell["kind"], by: string): void {
+    if (!this.touched.has(message)) this.fresh.push(message);
     this.touched.add(message);
     const key = `${message} ${agent}`;
     const known = this.cells.get(key);

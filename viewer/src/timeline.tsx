@@ -9,17 +9,28 @@ const HEAD = 40;
 const PAD = 14;
 const LABEL = 132;
 
-export const SIGNS: Record<string, string> = {
-  user: "☺", tool: "⚙", write: "◆", route: "⑂", fault: "⚡", failure: "✗", retry: "↻",
-  interrupt: "?", resume: "▸", restart: "⟲", limit: "■", guardrail: "⛨", summary: "Σ",
-  log: "≡", effect: "!", unread: "?", error: "✗", end: "✗",
+const CROSS = "M -5 -5 L 5 5 M 5 -5 L -5 5";
+const ROUND = "M 5 -2 A 5.5 5.5 0 1 0 5 3 M 5.5 -7 L 5.5 -2 L 0.5 -2";
+/** Drawn and not written: no font has all of such signs. */
+const SHAPES: Record<string, string> = {
+  user: "M -3.2 -4 a 3.2 3.2 0 1 0 6.4 0 a 3.2 3.2 0 1 0 -6.4 0 M -6.5 7 a 6.5 6 0 0 1 13 0 z",
+  tool: "M -5.5 -5.5 h 11 v 11 h -11 z",
+  write: "M 0 -6 L 6 0 L 0 6 L -6 0 z",
+  route: "M -6 0 h 4 L 5 -5 M -2 0 L 5 5 M 5 -5 l -4 0 M 5 -5 l -1.5 3.6 M 5 5 l -4 0 M 5 5 l -1.5 -3.6",
+  fault: "M 1 -7 L -4 1 L 0 1 L -1 7 L 4 -1 L 0 -1 z",
+  failure: CROSS, error: CROSS, end: CROSS, retry: ROUND, restart: `${ROUND} M -9 -9 V 9`,
+  resume: "M -4 -5 L 5 0 L -4 5 z", rule: "M -5 -5 L 1 0 L -5 5 M 1 -5 L 7 0 L 1 5",
+  limit: "M -5.5 -5.5 h 11 v 11 h -11 z M -5.5 5.5 L 5.5 -5.5",
+  guardrail: "M -5 -6 H 5 V 0 C 5 4 2 6 0 7 C -2 6 -5 4 -5 0 z",
+  summary: "M 5 -6 H -5 L 1 0 L -5 6 H 5", log: "M -5 -4 H 5 M -5 0 H 5 M -5 4 H 5",
 };
+const SOLID = new Set(["user", "write", "tool", "resume"]);
 const NAMES: Record<string, string> = {
   user: "user", call: "model call", tool: "tool", handoff: "handoff", write: "state written",
   route: "route", fault: "planted fault", failure: "the model failed", retry: "retry",
   interrupt: "question to the user", resume: "answer of the user", restart: "restart",
   limit: "limit", guardrail: "guardrail", summary: "summary", log: "log record",
-  effect: "beyond control", unread: "unread request", error: "error", end: "ended",
+  effect: "beyond control", unread: "unread request", error: "error", end: "ended", rule: "rule",
 };
 const BAD = new Set(["fault", "failure", "limit", "guardrail", "effect", "unread", "error", "end"]);
 
@@ -230,7 +241,11 @@ const MarkShape = ({
       </g>
     );
   } else {
-    shape = <text class={bad ? "sign bad" : `sign ${mark.kind}`} x={x} y={middle + 5} text-anchor="middle">{SIGNS[mark.kind] ?? "•"}</text>;
+    const drawn = SHAPES[mark.kind];
+    const scale = Math.min(1, slot / 22);
+    shape = drawn
+      ? <path class={`shape ${mark.kind} ${bad ? "bad" : SOLID.has(mark.kind) ? "solid" : ""}`} d={drawn} transform={`translate(${x} ${middle}) scale(${scale})`} />
+      : <text class={bad ? "letter bad" : "letter"} x={x} y={middle + 4} text-anchor="middle">{mark.kind === "interrupt" ? "?" : "!"}</text>;
   }
   return (
     <g

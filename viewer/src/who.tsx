@@ -32,7 +32,8 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
     const kind = matrix.of(row, agent)?.kind;
     return kind === "sent" || kind === "edited";
   })) : [];
-  const columns = `minmax(12rem, 1fr) repeat(${agents.length}, minmax(4.5rem, 7rem))`;
+  const columns = `minmax(11rem, 1fr) repeat(${agents.length}, 7.5rem)`;
+  const layout = { gridTemplateColumns: columns, minWidth: `${11 + 7.5 * agents.length}rem` };
   return (
     <section class="panel" aria-label="Who saw what">
       <h2>Who saw what<small> a click goes to the first call that sent it</small></h2>
@@ -51,7 +52,7 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
         <Windowed
           count={rows.length} height={40} label="Messages and who saw them" class="matrix" role="grid"
           header={
-            <div class="matrix-row header" role="row" style={{ gridTemplateColumns: columns }}>
+            <div class="matrix-row header" role="row" style={layout}>
               <span role="columnheader">message</span>
               {agents.map((agent) => <span role="columnheader" title={agent}>{visible(one(agent, 18))}</span>)}
             </div>
@@ -61,7 +62,7 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
             const said = message.text >= 0 ? run.texts[message.text] : (message.calls ?? []).map((call) => `→ ${call.name}`).join(" ");
             const who = message.tool ? `tool ${message.tool}` : message.agent || message.role;
             return (
-              <div class="matrix-row" role="row" aria-rowindex={place + 2} style={{ gridTemplateColumns: columns }}>
+              <div class="matrix-row" role="row" aria-rowindex={place + 2} style={layout}>
                 <span role="rowheader" dir="auto" title={one(said, 500)}>
                   <span class="role">{message.id ? `${message.id} ` : ""}{visible(message.role === "system" ? "system" : who)}</span> {wanted(excerpt(said, wanted_))}
                 </span>
