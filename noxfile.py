@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -26,6 +27,9 @@ ALL_TESTS = (*QUICK_TESTS, "-m", "")
 # In percent of lines and branches: 87 were measured on the larger part of the quick tests, and all
 # of them can only take more. Raise it when a whole run says more.
 COVERAGE_FLOOR = "86"
+
+# In bytes, with gzip: the page without data, which every report carries.
+VIEWER_MAX = 150_000
 
 # One process: two tests may write parts of one page.
 WRITE_GOLDEN = ("python", "-m", "pytest", "-q", "-n", "0", "-m", "golden")
@@ -155,6 +159,30 @@ def pictures(session: nox.Session) -> None:
     """Draw docs/pictures anew: what the terminal shows, in the environment that is active."""
     session.run("python", "-m", "website.pictures")
     session.run("git", "diff", "--stat", external=True)
+
+
+@nox.session(venv_backend="none")
+def viewer(session: nox.Session) -> None:
+    """Build the page from viewer/ again, and compare: what is committed must be what is built.
+
+    `nox -s viewer -- write` writes it. Without node nothing is compared, which is said.
+    """
+    if shutil.which("npm") is None:
+        session.warn("npm is not on this machine: simkit/viewer/report.html is NOT compared")
+        return
+    page = Path("simkit/viewer/report.html").resolve()
+    with session.chdir("viewer"), TemporaryDirectory() as scratch:
+        session.run("npm", "ci", "--ignore-scripts", external=True)
+        for command in ("check", "test"):
+            session.run("npm", "run", "--silent", command, external=True)
+        fresh = page if "write" in session.posargs else Path(scratch, "report.html")
+        session.run("node", "build.mjs", str(fresh), external=True)
+        size = len(gzip.compress(fresh.read_bytes()))
+        session.log(f"{size} bytes with gzip; at most {VIEWER_MAX}")
+        if size > VIEWER_MAX:
+            session.error("the page is too large")
+        if fresh.read_bytes() != page.read_bytes():
+            session.error("report.html is not what viewer/ builds: `nox -s viewer -- write`")
 
 
 @nox.session(python="3.11")

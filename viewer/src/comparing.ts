@@ -2,10 +2,10 @@
 import { isSent, type Row } from "./contexts";
 import type { Call, RunData } from "./document";
 
-export type Fate = "same" | "came" | "moved" | "changed";
+export type Fate = "same" | "came" | "moved" | "changed" | "went";
 
 export interface Comparison {
-  /** For each sent row of the later call: what became of it since. */
+  /** For each sent row of the later call what became of it since; "went" for what it left out. */
   fates: Map<Row, Fate>;
   /** Rows of the earlier call that are gone, each with the index of the sent row that follows it. */
   went: { row: Row; before: number }[];
@@ -27,8 +27,15 @@ export interface Prefix {
 const bytes = new TextEncoder();
 const sizeOf = (text: string): number => bytes.encode(text).length;
 
-const wire = (row: Row): string =>
-  JSON.stringify([row.role, row.text, row.calls ?? [], row.tool]);
+const wires = new WeakMap<RunData, string[]>();
+
+/** What a provider reads of a message, as a key; made once for each message of the run. */
+const wireOf = (run: RunData, row: Row): string => {
+  let known = wires.get(run);
+  if (!known) wires.set(run, (known = []));
+  if (row.message < 0) return JSON.stringify([row.role, row.text]);
+  return (known[row.message] ??= JSON.stringify([row.role, row.text, row.calls ?? [], row.tool]));
+};
 
 const MIDDLE_MAX = 600;
 
@@ -66,8 +73,8 @@ export const compared = (
 ): Comparison => {
   const old = earlierRows.filter(isSent);
   const now = laterRows.filter(isSent);
-  const oldWires = old.map(wire);
-  const nowWires = now.map(wire);
+  const oldWires = old.map((row) => wireOf(run, row));
+  const nowWires = now.map((row) => wireOf(run, row));
   const pairs = paired(oldWires, nowWires);
   const kept = new Set(pairs.map(([place]) => place));
   const fates = new Map<Row, Fate>(now.map((row) => [row, "came" as Fate]));
@@ -93,11 +100,16 @@ export const compared = (
     }
   });
   const next = new Map(pairs);
-  const went = old.flatMap((row, place) => {
-    if (kept.has(place)) return [];
-    let after = place + 1;
-    while (after < old.length && !next.has(after)) after++;
-    return [{ row, before: next.get(after) ?? now.length }];
+  const dropped = new Map(
+    laterRows.filter((row) => !isSent(row) && row.message >= 0).map((row) => [row.message, row]));
+  const went: { row: Row; before: number }[] = [];
+  let before = 0;
+  old.forEach((row, place) => {
+    before = next.has(place) ? next.get(place)! + 1 : before;
+    if (kept.has(place)) return;
+    const out = dropped.get(row.message);
+    if (out) fates.set(out, "went");
+    else went.push({ row, before });
   });
   return { fates, went, prefix: prefixOf(run, earlier, old, oldWires, later, now, nowWires) };
 };

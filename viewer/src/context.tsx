@@ -12,6 +12,7 @@ const FATES: Record<Fate, [string, string]> = {
   came: ["+", "new since the call before"],
   moved: ["↕", "stands elsewhere than in the call before"],
   changed: ["~", "changed since the call before"],
+  went: ["−", "gone since the call before"],
 };
 const FOLDED = 60;
 const ENDS = 20;
@@ -141,22 +142,25 @@ const RowItem = ({
   row, fate, section, number: place = 0, inPrefix = false, highlight,
 }: {
   row: Row;
-  fate?: Fate | "went";
+  fate?: Fate;
   section: boolean;
   number?: number;
   inPrefix?: boolean;
   highlight: string;
 }): JSX.Element => {
   const out = row.kind === "dropped" || row.kind === "left_out";
-  const sign = fate === "went" ? ["−", "gone since the call before"] : fate ? FATES[fate] : ["", ""];
+  const sign = fate ? FATES[fate] : ["", ""];
   const origin = [
     row.agent && `by ${row.agent}`,
     row.tool && `tool ${row.tool}`,
     row.turn && row.kind !== "left_out" ? `turn ${row.turn}` : "",
     row.note,
   ].filter(Boolean).join(" · ");
-  const classes = ["row", row.kind, hue(row.section || row.role), fate ?? "", inPrefix ? "in-prefix" : ""];
+  const classes = ["row", row.kind, hue(row.section || row.role), out ? "" : (fate ?? ""), inPrefix ? "in-prefix" : ""];
   if (highlight && row.text.includes(highlight)) classes.push("highlight");
+  const calls = row.calls?.map((call) => (
+    <div class="tool-call code" dir="auto">→ {call.to ? `hands off to ${call.to}` : ""}{visible(call.to ? "" : call.name)}({visible(one(JSON.stringify(call.args ?? {}), 400))})</div>
+  ));
   const text = row.pieces.length ? null : <Text text={row.text} code={row.role === "tool"} />;
   return (
     <li class={classes.join(" ")}>
@@ -173,16 +177,14 @@ const RowItem = ({
         {row.kind === "summary" && <span class="by">summary of what the <b>window</b> left out</span>}
         {row.tokens > 0 && <span class="tokens">{number(row.tokens)}</span>}
       </div>
-      {out ? <del>{text}</del> : text}
+      {out ? <del>{text}{calls}</del> : text}
       {row.pieces.map((piece) => (
         <div class={`piece ${hue(piece.section)}`}>
           <div class="section-name">{visible(piece.section)} <span class="tokens">{number(piece.tokens)}</span></div>
           <Text text={piece.text} />
         </div>
       ))}
-      {row.calls?.map((call) => (
-        <div class="tool-call code" dir="auto">→ {call.to ? `hands off to ${call.to}` : ""}{visible(call.to ? "" : call.name)}({visible(one(JSON.stringify(call.args ?? {}), 400))})</div>
-      ))}
+      {!out && calls}
     </li>
   );
 };

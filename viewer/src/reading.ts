@@ -3,7 +3,11 @@ import type { Index, RunData } from "./document";
 
 interface Embedded { index: string; runs: string[] }
 
+type FromBase64 = { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> };
+
 const bytesOf = (base64: string): Uint8Array<ArrayBuffer> => {
+  const native = (Uint8Array as unknown as FromBase64).fromBase64;
+  if (native) return native.call(Uint8Array, base64);
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let place = 0; place < text.length; place++) bytes[place] = text.charCodeAt(place);

@@ -1,7 +1,7 @@
 // The run as a picture: a lane an agent, turns as columns, in the order of what happened.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Finding, Mark, RunData } from "./document";
+import type { Finding, Mark, RunData, Turn } from "./document";
 import { number, one, time, visible } from "./parts";
 
 const LANE = 34;
@@ -95,7 +95,8 @@ export const Timeline = ({
   const last = columns[columns.length - 1];
   const width = (last ? last.start + Math.max(4, last.to - last.from) : 4) * slot + 2 * PAD;
   const height = HEAD + lanes.length * LANE + 8;
-  const starts = columns.map((column) => column.start);
+  const starts = useMemo(() => columns.map((column) => column.start), [columns]);
+  const turns = useMemo(() => new Map(run.turns.map((turn) => [turn.number, turn])), [run]);
   const columnAt = (x: number): number => {
     let lo = 0;
     let hi = starts.length;
@@ -146,7 +147,7 @@ export const Timeline = ({
   const shown: JSX.Element[] = [];
   for (let place = firstColumn; place <= lastColumn; place++) {
     const column = columns[place];
-    shown.push(<ColumnHead key={`h${place}`} run={run} column={column} slot={slot} height={height} />);
+    shown.push(<ColumnHead key={`h${place}`} run={run} turn={turns.get(column.turn)} column={column} slot={slot} height={height} />);
     for (let mark = column.from; mark < column.to; mark++) {
       shown.push(
         <MarkShape
@@ -182,10 +183,11 @@ export const Timeline = ({
 };
 
 const ColumnHead = ({
-  run, column, slot, height,
-}: { run: RunData; column: Column; slot: number; height: number }): JSX.Element => {
+  run, turn, column, slot, height,
+}: {
+  run: RunData; turn: Turn | undefined; column: Column; slot: number; height: number;
+}): JSX.Element => {
   const x = PAD + column.start * slot;
-  const turn = run.turns.find((one_, place) => one_.number === column.turn && place >= 0);
   const sessions = new Set([run.turns[0]?.session, run.turns[run.turns.length - 1]?.session]).size > 1;
   const room = Math.floor((Math.max(4, column.to - column.from) * slot) / 7);
   const message = run.messages[turn?.user ?? -1];

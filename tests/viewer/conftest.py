@@ -1,0 +1,52 @@
+"""One browser for all tests of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.viewer.browser import CHROMIUM, MISSING, browser, pages_of, write_page
+from tests.viewer.scenes import HOSTILE, SHOP
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Any]:
+    """A running browser."""
+    if not CHROMIUM:
+        pytest.skip(MISSING)
+    with browser() as program:
+        yield program
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Any]:
+    """An empty tab, in which an error of the page fails the test."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda problem: problems.append(str(problem)))
+    page.on("console", lambda line: problems.extend([line.text] * (line.type == "error")))
+    yield page
+    context.close()
+    assert problems == []
+
+
+@pytest.fixture(scope="package")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page with a failing and a passing scenario."""
+    return _page(tmp_path_factory.mktemp("shop"), SHOP)
+
+
+@pytest.fixture(scope="package")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page whose texts are an attacker's."""
+    return _page(tmp_path_factory.mktemp("hostile"), HOSTILE)
+
+
+def _page(folder: Path, text: str) -> str:
+    file = folder / "shop.scenario.yaml"
+    file.write_text(text, encoding="utf-8")
+    return write_page(folder / "report.html", pages_of(file))

@@ -1,0 +1,72 @@
+"""The page for everybody: axe-core, both schemes, a phone's width, and reduced motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.viewer.test_page import CALL, FAILING, opened
+
+pytestmark = pytest.mark.slow
+
+VIEWS: Final = (
+    "", CALL, f"#{FAILING}/turn-3/call-1", f"#{FAILING}/turn-3", f"#{FAILING}/who",
+    f"#{FAILING}/state/turn-2", f"#{FAILING}/pipeline", f"#{FAILING}/file",
+)  # fmt: skip
+SERIOUS: Final = ("serious", "critical")
+
+
+def axe_script() -> str:
+    """Return axe-core's own text."""
+    axe = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
+    return (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme_tab(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A tab in a colour scheme, in which a test may run its own scripts."""
+    context = chromium.new_context(
+        viewport={"width": 1280, "height": 900}, color_scheme=request.param, bypass_csp=True
+    )
+    yield context.new_page()
+    context.close()
+
+
+def test_axe_finds_nothing_serious(scheme_tab: Any, shop: str) -> None:
+    script = axe_script()
+    problems = []
+    for view in VIEWS:
+        opened(scheme_tab, shop, view)
+        scheme_tab.wait_for_timeout(150)
+        scheme_tab.evaluate(script)
+        found = scheme_tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        problems += [
+            (view, violation["id"], node["html"][:200], node["failureSummary"][:300])
+            for violation in found["violations"]
+            if violation["impact"] in SERIOUS
+            for node in violation["nodes"][:3]
+        ]
+
+    assert problems == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_screen(tab: Any, shop: str, width: int) -> None:
+    tab.set_viewport_size({"width": width, "height": 800})
+    widths = {}
+    for view in VIEWS:
+        opened(tab, shop, view)
+        tab.wait_for_timeout(100)
+        widths[view] = tab.evaluate("document.documentElement.scrollWidth")
+
+    assert widths == dict.fromkeys(VIEWS, width)
+
+
+def test_nothing_moves_by_itself(tab: Any, shop: str) -> None:
+    tab.emulate_media(reduced_motion="reduce")
+    opened(tab, shop, CALL)
+
+    assert tab.evaluate("document.getAnimations().length") == 0

@@ -1,0 +1,88 @@
+"""Texts of others on the page: they are text, whatever they hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.viewer.page import in_script
+from tests.viewer.browser import pages_of, write_page
+from tests.viewer.scenes import ATTACK, SHOP
+from tests.viewer.test_page import opened
+
+ENDS = re.compile(r"</script", re.IGNORECASE)
+
+
+def test_json_in_the_page_ends_no_element() -> None:
+    text = in_script({"a": "</script><!-- \u2028 &amp;"})
+
+    assert not set(text) & set("<>&\u2028")
+    assert text == '{"a":"\\u003c/script\\u003e\\u003c!-- \\u2028 \\u0026amp;"}'
+
+
+def test_the_page_has_a_policy_that_allows_its_own_script_alone(tmp_path: Path) -> None:
+    file = tmp_path / "shop.scenario.yaml"
+    file.write_text(SHOP, encoding="utf-8")
+    write_page(tmp_path / "report.html", pages_of(file))
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert len(re.findall(r"sha256-", policy[1])) == 2
+    assert len(ENDS.findall(html)) == 2
+    assert not re.findall(r"(?:src|href)=[\"']?https?:", html)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["", "/who", "/state/turn-1", "/pipeline", "/file"])
+def test_nothing_of_a_hostile_text_runs(tab: Any, hostile: str, view: str) -> None:
+    opened(tab, hostile)
+    name = tab.locator(".scenario a").first.get_attribute("href")
+
+    opened(tab, hostile, name + view)
+    tab.wait_for_timeout(200)
+
+    assert tab.evaluate("window.hacked") is None
+    assert tab.locator("#app img, #app script, #app b b").count() == 0
+    assert ATTACK in tab.get_by_role("heading", level=1).inner_text()
+
+
+@pytest.mark.slow
+def test_what_is_invisible_is_shown_and_right_to_left_stays_in_its_line(
+    tab: Any, hostile: str
+) -> None:
+    opened(tab, hostile)
+    tab.locator(".scenario a").first.click()
+
+    context = tab.get_by_role("region", name="What desk was sent")
+    context.wait_for()
+    assert "\\u202e" in context.inner_text()
+    assert "\u202e" not in tab.get_by_role("main").inner_text()
+    assert context.locator(".text").first.get_attribute("dir") == "auto"
+
+
+@pytest.mark.slow
+def test_the_policy_stops_a_script_that_got_in_all_the_same(chromium: Any, shop: str) -> None:
+    page = chromium.new_page()
+    page.goto(shop)
+    page.get_by_role("main").wait_for()
+
+    page.evaluate(
+        "() => { const one = document.createElement('script');"
+        " one.textContent = 'window.hacked = 1'; document.body.append(one);"
+        " const other = document.createElement('div');"
+        " other.innerHTML = '<img src=x onerror=\"window.hacked = 1\">';"
+        " document.body.append(other); }"
+    )
+    page.wait_for_timeout(200)
+
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("fetch('https://example.com').then(() => 'sent', () => 'stopped')") == (
+        "stopped"
+    )
+    page.close()

@@ -1,0 +1,290 @@
+"""The page in a real browser: every view by role and text, links, keys, and no request."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.viewer.browser import pages_of, write_page
+from tests.viewer.scenes import SHOP
+
+pytestmark = pytest.mark.slow
+
+FAILING = "the-refund-agent-knows-the-order"
+CALL = f"#{FAILING}/turn-2/call-3"
+"""The call of the refund agent."""
+
+
+def opened(tab: Any, address: str, place: str = "") -> Any:
+    """The tab with the page at a place of it."""
+    tab.goto("about:blank")
+    tab.goto(address + place)
+    tab.get_by_role("main").wait_for()
+    return tab
+
+
+def rows(tab: Any, agent: str) -> list[str]:
+    """What an agent was sent, a text a row."""
+    region = tab.get_by_role("region", name=f"What {agent} was sent")
+    region.wait_for()
+    texts: list[str] = region.locator(".rows > li").all_inner_texts()
+    return [" ".join(text.split()) for text in texts]
+
+
+def text_of(tab: Any, region: str) -> str:
+    """The text of a region."""
+    place = tab.get_by_role("region", name=region, exact=True)
+    place.wait_for()
+    return " ".join(place.inner_text().split())
+
+
+def test_the_overview_has_failed_scenarios_first(tab: Any, shop: str) -> None:
+    opened(tab, shop)
+
+    items = tab.get_by_role("listitem").filter(has=tab.get_by_role("link"))
+    assert "failed" in items.nth(0).inner_text()
+    assert "context.refunds.includes[0] matches no message" in items.nth(0).inner_text()
+    assert "held" in items.nth(1).inner_text()
+
+
+def test_the_overview_is_filtered_as_somebody_types(tab: Any, shop: str) -> None:
+    opened(tab, shop)
+
+    tab.get_by_label("Filter").fill("greeting")
+    assert tab.get_by_role("status").inner_text() == "1 scenario shown"
+    tab.get_by_label("Filter").fill("nothing of this")
+    assert tab.get_by_text("No scenario fits.").is_visible()
+    tab.get_by_label("Filter").fill("")
+    tab.get_by_role("button", name=re.compile("^held")).click()
+    assert tab.get_by_role("status").inner_text() == "1 scenario shown"
+
+
+def test_a_failing_scenario_opens_at_its_finding(tab: Any, shop: str) -> None:
+    opened(tab, shop)
+
+    tab.get_by_role("link", name="the refund agent knows the order").click()
+
+    findings = text_of(tab, "Findings")
+    assert "1 finding" in findings
+    assert "turn 2, refunds, call 3" in findings
+    assert rows(tab, "refunds")
+
+
+def test_an_agent_was_sent_sections_with_their_origin_and_what_was_left_out(
+    tab: Any, shop: str
+) -> None:
+    opened(tab, shop, CALL)
+
+    assert rows(tab, "refunds") == [
+        "instructions 1 system by refunds 5 You refund orders.",
+        "history 2 user turn 1 3 Good morning",
+        "3 assistant by triage · turn 1 4 How can I help?",
+        'assistant by triage · turn 2 left out by intermediate_ai → find_order({"of":"the user"})',
+        'tool by triage · tool find_order · turn 2 left out by tool_messages {"order":"A-1042"}',
+        "assistant by triage · turn 2 left out by intermediate_ai "
+        '→ hands off to refunds({"type":"refund","payload":'
+        '{"order_id":"A-1042","reason":"broken"}})',
+        "tool by triage · tool transfer_to_refunds · turn 2 left out by tool_messages "
+        "Transferred to refunds.",
+        "current_message 4 user turn 2 6 My headphones are broken",
+    ]
+    assert tab.get_by_role("deletion").count() == 4
+    assert "4 left out" in text_of(tab, "What refunds was sent")
+
+
+def test_a_handoff_says_where_each_value_of_its_payload_went(tab: Any, shop: str) -> None:
+    opened(tab, shop, CALL)
+
+    details = text_of(tab, "What came of it")
+    assert "triage → refunds: made, type refund, transfer" in details
+    assert "order_id A-1042 no section" in details
+    assert "reason broken current_message" in details
+    assert "I have refunded it." in details
+    assert "status refunded" in details
+
+
+def test_a_call_is_compared_with_the_one_before(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}/turn-3/call-1")
+
+    texts = rows(tab, "triage")
+    context = text_of(tab, "What triage was sent")
+    assert any("new since the call before" in text and "Thank you" in text for text in texts)
+    assert any("gone since the call before" in text for text in texts)
+    assert "Stable prefix: 1 message" in context
+    assert "a provider's cache ends at" in context
+
+
+def test_the_stable_prefix_is_whole_where_a_context_only_grows(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}/turn-2/call-2")
+
+    assert "all that was sent then" in text_of(tab, "What triage was sent")
+    assert any("the stable prefix ends here" in text for text in rows(tab, "triage"))
+
+
+def test_the_timeline_has_a_lane_an_agent_and_pins_findings(tab: Any, shop: str) -> None:
+    opened(tab, shop, CALL)
+
+    timeline = tab.get_by_role("region", name="Timeline")
+    assert timeline.locator(".lane-name").all_inner_texts() == ["user", "triage", "refunds"]
+    assert timeline.get_by_role("button", name=re.compile("handoff triage → refunds")).count() == 1
+    pinned = timeline.get_by_role("button", name=re.compile("findings here"))
+    assert "model call of refunds" in pinned.first.get_attribute("aria-label")
+    assert timeline.get_by_role("button", name=re.compile("^restart, turn 3")).count() == 1
+    assert timeline.get_by_role("button", name=re.compile("^tool of triage")).count() == 1
+
+
+def test_who_saw_what_answers_whether_a_text_leaked(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}/who")
+
+    grid = tab.get_by_role("grid")
+    grid.wait_for()
+    assert [cell.strip() for cell in grid.get_by_role("columnheader").all_inner_texts()] == [
+        "message",
+        "triage",
+        "refunds",
+    ]
+    row = grid.get_by_role("row").filter(has_text="tool find_order")
+    assert row.get_by_label("left out by tool_messages: refunds").count() == 1
+    assert row.get_by_label("sent: triage").count() == 1
+    tab.get_by_label("Messages with").fill("A-1042")
+    assert "sent to triage" in tab.get_by_role("status").inner_text()
+    row.get_by_label("sent: triage").click()
+    assert "What triage was sent" in text_of(tab, "What triage was sent")
+
+
+def test_the_state_of_a_turn_is_shown_as_it_was_and_became(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}/state/turn-2")
+
+    state = text_of(tab, "State")
+    assert "status replace, scope session · written by refunds" in state
+    assert "went: seen + came: refunded" in state
+    tab.get_by_role("link", name="turn 3 →").click()
+    tab.get_by_role("heading", name=re.compile("State in turn 3")).wait_for()
+    assert "+ came: seen" in text_of(tab, "State")
+
+
+def test_the_pipeline_says_what_was_used_and_where_findings_are(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}/pipeline")
+
+    picture = tab.get_by_role("img", name=re.compile("^Pipeline shop")).first
+    assert "triage → refunds, refund: 1 times" in picture.get_attribute("aria-label")
+    assert picture.locator("rect.node.bad").count() == 1
+
+
+def test_claims_stand_in_the_file_with_what_came_of_them(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}/file")
+
+    file = tab.get_by_role("region", name="Scenario file")
+    failing = file.locator("li.failing")
+    assert failing.count() == 1
+    assert "includes: [{$contains: A-1042}]" in failing.inner_text()
+    assert "context.refunds.includes[0] matches no message" in failing.inner_text()
+    assert "agents: [triage, refunds]" in "".join(file.locator("li.held").all_inner_texts())
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (f"#{FAILING}/turn-1/call-1", "What triage was sent turn 1, call 1"),
+        (CALL, "What refunds was sent turn 2, call 3"),
+        (f"#{FAILING}/turn-3", "The user, in turn 3"),
+        (f"#{FAILING}/finding-1", "What refunds was sent turn 2, call 3"),
+        (f"#{FAILING}/state/turn-2", "State in turn 2"),
+    ],
+)
+def test_a_link_goes_to_its_place(tab: Any, shop: str, place: str, text: str) -> None:
+    opened(tab, shop, place)
+
+    tab.get_by_text(text.partition(" turn")[0]).first.wait_for()
+    assert text in " ".join(tab.get_by_role("main").inner_text().split())
+
+
+def test_the_link_that_pytest_prints_goes_to_the_scenario(tab: Any, tmp_path: Path) -> None:
+    file = tmp_path / "shop.scenario.yaml"
+    file.write_text(SHOP, encoding="utf-8")
+    pages = pages_of(file)
+    address = write_page(tmp_path / "report.html", pages)
+
+    opened(tab, address, f"#{pages[0].scenario.key}")
+
+    assert "the refund agent knows the order" in tab.get_by_role("heading", level=1).inner_text()
+
+
+def test_a_link_to_another_report_says_so(tab: Any, shop: str) -> None:
+    opened(tab, shop, "#no-such-scenario/turn-1")
+
+    assert (
+        "No scenario of this page is named no-such-scenario"
+        in tab.get_by_role("alert").inner_text()
+    )
+
+
+def test_the_keyboard_alone_is_enough(tab: Any, shop: str) -> None:
+    opened(tab, shop)
+    press = tab.keyboard.press
+
+    press("j")
+    press("Enter")
+    assert rows(tab, "refunds")
+    press("k")
+    tab.get_by_role("heading", name=re.compile("Handoff in turn 2")).wait_for()
+    press("n")
+    tab.wait_for_url("**/finding-1")
+    press("2")
+    tab.get_by_role("grid").wait_for()
+    press("/")
+    tab.locator("#search:focus").wait_for()
+    tab.keyboard.type("headphones")
+    assert "1 message" in tab.get_by_role("status").inner_text()
+    press("Escape")
+    press("?")
+    assert tab.get_by_role("dialog").is_visible()
+    press("Escape")
+    press("u")
+    tab.get_by_role("heading", name=re.compile("2 scenarios")).wait_for()
+
+
+def test_no_request_leaves_the_page(tab: Any, shop: str) -> None:
+    addresses: list[str] = []
+    tab.on("request", lambda request: addresses.append(request.url))
+
+    for place in ("", CALL, f"#{FAILING}/who", f"#{FAILING}/state", f"#{FAILING}/file"):
+        opened(tab, shop, place)
+
+    assert {address.partition("#")[0] for address in addresses} <= {shop, "about:blank"}
+
+
+def test_on_paper_there_are_no_controls(tab: Any, shop: str) -> None:
+    opened(tab, shop, CALL)
+    rows(tab, "refunds")
+
+    tab.emulate_media(media="print")
+
+    assert not tab.get_by_role("navigation", name="Views").is_visible()
+    assert tab.get_by_text("You refund orders.").first.is_visible()
+
+
+def test_two_runs_stand_side_by_side(tab: Any, tmp_path: Path) -> None:
+    from msgspec.structs import replace
+
+    from simkit.report.diffs import Compared, diff_object
+    from simkit.trace.diff import trace_diff
+    from tests.viewer.browser import views_of
+
+    old, new = tmp_path / "old.scenario.yaml", tmp_path / "new.scenario.yaml"
+    old.write_text(SHOP, encoding="utf-8")
+    new.write_text(SHOP.replace("[tool_messages, ", "["), encoding="utf-8")
+    views = [views_of(file)[0] for file in (old, new)]
+    page = pages_of(new)[0]
+    diff = diff_object(Compared(page.scenario.id, ("old", "new"), trace_diff(*views)))
+    page = replace(page, scenario=replace(page.scenario, diff=diff))
+
+    opened(tab, write_page(tmp_path / "diff.html", [page], ("old", "new")), f"#{FAILING}/diff")
+
+    text = text_of(tab, "Difference")
+    assert "old against new" in text
+    assert "What refunds was sent, turn 2, call 1" in text
+    assert "+ came tool history · by triage the other run left it out by tool_messages" in text

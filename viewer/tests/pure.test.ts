@@ -1,0 +1,124 @@
+// What the page computes without a document: links, states, contexts, comparisons.
+import { expect, test } from "vitest";
+import { compared, lineDiff } from "../src/comparing";
+import { callBefore, rowsOf } from "../src/contexts";
+import type { Call, Index, Message, RunData } from "../src/document";
+import { callAt, hashOf, keysOf, numberOf, placeOf } from "../src/links";
+import { Matrix } from "../src/seen";
+import { changed, States } from "../src/states";
+
+const message = (text: number, id = "", role = "user"): Message => ({ role, text, id });
+const call = (id: string, turn: number, parts: Call["parts"]): Call => ({
+  id, agent: "desk", run: `r${turn}`, turn, at: 0, parts,
+});
+
+const run: RunData = {
+  texts: ["Be kind.", "one", "two", "three", "Be very kind."],
+  messages: [
+    message(0, "", "system"), message(1, "m1"), message(2, "m2"), message(3, "m3"),
+    message(4, "", "system"),
+  ],
+  streams: [{ name: "s", entries: [1, 2, 3], tokens: [1, 1, 1], cuts: [] }],
+  toolsets: [],
+  turns: [
+    { number: 1, session: "s1", at: 0, after: { items: ["=", [1]], facts: ["=", { a: 1 }] } },
+    { number: 2, session: "s1", at: 0, after: { items: ["+", [2], 0], facts: ["~", { b: ["=", 2] }] } },
+  ],
+  calls: [
+    call("c1", 1, [{ section: "instructions", message: 0 }, { section: "history", stream: 0, hi: 1 }]),
+    call("c2", 2, [
+      { section: "instructions", message: 0 },
+      { section: "history", stream: 0, lo: 1, hi: 2, tail: [3], tail_tokens: [1] },
+    ]),
+    call("c3", 2, [
+      { section: "instructions", message: 4 }, { section: "history", stream: 0, lo: 1, hi: 3 },
+    ]),
+  ],
+  runs: [], handoffs: [], tools: [], writes: [], marks: [], findings: [], agents: ["desk"],
+  channels: {}, flow: "handoffs", graph: { name: "p" },
+};
+
+test("a link leads back to its place", () => {
+  const place = { scenario: "a-b", view: "state" as const, turn: 2, call: 3, item: "" };
+  expect(placeOf(hashOf(place))).toEqual(place);
+  expect(placeOf("#a%2Fb/turn-x/call-1").call).toBe(1);
+  expect(placeOf("")).toEqual({ scenario: "", view: "run", turn: 0, call: 0, item: "" });
+});
+
+test("a scenario has its name as its link where no other has it, and its key always", () => {
+  const scenario = (key: string, name: string) => ({ key, name, id: key, file: "", line: 1, outcome: "held" });
+  const keys = keysOf({ scenarios: [scenario("k1", "A b!"), scenario("k2", "same"), scenario("k3", "same")] } as Index);
+  expect(keys.get("a-b")?.key).toBe("k1");
+  expect(keys.get("k1")?.key).toBe("k1");
+  expect(keys.get("same")).toBeUndefined();
+  expect(keys.get("k3")?.name).toBe("same");
+});
+
+test("calls are counted in their turn", () => {
+  expect(numberOf(run, 2)).toBe(2);
+  expect(callAt(run, 2, 2)).toBe(2);
+  expect(callAt(run, 2, 3)).toBe(-1);
+  expect(callAt(run, 7, 1)).toBe(-1);
+});
+
+test("a window's messages stand struck through before those that it shows", () => {
+  const rows = rowsOf(run, run.calls[1]);
+  expect(rows.map((row) => [row.kind, row.text, row.by])).toEqual([
+    ["sent", "Be kind.", ""], ["dropped", "one", "window"], ["sent", "two", ""], ["sent", "three", ""],
+  ]);
+});
+
+test("the stable prefix ends at the first byte that differs", () => {
+  const [one, other] = [run.calls[1], run.calls[2]];
+  const { prefix, fates } = compared(run, one, rowsOf(run, one), other, rowsOf(run, other));
+  expect(prefix.rows).toBe(0);
+  expect(prefix.bytes).toBe("Be ".length);
+  expect(prefix.breaks).toContain("character 4 of message 1, instructions");
+  expect([...fates.values()]).toEqual(["changed", "same", "same"]);
+});
+
+test("what is gone is said, and where it stood", () => {
+  const [one, other] = [run.calls[0], run.calls[1]];
+  const rows = rowsOf(run, other);
+  const { went, fates, prefix } = compared(run, one, rowsOf(run, one), other, rows);
+  expect(rows.map((row) => fates.get(row))).toEqual(["same", "went", "came", "came"]);
+  expect(went).toEqual([]);
+  expect(prefix.rows).toBe(1);
+});
+
+test("what no row shows any longer stands after what came before it", () => {
+  const other = { ...run.calls[1], parts: run.calls[1].parts!.slice(0, 1), tail: [] };
+  const { went } = compared(run, run.calls[0], rowsOf(run, run.calls[0]), other, rowsOf(run, other));
+  expect(went.map(({ row, before }) => [row.text, before])).toEqual([["one", 1]]);
+});
+
+test("other tools break the prefix at its start", () => {
+  const data = { ...run, toolsets: [["look"]] };
+  const other = { ...run.calls[1], tools: 0 };
+  const { prefix } = compared(data, run.calls[1], rowsOf(data, run.calls[1]), other, rowsOf(data, other));
+  expect(prefix.rows).toBe(0);
+  expect(prefix.breaks).toContain("other tools");
+});
+
+test("the call before is of the same agent and session", () => {
+  expect([0, 1, 2].map((index) => callBefore(run, index))).toEqual([-1, 0, 1]);
+});
+
+test("states come from changes, in any order of asking", () => {
+  const states = new States(run);
+  expect(states.at(1).after).toEqual({ items: [1, 2], facts: { a: 1, b: 2 } });
+  expect(states.at(0).after).toEqual({ items: [1], facts: { a: 1 } });
+  expect(changed([1, 2, 3], ["+", [4], 1])).toEqual([2, 3, 4]);
+});
+
+test("once sent is seen, and what no call showed is left out", () => {
+  const matrix = new Matrix(run);
+  expect(matrix.of(1, "desk")).toEqual({ kind: "sent", call: 0, by: "" });
+  expect(matrix.of(3, "desk")).toEqual({ kind: "sent", call: 1, by: "" });
+  expect(matrix.of(3, "nobody")).toBeUndefined();
+});
+
+test("a comma after a list's last item is no difference", () => {
+  const kinds = lineDiff('[\n  1\n]', '[\n  1,\n  2\n]').map((edit) => edit.kind);
+  expect(kinds).toEqual(["same", "same", "came", "same"]);
+});
