@@ -148,7 +148,7 @@ WRITERS: Final = {
     ("adapters/google_adk/quiet.py", "logging.NullHandler"): "no text",
     ("testing/conformance.py", "pytest.skip"): "fixed words",
     ("report/github_actions.py", "open"): "the summary; its text is cleaned",
-    ("report/last_run.py", "temporary.write_bytes"): "traces and the list of a run, redacted",
+    ("core/whole_files.py", "temporary.write_bytes"): "traces, lists and pages, redacted",
     ("core/locks.py", "os.open"): "a folder, or its lock",
     ("core/output.py", "stream.write"): "the door itself",
     ("runtime/sqlite_file.py", "whole.write_bytes"): "a store's copy, read at once",
@@ -276,6 +276,8 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
         [], ["--format", "json"], ["--format", "markdown"], ["--format", "github"])],
     "doctor": [["doctor"], ["doctor", "scenarios/a.scenario.yaml"]],
     "expect": [["expect", "scenarios/a.scenario.yaml"]],
+    "graph": [["graph", "scenarios/a.scenario.yaml", "--format", form]
+              for form in ("svg", "mermaid", "dot")] + [["graph", LINE]],
     "init": [["init", LINE]],
     "judge": [["judge"], ["judge", "--format", "json"], ["judge", "--format", "github"],
               ["judge", LINE]],
@@ -296,6 +298,7 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
     "serve": [["serve", "scenarios/a.scenario.yaml", "--", "true"], ["serve", LINE]],
     "validate": [["validate"], ["validate", "--format", "json"], ["validate", "--format", "github"],
                  ["validate", LINE]],
+    "view": [["view", "--no-open"], ["view", LINE]],
 }  # fmt: skip
 
 

@@ -48,6 +48,7 @@ Commands:
   expect     Write a first full set of claims for turns that have none.
   explain    Explain a finding or an error by its id: cause and fix.
   explore    Search for conversations that break a rule; write scenarios.
+  graph      Draw a pipeline: its agents, edges and handoffs.
   init       Write the first test of an app, or a sample project.
   judge      Hold stored traces against today's claims and lints; nothing
              runs.
@@ -62,6 +63,7 @@ Commands:
   serve      Answer programs in other languages from a scenario, on this
              machine's own network.
   validate   Check files without running anything.
+  view       Show runs in a browser: one file, with what every agent was sent.
 
   `simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2
   broken.
@@ -107,8 +109,8 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: bdd, cassettes, coverage, diff, doctor, expect, explain, explore, init, judge, "
-        "live, mutate, record, replay, schema, serve, validate.\n",
+        "Known: bdd, cassettes, coverage, diff, doctor, expect, explain, explore, graph, init, "
+        "judge, live, mutate, record, replay, schema, serve, validate, view.\n",
     )
 
 

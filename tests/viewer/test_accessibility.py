@@ -42,10 +42,10 @@ def test_axe_finds_nothing_serious(scheme_tab: Any, shop: str) -> None:
         opened(scheme_tab, shop, view)
         scheme_tab.wait_for_timeout(150)
         scheme_tab.evaluate(script)
-        found = scheme_tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        report = scheme_tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
         problems += [
             (view, violation["id"], node["html"][:200], node["failureSummary"][:300])
-            for violation in found["violations"]
+            for violation in report["violations"]
             if violation["impact"] in SERIOUS
             for node in violation["nodes"][:3]
         ]

@@ -145,8 +145,10 @@ def test_a_secret_of_the_environment_is_nowhere(
     html = Path("r.html").read_text(encoding="utf-8")
     part = html.partition('id="data">')[2].partition("</script>")[0]
     packed = json.loads(part)
-    texts = [zlib.decompress(base64.b64decode(one)).decode() for one in
-             [packed["index"], *packed["runs"]]]  # fmt: skip
+    texts = [
+        zlib.decompress(base64.b64decode(chunk)).decode()
+        for chunk in [packed["index"], *packed["runs"]]
+    ]
     assert len(texts) == 3
     assert "hunter22" not in html + "".join(texts)
     assert "[redacted" in texts[1]

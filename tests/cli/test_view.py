@@ -1,0 +1,164 @@
+"""`simkit view`, `replay --html` and `graph`, from outside."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.projects import Done
+from tests.desk import FAILS, HOLDS, PIPELINE
+
+pytestmark = pytest.mark.slow
+
+Call = Callable[..., Done]
+DRAWN = PIPELINE.replace("clerk: {", "clerk: {handoffs: [manager], ")
+
+
+@pytest.fixture(autouse=True)
+def _desk(project: Path) -> None:
+    Path("scenarios/good.scenario.yaml").unlink()
+    for file in ("desk.pipeline.yaml", "scenarios/desk.pipeline.yaml"):
+        Path(file).write_text(DRAWN, encoding="utf-8")
+    Path("scenarios/holds.scenario.yaml").write_text(HOLDS, encoding="utf-8")
+    Path("scenarios/late.scenario.yaml").write_text(FAILS, encoding="utf-8")
+
+
+def index_of(file: str) -> dict[str, Any]:
+    """The first part of a page's data."""
+    html = Path(file).read_text(encoding="utf-8")
+    data = json.loads(html.partition('id="data">')[2].partition("</script>")[0])
+    index: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(data["index"])))
+    return {**index, "stored_runs": len(data["runs"])}
+
+
+def outcomes(file: str) -> dict[str, str]:
+    return {scenario["name"]: scenario["outcome"] for scenario in index_of(file)["scenarios"]}
+
+
+def test_the_last_run_is_shown(simkit: Call) -> None:
+    simkit("replay", "-q")
+
+    done = simkit("view", "--no-open")
+
+    assert done.code == 0
+    assert done.out.startswith("2 scenarios: wrote .simkit/report.html (")
+    assert outcomes(".simkit/report.html") == {
+        "the clerk answers": "held",
+        "the clerk is late": "failed",
+    }
+    assert index_of(".simkit/report.html")["stored_runs"] == 2
+
+
+def test_replay_writes_the_same_page_and_keeps_its_own_exit_code(simkit: Call) -> None:
+    done = simkit("replay", "-q", "--html", "report.html")
+    simkit("view", "--no-open")
+
+    assert done.code == 1
+    assert "wrote report.html (" in done.err
+    page, other = index_of("report.html"), index_of(".simkit/report.html")
+    for name in ("key", "name", "outcome", "digest", "findings", "agents", "tokens"):
+        assert [s.get(name) for s in page["scenarios"]] == [s.get(name) for s in other["scenarios"]]
+
+
+def test_processes_give_the_same_page(simkit: Call) -> None:
+    simkit("replay", "-q", "--html", "one.html")
+    simkit("replay", "-q", "-j", "2", "--html", "two.html")
+
+    assert Path("one.html").read_bytes() == Path("two.html").read_bytes()
+
+
+def test_a_trace_without_its_scenario_is_shown_without_claims(simkit: Call) -> None:
+    simkit("replay", "-q", "scenarios/holds.scenario.yaml")
+    (trace,) = Path(".simkit/traces").iterdir()
+    trace.rename("kept.jsonl")
+    Path("scenarios/holds.scenario.yaml").unlink()
+
+    done = simkit("view", "--no-open", "kept.jsonl", "-o", "report.html")
+
+    assert done.code == 0
+    assert outcomes("report.html") == {"the clerk answers": "unjudged"}
+
+
+def test_two_runs_are_shown_side_by_side(simkit: Call) -> None:
+    simkit("replay", "-q")
+    Path(".simkit").rename("base")
+    late = FAILS.replace("Good day.", "Good night.")
+    Path("scenarios/late.scenario.yaml").write_text(late, encoding="utf-8")
+    simkit("replay", "-q")
+
+    done = simkit("view", "--no-open", "--diff", "base", "-o", "report.html")
+
+    assert done.code == 0
+    index = index_of("report.html")
+    assert index["sides"] == ["base", "the last run"]
+    assert [scenario["diff"]["outcome"] for scenario in index["scenarios"]] == [
+        "equal",
+        "different",
+    ]
+    assert index["stored_runs"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("view", "--no-open"), ".simkit: there is no trace of an earlier run\n"),
+        (("view", "--no-open", "nowhere"), "nowhere: there is no such file or folder\n"),
+        (("replay", "--html", "no/r.html"), "--html: there is no folder no\n"),
+        (("replay", "--html", "scenarios"), "--html: scenarios is a folder\n"),
+        (("graph", "nowhere.pipeline.yaml"), "nowhere.pipeline.yaml"),
+    ],
+)
+def test_an_error_is_one_clear_text(simkit: Call, arguments: tuple[str, ...], text: str) -> None:
+    done = simkit(*arguments)
+
+    assert done.code == 2
+    assert text in f"{done.err}\n"
+    assert "Traceback" not in done.err
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(simkit: Call) -> None:
+    simkit("replay", "-q")
+    Path("scenarios/report.html").write_text("old", encoding="utf-8")
+
+    done = simkit("view", "--no-open", "-o", "scenarios/report.html", "nowhere")
+
+    assert done.code == 2
+    assert Path("scenarios/report.html").read_text(encoding="utf-8") == "old"
+
+
+def test_a_pipeline_is_drawn_in_three_forms(simkit: Call) -> None:
+    svg = ElementTree.fromstring(simkit("graph", "desk.pipeline.yaml").out)
+    texts = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
+
+    assert {"clerk", "manager"} <= set(texts)
+    assert svg.findtext("{http://www.w3.org/2000/svg}title") == "The pipeline desk"
+    assert simkit("graph", "desk.pipeline.yaml", "--format", "mermaid").out == (
+        'flowchart TD\n    n0(["clerk"])\n    n1["manager"]\n    n0 ==> n1\n'
+    )
+    assert simkit("graph", "desk.pipeline.yaml", "--format", "dot").out == (
+        'digraph "desk" {\n    rankdir=TB;\n    node [shape=box];\n    "clerk" [penwidth=2];\n'
+        '    "manager";\n    "clerk" -> "manager" [style=bold];\n}\n'
+    )
+
+
+def test_a_scenario_and_traces_lead_to_their_pipeline(simkit: Call) -> None:
+    simkit("replay", "-q")
+    expected = simkit("graph", "desk.pipeline.yaml", "--format", "mermaid").out
+
+    for path in ("scenarios/holds.scenario.yaml", ".simkit"):
+        assert simkit("graph", path, "--format", "mermaid").out == expected
+
+
+def test_a_picture_goes_into_a_file(simkit: Call) -> None:
+    done = simkit("graph", "desk.pipeline.yaml", "-o", "desk.svg")
+
+    assert done.code == 0
+    assert done.out == ""
+    assert ElementTree.parse("desk.svg").getroot().tag.endswith("svg")
