@@ -573,3 +573,53 @@ def test_a_turn_that_the_scenario_does_not_have_is_refused(desk: Path, simkit: C
 
     assert done.code == 2
     assert done.err == ("--from 2: desk.scenario.yaml::a broken order is refunded has 1 turn\n")
+
+
+ROWS = """\
+version: 1
+scenario: the order ${column.order} is refunded
+pipeline: desk.pipeline.yaml
+examples: [{order: A-1}, {order: "$${B}"}]
+turns:
+  - user: My order ${column.order} came broken
+    repeat: 2
+    replies:
+      triage: {handoff: {to: billing, payload: {order: A-1}}}
+      billing: You get a refund.
+    expect: {reply: {$contains: refund}}
+  - user: You said ${turns[0].reply}, is ${column.order} meant?
+    restart: true
+    replies:
+      triage: {handoff: {to: billing, payload: {order: A-1}}}
+      billing: You get a refund.
+    expect:
+      reply: "${turns[0].reply}"
+      context: {triage: {includes: [{user: {$contains: "is ${column.order} meant?"}}]}}
+"""
+
+
+@pytest.mark.slow
+def test_rows_repetitions_restarts_and_references_are_those_of_the_run(
+    desk: Path, server: Provider, simkit: Call
+) -> None:
+    (desk / "desk.scenario.yaml").write_text(ROWS, encoding="utf-8")
+    server.answer = Dealer(0.0)
+
+    done = simkit("live", "desk.scenario.yaml", "--runs", "1", "--format", "json")
+
+    assert done.code == 1, done.err
+    scenarios = report_of(done)["scenarios"]
+    assert [scenario["id"].partition("::")[2] for scenario in scenarios] == [
+        "the order A-1 is refunded",
+        "the order ${B} is refunded",
+    ]
+    for scenario in scenarios:
+        assert {claim["claim"]: claim["held"] for claim in scenario["claims"]} == {
+            "turn 1: reply": 0,
+            "turn 2: reply": 0,
+            "turn 3: reply": 1,
+            "turn 3: context.triage.includes": 1,
+        }
+        (run,) = scenario["runs"]
+        assert run["replays"] is True
+        assert [finding["turn"] for finding in replayed(run["scenario"])["findings"]] == [1, 2]

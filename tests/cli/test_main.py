@@ -73,7 +73,7 @@ Commands:
 
 
 @pytest.mark.parametrize(
-    "command", ["bdd", "diff", "expect", "init", "judge", "replay", "schema", "validate"]
+    "command", ["bdd", "diff", "expect", "init", "judge", "live", "replay", "schema", "validate"]
 )
 def test_the_help_of_a_command_loads_nothing_heavy(project: Path, command: str) -> None:
     code = (

@@ -43,10 +43,6 @@ class ModelCallFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The cost in US dollars; None if it is not known."""
 
 
-class AllowanceSpent(SimkitError):
-    """A run would exceed its share of the budget with its next call."""
-
-
 class Meter:
     """Measures the model calls of one run; any number of threads may send them."""
 
@@ -71,6 +67,8 @@ class Meter:
         self._failures = 0
         """The number of busy answers in a row."""
         self._prices, self._allowance_usd, self._needs_prices = prices, allowance_usd, needs_prices
+        self.is_spent = False
+        """Whether a call was refused because the allowance is spent."""
         self._started: dict[int, float] = {}
         self._calls: dict[int, ModelCallFacts] = {}
         self._lock = threading.Lock()
@@ -97,7 +95,8 @@ class Meter:
         with self._lock:
             spent = sum(call.cost_usd or 0 for call in self._calls.values())
             if self._allowance_usd is not None and spent >= self._allowance_usd:
-                raise AllowanceSpent(f"the run has cost ${spent:.4f}, and is stopped")
+                self.is_spent = True
+                raise SimkitError(f"the run has cost ${spent:.4f}, and is stopped")
             self._started[exchange.number] = time.perf_counter()
 
     def after_answer(self, exchange: Exchange, answer: HttpAnswer) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.text import short
-from simkit.language.yaml import SourcePath, path_text
+from simkit.language.yaml import SourcePath
 from simkit.spec.scenario.files import Prepared
 
 Leaf: TypeAlias = tuple[str, Any]
@@ -57,7 +57,7 @@ class ClaimUnit(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """Return its name in reports: `turn 1: context.refunds.includes`."""
-        claim = path_text(self.path[3 if self.turn else 1 :])
+        claim = ".".join(map(str, self.path[3 if self.turn else 1 :]))
         return f"turn {self.turn}: {claim}" if self.turn else f"whole run: {claim}"
 
 

@@ -17,7 +17,7 @@ from simkit.core.errors import CassetteInvalid, SimkitError
 from simkit.language.paths import with_texts
 from simkit.language.yaml import SourcePath
 from simkit.session.execution.recorded import Recording, cassette_path
-from simkit.session.live.meter import AllowanceSpent, Meter, ModelCallFacts
+from simkit.session.live.meter import Meter, ModelCallFacts
 from simkit.session.live.scripted_words import ClaimUnit, without_units
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.fields import validated
@@ -173,7 +173,9 @@ def run_trial(
         try:
             conversation.follow(prepared)
             outcome = conversation.finish()
-        except AllowanceSpent:
+        except SimkitError:
+            if not meter.is_spent:
+                raise
             return _stopped(meter, time.perf_counter() - started), ""
         seconds = time.perf_counter() - started
         meter.check_key()
