@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -54,6 +54,10 @@ class LiveScenario(msgspec.Struct, frozen=True):
         return [unit for unit in self.units if not unit.why_left_out]
 
 
+FindingPlace: TypeAlias = tuple[str, SourcePath, int, str]
+"""Id, path, turn and agent of a finding."""
+
+
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one live run."""
 
@@ -66,6 +70,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """Findings that are no claims: errors and lints, by their names."""
     texts: tuple[str, ...]
     """The headlines of all findings."""
+    places: tuple[FindingPlace, ...]
+    """The place of each finding, by which a replay is compared."""
     calls: tuple[ModelCallFacts, ...]
     seconds: float
     """Real time."""
@@ -197,6 +203,7 @@ def _stopped(meter: Meter, seconds: float) -> Trial:
         unseen=(),
         others=(),
         texts=(),
+        places=(),
         calls=meter.calls,
         seconds=seconds,
         is_stopped=True,
@@ -218,6 +225,7 @@ def _trial_of(
         unseen=tuple(path for f in judgement.passed_over if (path := _unit_of(f, paths))),
         others=tuple(dict.fromkeys(map(_name_of, others))),
         texts=tuple(finding.what.partition("\n")[0] for finding in judgement.findings),
+        places=tuple(map(_place_of, judgement.findings)),
         calls=meter.calls,
         seconds=seconds,
         began_at=now,
@@ -229,6 +237,10 @@ def _unit_of(finding: Finding, paths: Sequence[SourcePath]) -> SourcePath:
     if finding.id != CLAIM:
         return ()
     return next((path for path in paths if finding.path[: len(path)] == path), ())
+
+
+def _place_of(finding: Finding) -> FindingPlace:
+    return finding.id, finding.path, finding.turn, finding.agent
 
 
 def _name_of(finding: Finding) -> str:
@@ -301,5 +313,4 @@ def replays(file: Path, trial: Trial) -> bool:
         outcome = simulate(library.prepared(item))
     except SimkitError:
         return False
-    texts = tuple(f.what.partition("\n")[0] for f in outcome.judgement.findings)
-    return texts == trial.texts
+    return tuple(map(_place_of, outcome.judgement.findings)) == trial.places
