@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from simkit.cli.schema import schemas
 from simkit.language.matching.operators import OPERATORS
-from simkit.spec.fields import FUNCTION_SCHEMA, json_schema_of
+from simkit.spec.fields import FUNCTION_SCHEMA
+from simkit.spec.json_schemas import json_schema_of
 from simkit.spec.pipeline.recipe import KINDS, Section
 from simkit.spec.scenario.model import LATER, Shared
 from simkit.spec.scenario.replies import ToolLine

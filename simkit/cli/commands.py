@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from simkit.core.errors import DirectoryGone, SimkitError
+from simkit.core.gc_pause import imports_frozen
 
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
 
@@ -211,7 +212,8 @@ def coverage_command(paths: tuple[str, ...], expression: str, form: str, fail_un
     it. PATH is as for `simkit replay`; traces, or `.simkit` (the last run's), are read
     instead of run. Nothing is written.
     """
-    from simkit.cli.coverage import coverage
+    with imports_frozen():
+        from simkit.cli.coverage import coverage
 
     return coverage(paths, expression, form, fail_under)
 
@@ -526,7 +528,8 @@ def judge_command(
     your code only the predicates under `satisfies`. A trace's scenario is the one from which it was
     made, in its current text.
     """
-    from simkit.cli.judge import judge_traces
+    with imports_frozen():
+        from simkit.cli.judge import judge_traces
 
     return judge_traces(traces, question, form, quiet, strict)
 
@@ -625,7 +628,8 @@ def mutate_command(**options: Any) -> int:
     neither a claim nor a lint notices has survived, and is listed with the claim that would notice
     it, for the turn's `expect:`. PATH is as for `simkit coverage`. Nothing is written.
     """
-    from simkit.cli.mutate import MutateOptions, mutate
+    with imports_frozen():
+        from simkit.cli.mutate import MutateOptions, mutate
 
     return mutate(MutateOptions(**options))
 
@@ -832,7 +836,8 @@ def replay_command(watch: bool, seeds: int | None, **options: Any) -> int:
     others = ("verify", "failed", "update", "base", "pipeline")
     _check_watch(watch, form, [f"--{option}" for option in others if options[option]])
     _check_update(update, options["accepts_all"], form, options["seed"])
-    from simkit.cli.replay import ReplayOptions, replay
+    with imports_frozen():
+        from simkit.cli.replay import ReplayOptions, replay
 
     call = ReplayOptions(**{**options, "show": options["show"] or ""})
     if seeds is not None:
@@ -971,11 +976,12 @@ def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     from running, the first is printed. docs/reference/validate.md explains the codes; a document
     turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
     """
-    from simkit import __version__
-    from simkit.cli.selection import paths_or_default
-    from simkit.cli.validate import checked
-    from simkit.core.output import echo, echo_commands, echo_json
-    from simkit.report.validation import github_lines, json_text, verdict
+    with imports_frozen():
+        from simkit import __version__
+        from simkit.cli.selection import paths_or_default
+        from simkit.cli.validate import checked
+        from simkit.core.output import echo, echo_commands, echo_json
+        from simkit.report.validation import github_lines, json_text, verdict
 
     report = checked(paths_or_default(paths))
     code = 2 if report.count("E") else int(strict and report.count("W") > 0)

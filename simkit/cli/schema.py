@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from simkit.spec.fields import json_schema_of
+from simkit.spec.json_schemas import json_schema_of
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.apps import CodePipeline, ProgramPipeline
 from simkit.spec.scenario.model import Scenario

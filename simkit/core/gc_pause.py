@@ -57,8 +57,20 @@ class _Running:
         _collector.change(user_calls=-1)
 
 
+class _Importing:
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        _collector.change(pauses=1)
+
+    def __exit__(self, *problem: object) -> None:
+        _collector.change(pauses=-1)
+        gc.freeze()
+
+
 _PAUSING: Final = _Pausing()
 _RUNNING: Final = _Running()
+_IMPORTING: Final = _Importing()
 
 
 def gc_paused() -> _Pausing:
@@ -76,3 +88,13 @@ def collected_meanwhile() -> _Running:
     User code may make cycles that hold much memory; only the collector frees them.
     """
     return _RUNNING
+
+
+def imports_frozen() -> _Importing:
+    """Return a context manager for the imports of a command, before any user code.
+
+    Modules live until the process ends. The collector does not run while they are made, and leaves
+    them out of later collections and of the one at exit, which together took a third of the time
+    of a command with one small scenario.
+    """
+    return _IMPORTING

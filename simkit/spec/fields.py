@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
-import textwrap
 import warnings
 from collections.abc import Callable, Container, Iterable, Mapping
-from itertools import pairwise
+from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    GetJsonSchemaHandler,
+    GetCoreSchemaHandler,
     StrictBool,
     StrictInt,
     ValidationError,
@@ -23,11 +20,12 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
 from simkit.core.output import note_secrets
 from simkit.language.json_schema import check_schema
-from simkit.language.matching import check, matcher_json_schema
+from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath, text_of
@@ -36,6 +34,22 @@ ANYTHING: Final = ("",)
 """The known names where simkit cannot know them, such as names in user code."""
 MATCHER_SCHEMA: Final[Mapping[str, Any]] = {"x-matcher": True}
 """Placeholder for a matcher's JSON Schema, replaced later: pydantic follows no foreign ``$ref``."""
+
+
+_BUILT: Final[ContextVar[type[BaseModel] | None]] = ContextVar("_BUILT", default=None)
+"""The model whose validator is being built."""
+
+
+class Later:
+    """The validator of a model inside another one; its first value builds it."""
+
+    __slots__ = ("model",)
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self.model = model
+
+    def __call__(self, value: Any) -> Any:
+        return self.model.__pydantic_validator__.validate_python(value)
 
 
 _KNOWN: Final[dict[type, tuple[str, ...]]] = {}
@@ -59,6 +73,33 @@ class YamlModel(BaseModel):
 
     noun: ClassVar[str] = "key"
     """The name of an unknown key in messages."""
+
+    @classmethod
+    def model_rebuild(
+        cls,
+        *,
+        force: bool = False,
+        raise_errors: bool = True,
+        _parent_namespace_depth: int = 2,
+        _types_namespace: Any = None,
+    ) -> bool | None:
+        """Build the validator of this model; models inside it are built when a file has them."""
+        token = _BUILT.set(cls)
+        try:
+            return super().model_rebuild(
+                force=force,
+                raise_errors=raise_errors,
+                _parent_namespace_depth=_parent_namespace_depth + 1,
+                _types_namespace=_types_namespace,
+            )
+        finally:
+            _BUILT.reset(token)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if _BUILT.get() is cls:
+            return handler(source)
+        return no_info_plain_validator_function(Later(cls))
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
@@ -88,54 +129,17 @@ class YamlModel(BaseModel):
         return data
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        schema = handler(core_schema)
-        described = handler.resolve_ref_schema(schema)
-        if described.get("type") == "object":
-            described.setdefault("patternProperties", {})["^x-"] = {
-                "description": "The author's own; not looked at."
-            }
-            texts = _descriptions(cls)
-            for key, value in described.get("properties", {}).items():
-                if key in texts:
-                    value.setdefault("description", texts[key])
-        return schema
-
-
-def _descriptions(model: type[YamlModel]) -> dict[str, str]:
-    """Return the text under each field, by the field's key.
-
-    pydantic's ``use_attribute_docstrings`` reads the source of every model when it is imported,
-    which is a sixth of what `simkit replay` costs; only the JSON Schema needs these texts.
-    """
-    texts: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if not (issubclass(base, YamlModel) and base.model_fields):
-            continue
-        [definition] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
-        for field, below in pairwise(definition.body):
-            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-                continue
-            known = model.model_fields.get(field.target.id)
-            if known and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-                texts[known.alias or field.target.id] = inspect.cleandoc(str(below.value.value))
-    return texts
+    def describe(cls, described: dict[str, Any]) -> None:
+        """Add to the JSON Schema of this model what only the model knows."""
 
 
 class Choice(YamlModel):
     """A model with exactly one of its keys; ``one_key`` checks that."""
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        schema = super().__get_pydantic_json_schema__(core_schema, handler)
-        described = handler.resolve_ref_schema(schema)
+    def describe(cls, described: dict[str, Any]) -> None:
+        """Add that exactly one key is needed."""
         described["oneOf"] = [{"required": [key]} for key in cls.known_keys()]
-        return schema
 
 
 def _as_text(value: Any) -> str:
@@ -488,29 +492,3 @@ def _has(data: Any, step: int | str) -> bool:
     if isinstance(data, list):
         return isinstance(step, int) and 0 <= step < len(data)
     return isinstance(data, dict) and step in data
-
-
-def json_schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
-    """Return the model's JSON Schema (draft 2020-12), with matchers."""
-    schema: dict[str, Any] = _finished(model.model_json_schema(by_alias=True))
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = title
-    schema.setdefault("$defs", {}).update(matcher_json_schema())
-    return schema
-
-
-def _finished(schema: Any) -> Any:
-    """Return pydantic's schema with matchers put in, and without defaults that nobody writes."""
-    if isinstance(schema, list):
-        return [_finished(inner) for inner in schema]
-    if not isinstance(schema, dict):
-        return schema
-    is_whole = "$ref" in schema
-    finished = {
-        key: _finished(inner)
-        for key, inner in schema.items()
-        if key not in MATCHER_SCHEMA and not (key == "default" and (inner is None or is_whole))
-    }
-    if any(key in schema for key in MATCHER_SCHEMA):
-        finished["$ref"] = "#/$defs/matcher"
-    return finished

@@ -32,7 +32,7 @@ from simkit.matchers import (
     starts,
 )
 from simkit.session.simulation import Simulation
-from simkit.spec.fields import json_schema_of
+from simkit.spec.json_schemas import json_schema_of
 from simkit.spec.scenario.apps import CodePipeline
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, items_in

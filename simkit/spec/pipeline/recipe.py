@@ -156,10 +156,6 @@ Filter = Annotated[
 ]
 
 
-OlderThan.model_rebuild()
-FilterSpec.model_rebuild()
-
-
 class Window(YamlModel):
     """The newest part of a history; 0 is unlimited."""
 
@@ -369,11 +365,7 @@ class Item(YamlModel):
         return self.options.name or self.custom_name or self.kind
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        schema = super().__get_pydantic_json_schema__(core_schema, handler)
-        described = handler.resolve_ref_schema(schema)
+    def describe(cls, described: dict[str, Any]) -> None:
         described["properties"].pop("custom_name", None)
         custom = described["properties"].pop("custom", {})
         for options in described["properties"].values():
@@ -384,7 +376,6 @@ class Item(YamlModel):
         described["additionalProperties"] = custom.get("anyOf", [{}])[0]
         described["propertyNames"] = {"not": {"enum": list(RESERVED)}}
         described["minProperties"] = described["maxProperties"] = 1
-        return schema
 
 
 def _item(value: Any) -> Any:
