@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,10 @@ class Header(msgspec.Struct, frozen=True):
     """The version of the format."""
 
 
-_EVENT_DECODER: Final = msgspec.json.Decoder(AnyEvent)
+@cache
+def _event_decoder() -> msgspec.json.Decoder[AnyEvent]:
+    # Only what reads stored traces needs it, and it takes as long to make as to replay a scenario.
+    return msgspec.json.Decoder(AnyEvent)
 
 
 MORE: Final = "$more"
@@ -260,10 +264,10 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
         )
     if rest and not rest[-1]:
         rest.pop()
-    trace = Trace()
+    trace, decode = Trace(), _event_decoder().decode
     for number, line in enumerate(rest, 2):
         try:
-            trace.events.append(_EVENT_DECODER.decode(line))
+            trace.events.append(decode(line))
         except UnicodeDecodeError as problem:
             byte = line[problem.start]
             raise TraceError(
