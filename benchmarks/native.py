@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import operator
+import os
+import statistics
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from benchmarks.conversations import TEXT, conversation, prepared_from, scenario_text
-from benchmarks.measuring import calls, medians
+from benchmarks.conversations import (
+    PIPELINE,
+    TEXT,
+    conversation,
+    prepared_from,
+    scenario_text,
+)
+from benchmarks.measuring import calls, child_seconds, medians
 from simkit.checks.judge import Outcome, judge
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run, simulate
@@ -34,6 +45,7 @@ def rows(rounds: int) -> list[list[object]]:
         for subject, seconds in times.items():
             ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
             table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
+    table += _command(rounds)
     turns, warm = 300, conversation(5, claims=False)
     ours = conversation(turns, claims=False)
     run(warm)  # what a process makes once
@@ -70,6 +82,29 @@ def _seeds(rounds: int) -> tuple[str, str]:
     )
     share = times["seeds"] / times["scenarios"]
     return f"{times['seeds'] / len(texts) * 1_000:.1f} ms each", f"{share:.2f}×"
+
+
+def _command(rounds: int) -> list[list[object]]:
+    """Returns what the whole command costs: start-up, YAML, run, judgement, trace on disk.
+
+    LangGraph is measured without its imports.
+    """
+    turns = 1_000
+    with tempfile.TemporaryDirectory() as folder:
+        text = f"{PIPELINE.strip()}\n---\n{scenario_text(turns, claims=False)}"
+        (Path(folder) / "generated.scenario.yaml").write_text(text, encoding="utf-8")
+        words = [sys.executable, "-m", "simkit", "replay", "-q", "generated.scenario.yaml"]
+        ours = statistics.median(
+            child_seconds(words, cwd=Path(folder), env=os.environ) for _ in range(rounds)
+        )
+    what = f"{turns} turns, the whole command"
+    rows: list[list[object]] = [[what, "simkit replay -q", f"{turns / ours:.0f} turns/s", "1×"]]
+    try:
+        theirs = medians({"": langgraph(turns, saver=False)}, min(rounds, 3))[""]
+    except ImportError:
+        return [*rows, [what, "LangGraph", "not installed", ""]]
+    ratio = f"{theirs / ours:.1f}×"
+    return [*rows, [what, "LangGraph", f"{turns / theirs:.0f} turns/s", ratio]]
 
 
 def _simulated(ours: Prepared) -> int:

@@ -23,6 +23,7 @@ from simkit.checks.handoff_state_event_claims import (
 )
 from simkit.checks.lint_claims import (
     HitsByTurn,
+    Sorted,
     as_finding,
     check_lint_claims,
     check_waivers,
@@ -30,6 +31,7 @@ from simkit.checks.lint_claims import (
 )
 from simkit.checks.lints import Watch, all_lints
 from simkit.checks.observing import doubtful_claims, not_observable, unobservable
+from simkit.checks.proving import all_hold
 from simkit.checks.runs import (
     check_agents,
     check_error,
@@ -213,6 +215,12 @@ def judge_seen(
     endings = Endings(view.events)
     if places is None:
         places = range(endings.turns)
+        if not hits and all_hold(scenario, view.events):
+            findings = [*check_endings(scenario, endings, Sorted(), writer)]
+            if len(scenario.turns) == endings.turns:
+                findings += check_waivers(scenario.lints, hits, writer)
+            if not findings:
+                return Judgement((), (), (), tuple(reasons(scenario.lints)))
     else:
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
     scopes = scopes_of(scenario, view, places)

@@ -40,7 +40,7 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
     ("pipeline", "turn", "most", "most_of_view"),
     [
         (ROUTER, ROUTED, 70, 90),
-        (ROUTER, ROUTED + CLAIMED, 370, 90),
+        (ROUTER, ROUTED + CLAIMED, 140, 90),
         (DESK, HANDED_OVER, 480, 100),
     ],
     ids=["a router", "with claims", "a tool and a handoff"],
@@ -61,8 +61,9 @@ def test_judging_a_turn_calls_few_functions(
     assert calls / TURNS <= most
 
 
-def test_a_view_is_not_read_while_nobody_asks_it_anything() -> None:
-    scenario, trace = trace_of(ROUTER, ROUTED)
+@pytest.mark.parametrize("claims", ["", CLAIMED], ids=["no claims", "plain claims"])
+def test_a_view_is_not_read_while_nobody_asks_it_anything(claims: str) -> None:
+    scenario, trace = trace_of(ROUTER, ROUTED + claims)
 
     outcome = judge(scenario.scenario, scenario.document, trace, function_named)
 
