@@ -480,12 +480,3 @@ def test_no_secret_survives(document: Any) -> None:
     text = json.dumps(json.loads(line), ensure_ascii=False)
     forms = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in (SECRET, *SHAPED.values())]
     assert [form for form in forms if form in text] == []
-
-
-@given(st.lists(tricky_documents, min_size=2, max_size=6), st.integers(0, 200))
-def test_lines_together_are_redacted_as_each_one_is(values: list[Any], plain: int) -> None:
-    redactor = Redactor(ENVIRON)
-    lines = [b'{"reply":"text","at":1}'] * plain
-    lines += [msgspec.json.encode(document) for document in values]
-
-    assert redactor.lines(lines) == [redactor.line(line) for line in lines]

@@ -45,7 +45,7 @@ class SeedResult(msgspec.Struct, frozen=True):
     name: str
     outcome: str
     """``held``, ``failed``, ``broken`` or ``skipped``."""
-    held: int
+    holds: int
     """The number of seeds for which everything holds."""
     seeds: int
     """The number of seeds for which it ran."""
@@ -116,7 +116,7 @@ def _run_batch(batch: Sequence[SelectedEntry], job: Job, seeds: range) -> list[S
 
 def result_over(runner: Runner, entry: SelectedEntry, seeds: Sequence[int]) -> SeedResult:
     """Run one scenario for each seed; it ends when the scenario cannot be run at all."""
-    held = ran = 0
+    holds = ran = 0
     counts: dict[tuple[str, str, str], int] = {}
     first: dict[tuple[str, str, str], tuple[Result, Finding, int]] = {}
     for seed in seeds:
@@ -124,10 +124,10 @@ def result_over(runner: Runner, entry: SelectedEntry, seeds: Sequence[int]) -> S
         if result.outcome in ("skipped", "broken"):
             why = result.reason or result.error or "\n".join(f.what for f in result.findings)
             return SeedResult(
-                result.id, result.file, result.name, result.outcome, held, ran, (), why
+                result.id, result.file, result.name, result.outcome, holds, ran, (), why
             )
         ran += 1
-        held += not result.failed
+        holds += not result.failed
         keys = {(finding.id, finding.where, finding.agent): finding for finding in result.findings}
         for key, finding in keys.items() if result.failed else ():
             counts[key] = counts.get(key, 0) + 1
@@ -139,8 +139,8 @@ def result_over(runner: Runner, entry: SelectedEntry, seeds: Sequence[int]) -> S
         for key, (result, finding, seed) in first.items()
     ]
     failures.sort(key=lambda failure: -failure.count)
-    outcome = "held" if held == ran else "failed"
-    return SeedResult(result.id, result.file, result.name, outcome, held, ran, tuple(failures))
+    outcome = "held" if holds == ran else "failed"
+    return SeedResult(result.id, result.file, result.name, outcome, holds, ran, tuple(failures))
 
 
 def _show(result: SeedResult, file_before: str, *, is_quiet: bool) -> None:
@@ -154,7 +154,7 @@ def _show(result: SeedResult, file_before: str, *, is_quiet: bool) -> None:
     if result.outcome in ("broken", "skipped"):
         echo(f"  {word} {result.name}: {result.reason}")
         return
-    echo(f"  {word} {result.name}: held for {result.held} of {counted(result.seeds, 'seed')}")
+    echo(f"  {word} {result.name}: held for {result.holds} of {counted(result.seeds, 'seed')}")
     for failure in result.failures:
         label = "" if failure.id == "claim" else f"{failure.id}: "
         echo(

@@ -31,11 +31,11 @@ def test_the_rate_the_first_failing_seed_and_its_command_are_shown(simkit: Call)
     assert done.code == 1
     lines = done.out.splitlines()
     assert lines[:2] == ["a.scenario.yaml", "  ok      it holds: held for 40 of 40 seeds"]
-    held = re.fullmatch(r"  FAILED  names are short: held for (\d+) of 40 seeds", lines[2])
-    assert held is not None
-    assert 0 < int(held[1]) < 40
+    match = re.fullmatch(r"  FAILED  names are short: held for (\d+) of 40 seeds", lines[2])
+    assert match is not None
+    assert 0 < int(match[1]) < 40
     assert lines[3] == (
-        f"    {40 - int(held[1])} of 40: a.scenario.yaml:17:28: reply does not match"
+        f"    {40 - int(match[1])} of 40: a.scenario.yaml:17:28: reply does not match"
     )
     assert re.fullmatch(r"2 scenarios, seeds 0 to 39: 1 held, 1 failed \(\d+\.\d\d s\)", lines[-1])
     again = simkit(*shlex.split(lines[4])[1:])
@@ -53,7 +53,7 @@ def test_every_seed_is_the_run_that_this_seed_gives_alone(simkit: Call) -> None:
     report = json.loads(done.out)
     (scenario,) = report["scenarios"]
     assert report["seeds"] == [*range(7, 13)]
-    assert scenario["held"] == sum(each.code == 0 for each in single)
+    assert scenario["holds"] == sum(each.code == 0 for each in single)
     assert done.code == max(each.code for each in single)
 
 

@@ -289,9 +289,9 @@ def test_code_in_the_folder_above_is_found_from_what_is_written(simkit: Call) ->
 
     assert "FOUND" in done.out
     assert "printed" not in done.out + done.err
-    (written,) = Path("found").iterdir()
-    assert "app:" not in written.read_text()
-    assert simkit("replay", str(written)).code == 1
+    (file,) = Path("found").iterdir()
+    assert "app:" not in file.read_text()
+    assert simkit("replay", str(file)).code == 1
 
 
 @pytest.mark.slow

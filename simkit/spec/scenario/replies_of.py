@@ -16,7 +16,7 @@ from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
 from simkit.spec.scenario.turns import waits
 
 KEY: Final = "replies_of"
-_BESIDE: Final = ("weight",)
+_MORE_KEYS: Final = ("weight",)
 
 
 def with_replies_of(library: Library, document: Document) -> Document:
@@ -53,8 +53,8 @@ def _borrowed(library: Library, document: Document, agent: str, lines: Any) -> l
             continue
         at: SourcePath = ("models", agent, place) if isinstance(lines, list) else ("models", agent)
         for key in line:
-            if key not in (KEY, *_BESIDE):
-                known = (KEY, *_BESIDE)
+            if key not in (KEY, *_MORE_KEYS):
+                known = (KEY, *_MORE_KEYS)
                 raise document.error(
                     (*at, key), f"unknown key `{key}`", word=key, known=known, key=True
                 )
