@@ -2,6 +2,9 @@
 
 The simulation's models answer with the scenario's lines, so that both do the same work. Choosing,
 and keeping what was chosen as lines, is what exploring adds; Hypothesis draws the numbers.
+
+The last rows are whole campaigns: every order of three parallel agents, with a bug that needs two
+of their answers in a certain order.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.conversations import PIPELINE, conversation
 from benchmarks.measuring import calls, medians
 from simkit.explore.choices import Plan, TurnPlan
-from simkit.explore.conversations import ExploredRun, Subject, converse
-from simkit.explore.search import search
+from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
+from simkit.explore.search import search, search_all
 from simkit.explore.subjects import simulation_subject
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
@@ -34,12 +37,45 @@ models:
 """
 
 
+CLERKS = """
+version: 1
+pipeline: clerks
+channels:
+  decision: {scope: turn}
+  totals: {reducer: append, scope: turn}
+defaults: {context: [instructions, current_message]}
+agents:
+  head: {instructions: You decide., writes: {decision: "${run.output}"}}
+  a: {instructions: You are a., tools: [look], writes: {totals: ["${run.reply}"]}}
+  b: {instructions: You are b., tools: [look], writes: {totals: ["${run.reply}"]}}
+  c: {instructions: You are c., tools: [look], writes: {totals: ["${run.reply}"]}}
+tools: {look: {args: {type: object}}}
+flow: {router: {decide: head, to: "${run.output.to}"}}
+---
+version: 1
+simulation: three clerks
+pipeline: clerks
+turns: 1
+users: {u: {says: Hello.}}
+tools: {look: {returns: ok}}
+"""
+FUNCTION = "{function: benchmarks.apps.clerks:%s}"
+IN_TWO_CALLS = f"""
+models: {{head: {FUNCTION % "opened"}, {", ".join(f"{n}: {FUNCTION % 'clerk'}" for n in "abc")}}}
+always: {{state: {{totals: {{$not: ['1', '1', '2']}}}}}}
+"""
+IN_ONE_CALL = """
+models: {head: {json: {to: {parallel: [a, b, c]}}}, a: A, b: B, c: C}
+always: {state: {totals: {$not: [C, A, B]}}}
+"""
+
+
 @cache
-def subject() -> Subject:
-    """Returns the simulation of the generated conversation's pipeline."""
+def subject(text: str = PIPELINE + SIMULATION) -> Subject:
+    """Returns a simulation; without a text, that of the generated conversation's pipeline."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "generated.simulation.yaml"
-        file.write_text(PIPELINE + SIMULATION, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         library = Library()
         (case,) = simulations_in(str(file), library.cache)
         return simulation_subject(library, case)
@@ -71,4 +107,24 @@ def rows(rounds: int) -> list[list[object]]:
     for (name, seconds), count in zip(times.items(), counts, strict=True):
         one = seconds / CONVERSATIONS
         table.append([name, f"{one * 1000:.2f} ms", f"{seconds / base:.2f}×", count])
-    return table
+    return [*table, *order_rows(rounds, base / CONVERSATIONS)]
+
+
+def order_rows(rounds: int, base: float) -> list[list[object]]:
+    """Returns times and calls of campaigns that take every order; ``base`` is a scenario's time."""
+    campaigns = {}
+    for name, text in (("", IN_ONE_CALL), (" of two calls, with functions", IN_TWO_CALLS)):
+        run = partial(converse_by, subject(CLERKS + text))
+        work = partial(search_all, run, runs=1_000, turns_max=1)
+        campaign = work()
+        (found,) = campaign.discoveries
+        orders = f"all {campaign.runs} orders of three agents{name}"
+        campaigns[orders] = work
+        campaigns[f"… until the bug is found, in run {found.first}"] = partial(
+            search_all, run, runs=found.first, turns_max=1
+        )
+    times = medians(campaigns, rounds)
+    return [
+        [name, f"{seconds * 1000:.2f} ms", f"{seconds / base:.2f}×", calls(campaigns[name])]
+        for name, seconds in times.items()
+    ]

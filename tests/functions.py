@@ -167,3 +167,24 @@ def first_name(name: str) -> str:
 def calls_so_far() -> int:
     _calls["n"] = _calls.get("n", 0) + 1
     return _calls["n"]
+
+
+# Models that share something outside of the pipeline
+
+LEDGER = {"total": 0}
+_totals: dict[str, int] = {}
+
+
+def opened(messages: list[dict[str, str]]) -> Any:
+    LEDGER["total"] = 0
+    return {"json": {"to": {"parallel": ["a", "b", "c"]}}}
+
+
+def clerk(messages: list[dict[str, str]]) -> Any:
+    """Reads the total in its first answer, and writes it in its second one."""
+    name = messages[0]["content"]
+    if messages[-1]["role"] == "user":
+        _totals[name] = LEDGER["total"]
+        return {"calls": [{"look": {}}]}
+    LEDGER["total"] = _totals[name] + 1
+    return str(LEDGER["total"])

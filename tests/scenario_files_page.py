@@ -12,7 +12,7 @@ from simkit.language.matching.operators import OPERATORS
 from simkit.spec.fields import FUNCTION_SCHEMA
 from simkit.spec.json_schemas import json_schema_of
 from simkit.spec.pipeline.recipe import KINDS, Section
-from simkit.spec.scenario.model import LATER, Shared
+from simkit.spec.scenario.model import Shared
 from simkit.spec.scenario.replies import ToolLine
 
 Schema = Mapping[str, Any]
@@ -101,9 +101,7 @@ OTHER_KEYS: Final = {
 }
 """What a key is called that the author chooses, and what it says."""
 
-NOT_YET: Final = frozenset(
-    {("Scenario", key) for key in LATER} | {("UserMessage", "parts"), ("UserMessage", "simulate")}
-)
+NOT_YET: Final = frozenset({("UserMessage", "parts"), ("UserMessage", "simulate")})
 """Keys that this version refuses."""
 
 NOTES: Final = {

@@ -6,8 +6,8 @@ import asyncio
 import threading
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -59,7 +59,13 @@ from simkit.capture.http.guards import guarded
 from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.processes import Children, children_of_run, watching_processes
-from simkit.capture.http.request_router import AllowedHosts, Owner, owned_by, passing_through
+from simkit.capture.http.request_router import (
+    AllowedHosts,
+    Owner,
+    Pauses,
+    owned_by,
+    passing_through,
+)
 from simkit.core.determinism import World
 from simkit.core.errors import (
     CallUnattributed,
@@ -80,7 +86,7 @@ from simkit.providers.protocols import protocol_of
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.models.faults import FaultPlan
-from simkit.runtime.ports import Tools, TurnModel, UserTurn
+from simkit.runtime.ports import Schedule, Tools, TurnModel, UserTurn
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import TURNS, App
 from simkit.trace import events as e
@@ -102,6 +108,8 @@ class Script(msgspec.Struct, frozen=True):
     limits: Limits
     plan: FaultPlan
     """The model calls that fail, whatever would answer them."""
+    schedule: Schedule
+    """The order in which waiting model calls are answered."""
     initial_state: Mapping[str, JsonValue] = {}
     stubs: Callable[[int], Collection[str]] = lambda place: ()
     """Returns the tools for which the turn at an index has results."""
@@ -151,7 +159,10 @@ class CodeDriver:
             anew=OwnModules(app).has if app.options.fresh else None,
         )
         self._turns = ThreadTurns(
-            lambda: self._clock.now, self._clock.advance_to, home_of(app.entry)
+            lambda: self._clock.now,
+            self._clock.advance_to,
+            home_of(app.entry),
+            script.schedule,
         )
         self._losses: list[tuple[Ended, e.ErrorFacts, Run | None]] = []
         """Errors that ended threads and tasks of this turn, and that no code took."""
@@ -194,7 +205,7 @@ class CodeDriver:
         self._gate = ModelInterceptor(
             recorder, attribution, answers, self._others, self._is_allowed,
             script.plan, lambda: self._driver.run_now(), self._caller.give_up, self._wait_turn,
-            self._names.rename, lambda: self._driver.run_around(), _Waiting(self),
+            self._names.rename, lambda: self._driver.run_around(), _Waiting(self), self._waits_as,
         )  # fmt: skip
         self._use = use = ToolUse(recorder, self._gate, script.tools, self._others)
         self._driver = self._built(AdapterContext(recorder, self._caller, use, self._gate.halt))
@@ -277,6 +288,7 @@ class CodeDriver:
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
         self._gate.halted = None  # An error of an earlier turn was claimed, or there is none now.
+        script.schedule.begin_turn(place)
         script.model.begin_turn(place)
         script.plan.begin_turn(place)
         script.tools.begin_turn(place)
@@ -291,6 +303,7 @@ class CodeDriver:
                 finally:
                     self._tell_left_threads()
                     self._tell_losses()
+            script.schedule.end_turn()
             refuse_unreached(stubs, self._app, recorder, self._use.reached)
         except PipelineError as problem:
             error = e.ErrorFacts(
@@ -429,6 +442,17 @@ class CodeDriver:
         self._turns.stop()
         self.refuse_late()
 
+    @contextmanager
+    def halting(self) -> Iterator[None]:
+        """End the run with an error of the scenario in the block."""
+        try:
+            yield
+        except SimkitError as problem:
+            raise self._gate.halt(problem) from problem
+
+    def _waits_as(self, agent: str) -> Pauses | None:
+        return None if self._turns.calls.is_at_once else _InOrder(self, agent)
+
     def refuse_late(self) -> None:
         """Raise RunHalted for code that outlives the run."""
         if self._turns.is_over:
@@ -493,6 +517,23 @@ class _Waiting:
         else:  # In a loop that is not asyncio's, tasks wait one after the other.
             self._driver._slept(0.0)
             self._driver._clock.advance_to(self._driver._clock.now + round(seconds * 1_000))
+        self._driver.refuse_late()
+
+
+class _InOrder:
+    """Lets threads and tasks wait until the schedule chooses their model call."""
+
+    def __init__(self, driver: CodeDriver, agent: str) -> None:
+        self._driver, self._agent = driver, agent
+
+    def sleep(self, seconds: float) -> None:
+        with self._driver.halting():
+            self._driver._turns.wait_answer(self._agent)
+        self._driver.refuse_late()
+
+    async def sleep_in_loop(self, seconds: float) -> None:
+        with self._driver.halting():
+            await self._driver._turns.wait_answer_in_loop(self._agent)
         self._driver.refuse_late()
 
 

@@ -110,13 +110,15 @@ class ModelInterceptor:
         rename: Callable[[Run, str], None] = lambda run, agent: None,
         around: Callable[[], Run | None] = lambda: None,
         pauses: Pauses | None = None,
+        waits_as: Callable[[str], Pauses | None] = lambda agent: None,
     ) -> None:
         """``run_now`` returns the agent run of the calling code, if no annotation does.
 
         ``give_up`` is called when the run cannot continue. ``wait_turn`` lets threads be served one
         after the other, in an order that is the same every time; ``rename`` gives a run the name
         that a rule has for its agent. ``around`` returns the agent run around an annotated block;
-        ``pauses`` lets callers wait in parallel.
+        ``pauses`` lets callers wait in parallel. ``waits_as`` returns the way in which a call of an
+        agent waits until it is chosen; None if it is answered at once.
         """
         self._recorder, self._attribution = recorder, attribution
         self._script, self._others = script, others
@@ -124,6 +126,7 @@ class ModelInterceptor:
         self._give_up, self._rename, self._around = give_up, rename, around
         self.wait_turn = wait_turn
         self._pauses = pauses or _Alone(recorder.clock)
+        self._waits_as = waits_as
         self._chains = Chains()
         self._last: dict[tuple[str, str], _LastRequest] = {}
         """The last request of each agent of a session."""
@@ -206,7 +209,12 @@ class ModelInterceptor:
             self._chains,
         )
         self._last[run.agent, self._recorder.session] = _LastRequest(call, attempt)
-        return self._with_answer(call, lambda: self._disturbed(call) or self._answered(call))
+
+        def answer() -> Decision | Later:
+            return self._with_answer(call, lambda: self._disturbed(call) or self._answered(call))
+
+        wait = self._waits_as(run.agent)
+        return answer() if wait is None else Later(wait, 0, lambda: self._while_locked(answer))
 
     def _with_answer(
         self, call: ModelCall, work: Callable[[], Decision | Later]

@@ -44,6 +44,12 @@ def threads_take_turns() -> bool:
     return _turns.current() is not None
 
 
+def calls_wait() -> bool:
+    """Return whether model calls of this turn wait until the schedule chooses them."""
+    turns = _turns.current()
+    return turns is not None and not turns.calls.is_at_once
+
+
 def wait_for_thread(is_over: Callable[[], bool]) -> bool:
     """Wait until another thread ends or sleeps; return False if threads take no turns."""
     turns = _turns.current()

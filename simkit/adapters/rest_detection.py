@@ -25,6 +25,8 @@ from types import CodeType, FrameType, MemberDescriptorType
 from typing import Any, Final, Literal, Protocol
 from weakref import WeakSet
 
+from simkit.adapters.call_order import PendingCall
+
 Waiting = Literal["no", "yes", "perhaps"]
 """Whether a call waits; ``perhaps`` if its object is not known."""
 
@@ -289,10 +291,16 @@ IsOver = Callable[[], bool]
 class StoppedThread:
     """A thread that has stopped, and may not continue yet."""
 
-    __slots__ = ("follows", "goes_on", "lock", "rank", "waited_s", "wakes")
+    __slots__ = ("call", "follows", "goes_on", "lock", "rank", "waited_s", "wakes")
 
-    def __init__(self, rank: float, wakes: int | None, follows: IsOver | None) -> None:
-        self.rank, self.wakes, self.follows = rank, wakes, follows
+    def __init__(
+        self,
+        rank: float,
+        wakes: int | None,
+        follows: IsOver | None,
+        call: PendingCall | None = None,
+    ) -> None:
+        self.rank, self.wakes, self.follows, self.call = rank, wakes, follows, call
         self.waited_s = 0.0
         self.goes_on = False
         self.lock = threading.Lock()
@@ -416,10 +424,12 @@ class Advance(Protocol):
 class SleepingTask:
     """A task that sleeps."""
 
-    __slots__ = ("future", "loop", "wakes")
+    __slots__ = ("call", "future", "loop", "wakes")
 
-    def __init__(self, wakes: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.wakes, self.loop = wakes, loop
+    def __init__(
+        self, wakes: int, loop: asyncio.AbstractEventLoop, call: PendingCall | None = None
+    ) -> None:
+        self.wakes, self.loop, self.call = wakes, loop, call
         self.future: asyncio.Future[None] = loop.create_future()
 
 
@@ -437,15 +447,29 @@ class LoopSleeps:
     @property
     def first(self) -> SleepingTask | None:
         """Return the task with the earliest time; of several, the one that slept first."""
-        return min(self._asleep, key=lambda task: task.wakes, default=None)
+        sleepers = (task for task in self._asleep if task.call is None)
+        return min(sleepers, key=lambda task: task.wakes, default=None)
 
-    async def sleep(self, wakes: int | None) -> None:
-        """Wait until a virtual time in milliseconds; None means for ever."""
+    @property
+    def calling(self) -> list[SleepingTask]:
+        """Return the tasks whose model calls wait, in loops that run."""
+        return [task for task in self._asleep if task.call is not None and task.loop.is_running()]
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no task sleeps."""
+        return not self._asleep
+
+    async def sleep(self, wakes: int | None, call: PendingCall | None = None) -> None:
+        """Wait until a virtual time in milliseconds; None means for ever.
+
+        A task with a model call waits until that is chosen.
+        """
         loop = asyncio.get_running_loop()
         if wakes is None:
             await loop.create_future()
             return
-        task = SleepingTask(wakes, loop)
+        task = SleepingTask(wakes, loop, call)
         with self._lock:
             self._asleep.append(task)
         if loop not in self._looking:

@@ -1,7 +1,8 @@
 """Serial threads of an event loop, so that a run is the same every time.
 
 Work in a thread (``asyncio.to_thread``) ends at any time: two parallel tools would answer in
-another order from run to run. During a scenario, the loop waits for each of its threads.
+another order from run to run. During a scenario, the loop waits for each of its threads; but not
+where a schedule chooses which of the model calls that wait is answered: threads then take turns.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Final
 
+from simkit.adapters.pools import calls_wait
 from simkit.capture.http.request_router import is_intercepted
 
 PATIENCE_S: Final = 10.0
@@ -23,7 +25,7 @@ class SerialExecutor(ThreadPoolExecutor):
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = super().submit(work, *args, **kwargs)
-        if is_intercepted():
+        if is_intercepted() and not calls_wait():
             wait([future], PATIENCE_S)
         return future
 

@@ -3,9 +3,10 @@
 A thread stops where simkit sees it: when it begins, and before each model call, tool call and
 annotation. Once all running threads rest, the stopped ones continue one after the other, in the
 order in which they were started or submitted; each until it rests again. A thread that follows
-another one (`follow`) continues when none of those can, and the other one is over or somebody
-sleeps. Sleeping threads, and sleeping tasks of event loops (`simkit.adapters.rest_detection`),
-continue when no others can, in the order of virtual time.
+another one (`follow`) continues when none of those can, and the other one is over, sleeps or waits
+for an answer. Sleeping threads, and sleeping tasks of event loops
+(`simkit.adapters.rest_detection`), continue when no others can, in the order of virtual time.
+Before time goes on, one of the model calls that wait is answered: the schedule chooses it.
 
 A thread rests when it has ended, has stopped here, or waits for another one
 (`simkit.adapters.rest_detection`). Threads are checked one after the other, so that a result
@@ -24,12 +25,13 @@ import asyncio
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Literal
 
+from simkit.adapters.call_order import CallOrder, PendingCall
 from simkit.adapters.rest_detection import (
     IsOver,
     LoopSleeps,
@@ -44,6 +46,8 @@ from simkit.adapters.rest_detection import (
     waiting,
 )
 from simkit.capture.http.places import place, user_frame
+from simkit.runtime.ports import Schedule
+from simkit.runtime.schedules import Fifo
 
 LIMIT_S: Final = 10.0
 """Seconds that stopped threads wait for one that does not rest."""
@@ -59,12 +63,19 @@ class ThreadTurns:
     """The threads of one run; any thread may call all methods."""
 
     def __init__(
-        self, now: Callable[[], int], advance_to: Callable[[int], None], home: str = ""
+        self,
+        now: Callable[[], int],
+        advance_to: Callable[[int], None],
+        home: str = "",
+        schedule: Schedule | None = None,
     ) -> None:
         """``now`` and ``advance_to`` are the virtual clock's, in milliseconds.
 
-        ``home`` is the top-level package of the pipeline.
+        ``home`` is the top-level package of the pipeline. ``schedule`` chooses which of the model
+        calls that wait is answered.
         """
+        self.calls = CallOrder(schedule or Fifo())
+        """The order in which model calls that wait are answered."""
         self._now, self._advance_to, self._home = now, advance_to, home
         self.left: list[str] = []
         """Places of threads that the others no longer waited for."""
@@ -247,21 +258,59 @@ class ThreadTurns:
         self._advance_to(wakes or 0)
         await asyncio.sleep(0)
 
-    def _stop(self, wakes: int | None, follows: IsOver | None = None) -> None:
+    # Model calls that wait for their answers
+
+    def wait_answer(self, agent: str) -> None:
+        """Stop this thread until the schedule chooses its model call; raise ScriptMisfit."""
+        me = threading.get_ident()
+        call = self._pending_call(agent, self._ranks.get(me, -me))
+        if _has_loop():  # It blocks the loop, so that no other task can be chosen.
+            self._take(call)
+        else:
+            self._stop(self._now(), call=call)
+        call.check()
+
+    async def wait_answer_in_loop(self, agent: str) -> None:
+        """Let this task wait until the schedule chooses its model call; raise ScriptMisfit."""
+        call = self._pending_call(agent, asyncio.current_task() or threading.get_ident())
+        if self.is_led and not self._is_over and _has_loop():
+            await self._tasks.sleep(self._now(), call)
+        else:
+            self._take(call)
+        call.check()
+
+    def _pending_call(self, agent: str, flow: Hashable) -> PendingCall:
+        with self._lock:
+            return self.calls.pending(agent, flow)
+
+    def _take(self, call: PendingCall) -> None:
+        with self._lock:
+            self.calls.take(call)
+
+    def _callers(self) -> list[StoppedThread | SleepingTask]:
+        threads = [thread for thread in self._stopped.values() if thread.call is not None]
+        return [*threads, *self._tasks.calling]
+
+    def _stop(
+        self, wakes: int | None, follows: IsOver | None = None, call: PendingCall | None = None
+    ) -> None:
         me = threading.get_ident()
         if self._lock._is_owned():  # type: ignore[attr-defined]
             return  # A finalizer, called in the middle of this.
         with self._lock:
             self._come_back(me)
-            is_later = follows is not None or (wakes is not None and self._tasks.first is not None)
+            is_later = follows is not None or (wakes is not None and not self._tasks.is_empty)
             if self._is_over or (not is_later and self._goes_at_once(me)):
-                if wakes is not None:
+                if call is not None:
+                    self.calls.take(call)
+                elif wakes is not None:
                     self._advance_to(wakes)
                 return
             rank = self._ranks.get(me)
             if rank is None:  # Its start was not observed: such threads go last.
                 self._submitted += 1
-            stopped = StoppedThread(1e9 + self._submitted if rank is None else rank, wakes, follows)
+            number = 1e9 + self._submitted if rank is None else rank
+            stopped = StoppedThread(number, wakes, follows, call)
             self._stopped[me] = stopped
         try:
             self._wait(stopped)
@@ -316,7 +365,10 @@ class ThreadTurns:
                 is_resting = self._is_over or (
                     self._advance(wait_s, frozenset((me,)), wakes=False)
                     and not self._next
-                    and all(thread.wakes is not None for thread in self._stopped.values())
+                    and all(
+                        thread.wakes is not None and thread.call is None
+                        for thread in self._stopped.values()
+                    )
                 )
                 if not is_resting and self._after_reply > AFTER_REPLY:
                     self.is_endless = is_resting = True
@@ -352,15 +404,17 @@ class ThreadTurns:
             self._next = sorted(at_once, key=lambda thread: thread.rank) or self._following(
                 ready, waited_s
             )
-        if not self._next and wakes:
-            sleeper = self._first_to_wake()
+        if not self._next:
+            sleeper = self._first_to_wake() if wakes else None
+            if sleeper is None or (sleeper.wakes or 0) > self._now():
+                sleeper = self.calls.choose(self._callers()) or sleeper
+            if sleeper is not None and sleeper.call is None:
+                self._advance_to(sleeper.wakes or 0)
             if isinstance(sleeper, SleepingTask):
-                self._advance_to(sleeper.wakes)
                 self._begin_anew()
                 self._tasks.wake(sleeper)
                 return False
             if sleeper is not None:
-                self._advance_to(sleeper.wakes or 0)
                 self._next = [sleeper]
         if not self._next:
             return True
@@ -373,7 +427,7 @@ class ThreadTurns:
 
     def _following(self, ready: list[StoppedThread], waited_s: float) -> list[StoppedThread]:
         """Return the first of the followers that may continue."""
-        somebody_sleeps = self._first_to_wake() is not None
+        somebody_sleeps = self._first_to_wake() is not None or bool(self._callers())
         for thread in ready:
             thread.waited_s += waited_s
         may = [
@@ -391,7 +445,11 @@ class ThreadTurns:
 
     def _first_to_wake(self) -> StoppedThread | SleepingTask | None:
         """Return the sleeper with the earliest time; of several, threads come first."""
-        sleepers = (thread for thread in self._stopped.values() if thread.wakes is not None)
+        sleepers = (
+            thread
+            for thread in self._stopped.values()
+            if thread.wakes is not None and thread.call is None
+        )
         sleeper = min(sleepers, key=lambda thread: (thread.wakes or 0, thread.rank), default=None)
         task = self._tasks.first
         if sleeper is None or task is None:
@@ -486,6 +544,14 @@ class ThreadTurns:
         user = user_frame(frame, self._home, nearest=True)
         near = user if user is not None else frame
         self.left.append(place(near) if near is not None else "")
+        return False
+
+
+def _has_loop() -> bool:
+    """Return whether this thread runs a loop in which tasks can wait here."""
+    try:
+        return isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+    except RuntimeError:
         return False
 
 

@@ -342,7 +342,7 @@ def explain_command(words: tuple[str, ...]) -> None:
     echo("\n".join(explanation_lines(explanation_of(" ".join(words)))))
 
 
-PROFILE_NAMES: Final = ("overload", "chaos", "models", "users")
+PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
 """The names of `simkit.explore.profiles.PROFILES`, which `--help` must not load."""
 
 

@@ -23,7 +23,7 @@ class TurnPlan(msgspec.Struct, frozen=True):
     user: int = 0
     """It decides which user speaks, and what it says."""
     orders: int = 0
-    """It decides in which order parallel agents finish."""
+    """It decides in which order models that wait at the same time are answered."""
     answers: tuple[int, ...] = ()
     """They decide what the models answer, call by call."""
     results: tuple[int, ...] = ()
@@ -112,11 +112,6 @@ class Choices:
         """Return whether something happens that has a share."""
         return share > 0 and rare(self.below(ODDS), {"it": share}) != ""
 
-    def order(self, count: int) -> list[int]:
-        """Return the numbers from 0 to ``count`` - 1 in some order; the simplest is sorted."""
-        left = [*range(count)]
-        return [left.pop(self.below(len(left))) for _ in range(count)]
-
 
 class Source(Protocol):
     """Where the choices of one conversation come from."""
@@ -125,6 +120,8 @@ class Source(Protocol):
     """The most turns."""
     personas: Choices
     """They decide who the users are."""
+    is_each: bool
+    """Whether each alternative of a choice is taken in some conversation."""
 
     def begin_turn(self, place: int) -> None:
         """Begin the choices of a turn."""
@@ -133,7 +130,7 @@ class Source(Protocol):
         """Return the choices of who speaks in the turn, and what is said."""
 
     def order(self) -> Choices:
-        """Return the choices of the order in which parallel agents of the turn finish."""
+        """Return the choices of the order in which models of the turn are answered."""
 
     def answer(self) -> Choices:
         """Return the choices of a model's next answer."""
@@ -151,6 +148,8 @@ class Source(Protocol):
 class _Recorded:
     """Choices that are kept as a tape."""
 
+    is_each = False
+
     def __init__(self, turns: int, personas: Choices) -> None:
         self.turns, self.personas = turns, personas
         self._fates: dict[int, str] = {}
@@ -164,7 +163,7 @@ class _Recorded:
         return self._turns[-1].user
 
     def order(self) -> Choices:
-        """Return the choices of the order in which parallel agents of the turn finish."""
+        """Return the choices of the order in which models of the turn are answered."""
         return self._turns[-1].orders
 
     def answer(self) -> Choices:

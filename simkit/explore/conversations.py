@@ -18,11 +18,12 @@ from simkit.core.messages import JsonValue
 from simkit.explore.choices import Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
+from simkit.explore.orders import OrderChoices, names_function
 from simkit.explore.reach import Part, Reach, claim_parts
 from simkit.explore.users import Crowd
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with
-from simkit.runtime.ports import Tools, TurnModel
+from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.schemas import schema_of
 from simkit.session.simulate import Conversation
 from simkit.spec.pipeline.model import Pipeline
@@ -146,6 +147,9 @@ class _Conversation:
             subject.lines,
             {name: shares[name] for name in shares if name not in _OF_TURNS},
         )
+        self._source = source
+        self._order: OrderChoices | None = None
+        """The order of answers; None before the run."""
         self._claims: list[dict[str, Any]] = []
         self._denials: dict[Cause, Mapping[str, Any]] = {}
         self._turns: list[Turn] = []
@@ -284,14 +288,24 @@ class _Conversation:
             waiting={},
         )
 
-    def _answering(self, ready: CompiledPipeline | None) -> tuple[TurnModel, Tools]:
-        """Return the models and tools that answer by choice."""
-        scene = self._scene
+    def _answering(self, ready: CompiledPipeline | None) -> tuple[TurnModel, Tools, Schedule]:
+        """Return the models and tools that answer by choice, and the order that is chosen."""
+        scene, source = self._scene, self._source
+        # A restart makes the models again, and the order goes on.
+        order = self._order = self._order or OrderChoices(
+            self._subject.simulation.schedule,
+            source.order,
+            is_each=source.is_each,
+            may_be_at_once=ready is not None,
+            commutes=source.is_each and ready is not None and not self._names_function(),
+        )
         if ready is None:
             interfaces = Interfaces()
             # Tools of code run for real: the code itself calls them.
-            return ChoosingModel(scene, interfaces), ChoosingTools(
-                scene, interfaces, lambda tool: True, lambda tool, args: None
+            return (
+                ChoosingModel(scene, interfaces),
+                ChoosingTools(scene, interfaces, lambda tool: True, lambda tool, args: None),
+                order,
             )
         interfaces = _interfaces_of(ready)
         functions = {
@@ -301,15 +315,24 @@ class _Conversation:
         def run(tool: str, args: JsonValue) -> JsonValue:
             return copied(call_with(ready.functions.named(functions[tool]), copied(args)))
 
-        return ChoosingModel(scene, interfaces), ChoosingTools(
-            scene, interfaces, functions.__contains__, run
+        return (
+            ChoosingModel(scene, interfaces),
+            ChoosingTools(scene, interfaces, functions.__contains__, run),
+            order,
+        )
+
+    def _names_function(self) -> bool:
+        subject = self._subject
+        return names_function(subject.prepared.pipeline_document.data) or names_function(
+            subject.lines
         )
 
     def _script(self) -> Iterator[dict[str, Any]]:
         """Yield each turn that was taken, as a scenario says it."""
-        scene = self._scene
-        for turn, replies, results in zip(
-            self._crowd.turns, scene.replies, scene.results, strict=False
+        scene, order = self._scene, self._order
+        assert order is not None
+        for place, (turn, replies, results) in enumerate(
+            zip(self._crowd.turns, scene.replies, scene.results, strict=False)
         ):
             script = {key: value for key, value in turn.items() if key != "expect"}
             if replies:
@@ -319,6 +342,8 @@ class _Conversation:
                 }
             if results:
                 script["tool_results"] = results
+            if names := order.order_of(place):
+                script["schedule"] = names
             if "expect" in turn:
                 script["expect"] = turn["expect"]
             yield script

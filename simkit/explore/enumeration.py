@@ -58,9 +58,11 @@ class _EnumeratedChoices(Choices):
 class Enumerated:
     """The choices of one conversation of an enumeration, in the order in which they are asked.
 
-    They are the same ones again only if the pipeline asks in the same order, as declared pipelines
-    and sequential code do.
+    They are the same ones again only if the pipeline asks in the same order, which it does where
+    simkit controls everything that it depends on.
     """
+
+    is_each = True
 
     def __init__(self, path: _Path, turns: int) -> None:
         self._path, self.turns = path, turns

@@ -61,8 +61,6 @@ _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]+\b")
 TEXT: Final = "Done."
 ANY_TOOL: Final = SimulatedTool(fails=0.25)
 """The answers of a tool that no simulation names."""
-DELAY_MS: Final = 60_000
-"""How much later each of several parallel agents finishes, in virtual time."""
 UNKNOWN_TOOL: Final = "a_tool_that_was_not_offered"
 
 PayloadSchema = Callable[[str, str], JsonValue]
@@ -135,22 +133,10 @@ class ChoosingModel:
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its choices."""
         self._actions, self._repeats, self._last = Counter(), Counter(), {}
-        self._delays: dict[str, int] = {}
         self._scene.begin_turn()
 
     def begin_group(self, agents: Sequence[str]) -> None:
-        """Choose in which order the agents of a parallel group finish.
-
-        Branches do not see each other, so only the order in which they end can matter: the first
-        answer of each is late by its place in the order.
-        """
-        order = self._scene.source.order().order(len(agents))
-        is_sorted = order == sorted(order)
-        self._delays = (
-            {}
-            if is_sorted
-            else {agents[place]: number * DELAY_MS for number, place in enumerate(order)}
-        )
+        """Do nothing: no line is ambiguous."""
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return nothing: choices that are left over decide nothing."""
@@ -225,11 +211,6 @@ class ChoosingModel:
         tools = [call.tool for call in reply.calls] if isinstance(reply, Calls) else []
         handoffs = [reply.to] if isinstance(reply, Handoff) else []
         self._scene.reached.update(parts_of(agent, tools, handoffs))
-        delay = self._delays.pop(agent, 0)
-        if delay:
-            line = {**(line if isinstance(line, dict) else {"text": line})}
-            line["latency_ms"] = answer.latency_ms + delay
-            answer = msgspec.structs.replace(answer, latency_ms=line["latency_ms"])
         lines = self._scene.replies[-1].setdefault(agent, [])
         lines.append(line)
         if not isinstance(reply, Handoff):

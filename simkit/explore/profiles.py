@@ -19,6 +19,8 @@ class Profile(NamedTuple):
     misbehaves: Mapping[str, float] = {}
     sessions: int = 1
     """The number of conversations at once that each user has."""
+    schedule: str | None = None
+    """The order in which waiting model calls are answered; None for the simulation's."""
 
 
 OVERLOAD: Final = {"rate_limit": 0.1, "overloaded": 0.05, "timeout": 0.05, "server_error": 0.05}
@@ -27,6 +29,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
     "chaos": Profile(faults={**OVERLOAD, "connection": 0.05, "cut_stream": 0.05}),
     "models": Profile(misbehaves=dict.fromkeys(MISBEHAVIOURS, 0.05)),
     "users": Profile(faults={DUPLICATE_TURN: 0.1}, sessions=3),
+    "races": Profile(schedule="pct"),
 }
 
 
@@ -42,6 +45,7 @@ def with_profile(subject: Subject, name: str) -> Subject:
             "faults": {**profile.faults, **simulation.faults},
             "misbehaves": {**profile.misbehaves, **simulation.misbehaves},
             "users": users,
+            "schedule": profile.schedule or simulation.schedule,
         }
     )
     return msgspec.structs.replace(subject, simulation=changed)

@@ -25,7 +25,7 @@ from simkit.runtime.handoff_execution import Passing, TurnStopped
 from simkit.runtime.handoffs import Request
 from simkit.runtime.history_selection import HistorySelection
 from simkit.runtime.parsing import parsed
-from simkit.runtime.ports import ModelRequest
+from simkit.runtime.ports import ModelRequest, WaitingCall
 from simkit.runtime.scheduler import Steps, Waiting
 from simkit.runtime.tool_use import ToolAnswer, ToolUse
 from simkit.runtime.turn import Start, Turn
@@ -342,6 +342,8 @@ class Activation(msgspec.Struct, eq=False):
                 agent.name, turn.number, self.id, call, agent.tools, agent.output,
                 context.messages, context.sections, self._read, {}, agent.passes_to, turn.session,
             )  # fmt: skip
+            if not turn.schedule.answers_at_once:
+                yield WaitingCall(agent.name, self.id)
             try:
                 answer = turn.model.answer(request)
             except PipelineError as problem:

@@ -19,7 +19,8 @@ from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.flows import flow_of
 from simkit.runtime.journal import Journal, recovered
 from simkit.runtime.ports import Schedule, Store, Tools, TurnModel, UserTurn
-from simkit.runtime.scheduler import Fifo, Scheduler
+from simkit.runtime.scheduler import Scheduler
+from simkit.runtime.schedules import Fifo
 from simkit.runtime.sessions import Doors, Sessions
 from simkit.runtime.turn import Turn
 from simkit.runtime.turn_lifecycle import Suspended, Unheard, hear, open_turn, revived, work
@@ -169,6 +170,9 @@ class NativeDriver:
         else:
             hear(turn, user_turn)
         error = work(sessions, turn, scheduler, user_turn)
+        schedule = self._doors.schedule
+        if error is None and not schedule.answers_at_once:
+            schedule.end_turn()
         self._end(turn, scheduler, error)
         return error
 

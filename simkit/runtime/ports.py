@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -85,13 +85,31 @@ class Tools(Protocol):
         """Return the turn's own unused answers."""
 
 
+class WaitingCall(NamedTuple):
+    """A model call that waits for its answer."""
+
+    agent: str
+    flow: Hashable
+    """The run, task or thread that made it, and does nothing else meanwhile."""
+
+
 class Schedule(Protocol):
-    """The order in which ready work runs."""
+    """The order in which model calls that wait at the same time are answered."""
 
-    name: str
+    answers_at_once: bool
+    """Whether calls of the turn need not wait: they are answered as they are made."""
 
-    def pick(self, ready: int) -> int:
-        """Return the index of the next task among ``ready`` tasks, in order of readiness."""
+    def begin_turn(self, place: int) -> None:
+        """Begin the turn at this index."""
+
+    def pick(self, waiting: Sequence[WaitingCall]) -> int:
+        """Return the index of the call that is answered next; they are in the order they were made.
+
+        Raise ScriptMisfit if none of them is the one that should be.
+        """
+
+    def end_turn(self) -> None:
+        """End the turn; raise ScriptMisfit if calls did not take place that should have."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):

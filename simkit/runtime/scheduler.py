@@ -1,7 +1,8 @@
 """Scheduler: runs generators under virtual time, without asyncio.
 
-A task yields the milliseconds that it waits, ``Together`` with tasks to wait for, or ``Waiting``
-for the user; it is resumed with None, with the results in order, or with the answer.
+A task yields the milliseconds that it waits, ``Together`` with tasks to wait for, ``Waiting`` for
+the user, or a ``WaitingCall``, which the schedule answers when nothing else can be done at this
+time; it is resumed with None, with the results in order, or with the answer.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from simkit.core.errors import ScriptBroken
 from simkit.runtime.clock import VirtualClock
-from simkit.runtime.ports import Schedule
+from simkit.runtime.ports import Schedule, WaitingCall
 from simkit.trace.events import TurnInterrupted
 
 Steps: TypeAlias = Generator[Any, Any, Any]
@@ -42,17 +44,6 @@ class TimedOut(Exception):
     """The work took longer than allowed."""
 
 
-class Fifo:
-    """A schedule that runs ready work in the order in which it became ready."""
-
-    name = "fifo"
-
-    def pick(self, ready: int) -> int:
-        """Return 0, the first."""
-        del ready
-        return 0
-
-
 class _ScheduledTask(msgspec.Struct, eq=False):
     steps: Steps
     parent: _ScheduledTask | None = None
@@ -76,6 +67,8 @@ class Scheduler(msgspec.Struct, eq=False):
     _due: dict[int, deque[_ScheduledTask]] = {}
     """The tasks due at a time, in the order in which they were added."""
     _waiting: list[tuple[_ScheduledTask, TurnInterrupted]] = []
+    _calling: list[tuple[_ScheduledTask, WaitingCall]] = []
+    """The tasks whose model calls wait, in the order in which they were made."""
 
     @property
     def question(self) -> TurnInterrupted | None:
@@ -111,7 +104,7 @@ class Scheduler(msgspec.Struct, eq=False):
         assert root is not None
         try:
             while task is None or self._step(task) is not root:
-                if not self._times:
+                if not self._times and not self._calling:
                     break
                 task = self._next()
             else:
@@ -122,6 +115,7 @@ class Scheduler(msgspec.Struct, eq=False):
             if self._times:
                 self._times.clear()
                 self._due.clear()
+            self._calling.clear()
         if not self._waiting:
             raise AssertionError("the root task ends before its work is done")
         return None
@@ -134,14 +128,12 @@ class Scheduler(msgspec.Struct, eq=False):
         due.append(task)
 
     def _next(self) -> _ScheduledTask:
+        if self._calling and (not self._times or self._times[0] > self._clock.now):
+            return self._answered()
         at = self._times[0]
         due = self._due[at]
-        if len(due) > 1:
-            place = self._schedule.pick(len(due))
-            task = due[place]
-            del due[place]
-        else:
-            task = due.pop()
+        task = due.popleft()
+        if not due:
             heapq.heappop(self._times)
             del self._due[at]
         if at > self._clock.now:
@@ -151,6 +143,16 @@ class Scheduler(msgspec.Struct, eq=False):
                 task.throw = problem
             self._clock.advance_to(at)
         return task
+
+    def _answered(self) -> _ScheduledTask:
+        """Return the task whose model call is answered next."""
+        try:
+            place = self._schedule.pick([call for _, call in self._calling])
+        except ScriptBroken as problem:
+            task, _ = self._calling.pop(0)
+            task.throw = problem
+            return task
+        return self._calling.pop(place)[0]
 
     def _step(self, task: _ScheduledTask) -> _ScheduledTask | None:
         try:
@@ -178,6 +180,8 @@ class Scheduler(msgspec.Struct, eq=False):
                 self._push(_ScheduledTask(steps, task, place), self._clock.now)
         elif isinstance(request, Waiting):
             self._waiting.append((task, request.question))
+        elif isinstance(request, WaitingCall):
+            self._calling.append((task, request))
         else:
             self._push(task, self._clock.now + request)
 
@@ -213,6 +217,9 @@ class Scheduler(msgspec.Struct, eq=False):
         for waiting in [entry for entry in self._waiting if _descends(entry[0], parent)]:
             self._waiting.remove(waiting)
             waiting[0].steps.close()
+        for calling in [entry for entry in self._calling if _descends(entry[0], parent)]:
+            self._calling.remove(calling)
+            calling[0].steps.close()
 
 
 def _descends(task: _ScheduledTask, ancestor: _ScheduledTask) -> bool:
@@ -236,7 +243,8 @@ def within(
             request = resume(value)
         except StopIteration as stop:
             return stop.value
-        late = not isinstance(request, (Together, Waiting)) and clock.now + request > deadline
+        takes_time = not isinstance(request, (Together, Waiting, WaitingCall))
+        late = takes_time and clock.now + request > deadline
         if late:
             request = deadline - clock.now
         before = clock.now

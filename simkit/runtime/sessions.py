@@ -144,6 +144,7 @@ class Sessions:
             self.clock,
             doors.model,
             doors.tools,
+            doors.schedule,
             doors.limits,
             chain,
             conversation.name,

@@ -14,7 +14,7 @@ from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoffs import Request
-from simkit.runtime.ports import Tools, TurnModel
+from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message, messages_in
 from simkit.spec.pipeline.model import Limits
@@ -59,6 +59,7 @@ class Turn(msgspec.Struct, eq=False):
     clock: VirtualClock
     model: TurnModel
     tools: Tools
+    schedule: Schedule
     limits: Limits
     chain: Callable[[Turn, Start], Steps]
     """Runs an agent, and those it passes control to."""

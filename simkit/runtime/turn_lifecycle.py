@@ -39,6 +39,7 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
         conversation.turn = turn.number
     else:
         conversation.begin_turn(turn.number, sessions.state.message_channels)
+    doors.schedule.begin_turn(turn.number - 1)
     doors.model.begin_turn(turn.number - 1)
     doors.tools.begin_turn(turn.number - 1)
 

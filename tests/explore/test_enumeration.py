@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import permutations, product
-from math import factorial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.explore.choices import Choices
 from simkit.explore.conversations import converse_by
 from simkit.explore.enumeration import Enumeration
 from simkit.explore.search import search_all
@@ -58,14 +56,6 @@ def test_one_rare_thing_happens_at_most() -> None:
     assert combinations == [("", ""), ("", "a"), ("", "b"), ("a", ""), ("b", "")]
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 4])
-def test_an_order_is_each_permutation(count: int) -> None:
-    drawn = {tuple(Choices(number).order(count)) for number in range(factorial(count))}
-
-    assert drawn == set(permutations(range(count)))
-    assert Choices(0).order(count) == list(range(count))
-
-
 PARALLEL = """
 pipeline: par
 channels:
@@ -92,6 +82,17 @@ def test_three_parallel_agents_finish_in_six_orders(tmp_path: Path) -> None:
     campaign = search_all(partial(converse_by, subject), runs=100, turns_max=1)
 
     assert (campaign.runs, campaign.is_complete, campaign.discoveries) == (6, True, ())
+
+
+@pytest.mark.parametrize(("word", "orders"), [("fifo", 1), ("random", 6), ("pct", 6)])
+def test_a_schedule_other_than_fifo_takes_every_order(
+    word: str, orders: int, tmp_path: Path
+) -> None:
+    subject = subject_of(tmp_path, f"schedule: {word}\n", pipeline=PARALLEL)
+
+    campaign = search_all(partial(converse_by, subject), runs=100, turns_max=1)
+
+    assert (campaign.runs, campaign.is_complete) == (orders, True)
 
 
 @pytest.mark.parametrize("order", list(permutations("abc")))

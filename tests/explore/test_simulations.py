@@ -392,7 +392,8 @@ def test_a_profile_adds_to_what_the_simulation_says(name: str, tmp_path: Path) -
 
     assert subject.simulation.faults["rate_limit"] == 0.5
     assert len(subject.rare) == len({*subject.rare})
-    assert len(subject.rare) + subject.simulation.users["buyer"].sessions > 2
+    changes = len(subject.rare) + subject.simulation.users["buyer"].sessions > 2
+    assert changes or subject.simulation.schedule == "pct"
     assert campaign_of(subject, runs=20).runs >= 20
 
 
@@ -425,16 +426,30 @@ def test_what_was_never_reached_is_listed(simkit: Call) -> None:
 PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "simulations.md"
 
 
-def test_the_page_shows_what_the_command_says(simkit: Call) -> None:
-    (output,) = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["refunds", "letters"])
+def test_the_page_shows_what_the_command_says(name: str, simkit: Call) -> None:
+    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    command = f"$ simkit explore {name}.simulation.yaml\n"
+    (output,) = (block for block in blocks if block.startswith(command))
     write_files(PAGE, Path())
 
-    done = simkit("explore", "refunds.simulation.yaml")
+    done = simkit("explore", f"{name}.simulation.yaml")
 
     # How many conversations it takes depends on Hypothesis.
-    printed = output.removeprefix("$ simkit explore refunds.simulation.yaml\n")
-    assert re.sub(r"\d+", "#", done.out) == re.sub(r"\d+", "#", printed)
+    assert re.sub(r"\d+", "#", done.out) == re.sub(r"\d+", "#", output.removeprefix(command))
     assert simkit("replay", "found").code == 1
+
+
+@pytest.mark.slow
+def test_the_page_shows_the_order_that_was_written(simkit: Call) -> None:
+    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    (text,) = (block for block in blocks if "schedule:" in block)
+    write_files(PAGE, Path())
+
+    simkit("explore", "letters.simulation.yaml")
+
+    assert Path("found", "always-reply.scenario.yaml").read_text(encoding="utf-8") == text
 
 
 def test_a_simulation_is_checked(simkit: Call) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from simkit.core.errors import ScriptMisfit
 from simkit.runtime.clock import VirtualClock
-from simkit.runtime.scheduler import Fifo, Scheduler, Steps, TimedOut, Together, within
+from simkit.runtime.ports import WaitingCall
+from simkit.runtime.scheduler import Scheduler, Steps, TimedOut, Together, within
+from simkit.runtime.schedules import Fifo
 
 START = "2026-01-05T09:00:00+00:00"
 
@@ -16,7 +19,7 @@ class World:
     """A clock, a scheduler, and what happened when."""
 
     def __init__(
-        self, limit_ms: int = 1_000_000, picks: Callable[[int], int] | None = None
+        self, limit_ms: int = 1_000_000, picks: Callable[[Sequence[WaitingCall]], int] | None = None
     ) -> None:
         self.clock = VirtualClock(START)
         self.entries: list[tuple[int, str]] = []
@@ -90,12 +93,68 @@ def test_ready_work_runs_in_the_order_in_which_it_became_ready() -> None:
 @pytest.mark.parametrize(
     ("pick", "order"), [(0, "abc"), (1, "bca"), (2, "cba")], ids=["first", "second", "last"]
 )
-def test_schedule_picks_among_what_is_ready(pick: int, order: str) -> None:
-    world = World(picks=lambda ready: min(pick, ready - 1))
+def test_schedule_picks_among_the_calls_that_wait(pick: int, order: str) -> None:
+    world = World(picks=lambda waiting: min(pick, len(waiting) - 1))
 
-    world.scheduler.run(together(*(world.work(name) for name in "abc")))
+    def work(name: str) -> Steps:
+        yield WaitingCall(name, name)
+        world.say(name)
 
-    assert [subject[0] for _, subject in world.entries] == list(order)
+    world.scheduler.run(together(*map(work, "abc")))
+
+    assert [subject for _, subject in world.entries] == list(order)
+
+
+def test_a_call_waits_for_everything_that_can_be_done_now() -> None:
+    callers: list[list[str]] = []
+
+    def pick(waiting: Sequence[WaitingCall]) -> int:
+        callers.append([call.agent for call in waiting])
+        return len(waiting) - 1
+
+    world = World(picks=pick)
+
+    def work(name: str, *waits: int) -> Steps:
+        yield from waits
+        yield WaitingCall(name, name)
+        world.say(name)
+        yield WaitingCall(name, name)
+        world.say(name)
+
+    world.scheduler.run(together(work("a", 0), work("b"), work("c", 5)))
+
+    assert world.entries == [(0, "a"), (0, "a"), (0, "b"), (0, "b"), (5, "c"), (5, "c")]
+    assert callers == [["b", "a"], ["b", "a"], ["b"], ["b"], ["c"], ["c"]]
+
+
+def test_an_error_of_the_schedule_ends_the_work() -> None:
+    def pick(waiting: Sequence[WaitingCall]) -> int:
+        raise ScriptMisfit("no")
+
+    world = World(picks=pick)
+
+    def work(name: str) -> Steps:
+        try:
+            yield WaitingCall(name, name)
+        finally:
+            world.say(name)
+
+    with pytest.raises(ScriptMisfit):
+        world.scheduler.run(together(*map(work, "ab")))
+
+    assert [subject for _, subject in world.entries] == ["a", "b"]
+
+
+def test_waiting_for_an_answer_takes_no_time_of_a_limit() -> None:
+    world = World(picks=lambda waiting: 0)
+
+    def work() -> Steps:
+        yield 4
+        yield WaitingCall("a", "a")
+        yield 6
+        return "A"
+
+    assert world.scheduler.run(timed(world, work(), 10)) == "A"
 
 
 def test_error_cancels_the_siblings_and_reaches_whoever_waits() -> None:

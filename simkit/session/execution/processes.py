@@ -14,7 +14,8 @@ from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import FaultPlan, FaultyModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
-from simkit.runtime.ports import Driver, Store, Tools, TurnModel, UserTurn
+from simkit.runtime.ports import Driver, Schedule, Store, Tools, TurnModel, UserTurn
+from simkit.runtime.schedules import ScenarioSchedule
 from simkit.runtime.stores import MemoryStore
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 
-Simulate: TypeAlias = Callable[[CompiledPipeline | None], tuple[TurnModel, Tools]]
-"""Function that returns the models and tools of a run without a script. Its argument is the
-pipeline; None for code."""
+Simulate: TypeAlias = Callable[[CompiledPipeline | None], tuple[TurnModel, Tools, Schedule]]
+"""Function that returns the models, the tools and the schedule of a run without a script. Its
+argument is the pipeline; None for code."""
 
 
 class ProcessSetup(msgspec.Struct, frozen=True):
@@ -84,6 +85,7 @@ class InProcessWorker:
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
         self._paused_ms = 0
+        self._orders: list[tuple[str, Sequence[str]]] = []
         for turn in task.before:
             self._add(turn)
         self._store = _store_of(task)
@@ -126,6 +128,7 @@ class InProcessWorker:
         self._results.append(turn.tool_results)
         self._faults.append(turn.faults)
         self._paused_ms += turn.pause_ms
+        self._orders.append((turn.session, turn.schedule))
 
     def _driver_of(self, task: ProcessSetup) -> Driver:
         pipeline = task.prepared.pipeline
@@ -142,8 +145,9 @@ class InProcessWorker:
         model: TurnModel = ScriptedModel(self._replies, {}, {}, function_named)
         # A tool without a result runs for real, when the pipeline itself calls it.
         tools: Tools = ScriptedTools(self._results, shared_results, {}, lambda name, args: None)
+        schedule = self._schedule(scenario)
         if task.simulate is not None:
-            model, tools = task.simulate(None)
+            model, tools, schedule = task.simulate(None)
         script = Script(
             task.prepared.item.name,
             scenario.seed,
@@ -154,6 +158,7 @@ class InProcessWorker:
             lambda: agents_in(self._replies),
             limits_of(Limits(), scenario),
             self._plan(scenario),
+            schedule,
             state,
             stubs=lambda place: self._results[place],
             logs=scenario.claims_logs,
@@ -164,6 +169,9 @@ class InProcessWorker:
 
     def _has_lines(self, place: int, agent: str) -> bool:
         return agent in self._replies[place]
+
+    def _schedule(self, scenario: Scenario) -> Schedule:
+        return ScenarioSchedule(scenario.schedule, self._orders, scenario.seed)
 
     def _plan(self, scenario: Scenario) -> FaultPlan:
         return FaultPlan(self._faults, scenario.faults, scenario.seed)
@@ -188,8 +196,9 @@ class InProcessWorker:
             {name: t.function for name, t in pipeline.tools.items() if t.function},
             lambda name, args: copied(call_with(functions.named(name), copied(args))),
         )
+        schedule = self._schedule(scenario)
         if task.simulate is not None:
-            model, tools = task.simulate(ready)
+            model, tools, schedule = task.simulate(ready)
         return NativeDriver(
             ready,
             scenario=task.prepared.item.name,
@@ -199,6 +208,7 @@ class InProcessWorker:
             model=FaultyModel(model, self._plan(scenario)),
             tools=tools,
             limits=limits_of(pipeline.limits, scenario),
+            schedule=schedule,
             store=self._store,
             before=[user_turn(turn) for turn in task.before],
             given_project=task.given_project,

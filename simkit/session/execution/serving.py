@@ -9,14 +9,17 @@ from typing import Any, Final
 from simkit.adapters.driver import Script
 from simkit.adapters.served import ServedRun
 from simkit.adapters.traffic import GatedTraffic
+from simkit.language.yaml import path_text
 from simkit.runtime.functions import function_named
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in
+from simkit.runtime.schedules import Fifo
 from simkit.session.execution.processes import limits_of, shared_of, user_turn
 from simkit.session.execution.recorded import REPLAY, traffic_of
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import AgentRule, App, AppOptions
 from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.orders import places_of_orders
 from simkit.trace.recorder import Sink
 
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
@@ -52,6 +55,7 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         lambda: agents_in(replies),
         limits,
         FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
+        Fifo(),
         state,
     )
     turns = [user_turn(turn) for turn in scenario.turns]
@@ -83,6 +87,8 @@ def unused_of(prepared: Prepared) -> Iterator[str]:
             "POST /simkit/tool. Else it carries its tools out itself; what they return is seen in "
             "its next request, and claimed under `tool_calls`."
         )
+    for path in places_of_orders(prepared.document.data):
+        yield f"`{path_text(path)}` is not used: a program is answered as its requests come"
     options = prepared.pipeline.options if isinstance(prepared.pipeline, App) else AppOptions()
     options_given = [
         key for key in ("setup", "call", "fresh", "tools") if key in options.model_fields_set

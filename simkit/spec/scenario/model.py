@@ -26,6 +26,7 @@ from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, 
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.given_fakes import FakeValue
 from simkit.spec.scenario.needs import Need
+from simkit.spec.scenario.orders import FIFO, Order, Schedule
 from simkit.spec.scenario.replies import (
     Faults,
     Lines,
@@ -36,8 +37,6 @@ from simkit.spec.scenario.replies import (
 from simkit.spec.scenario.turns import MOST
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
-LATER: Final = ("schedule",)
-"""Keys of the format that this version rejects instead of ignoring them."""
 DEFAULT_START: Final = "2026-01-05T09:00:00Z"
 
 
@@ -93,6 +92,10 @@ class Turn(YamlModel):
     """Tool to its results."""
     faults: Faults = ()
     """Planned faults in this turn."""
+    schedule: Order = ()
+    """The agents in the order in which their model calls are answered, from the turn's first call
+    on; `billing[1]` is the second call of `billing` that waits. Calls beyond the list are answered
+    in the order in which they were made."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
 
@@ -230,8 +233,9 @@ class Scenario(RunSetup):
     """Whether, and why, it is known to fail."""
     faults: Faults = ()
     """Planned faults in every turn."""
-    schedule: Any = None
-    """The order in which ready work runs."""
+    schedule: Schedule = FIFO
+    """The order in which model calls that wait at the same time are answered, in turns that list
+    none: as they are made (`fifo`), or by the seed (`random`, `pct`)."""
     cassette: CassetteValue | None = None
     """Recorded traffic that answers calls without reply lines."""
 

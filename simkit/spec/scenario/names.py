@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,11 +21,14 @@ from simkit.spec.pipeline.written_messages import message_of
 from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
-from simkit.spec.scenario.model import LATER, Scenario, Shared, Turn
+from simkit.spec.scenario.model import Scenario, Shared, Turn
+from simkit.spec.scenario.orders import places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
 
 _RULE: tuple[str, ...] = ("when", "score")
+_PLACE: Final = re.compile(r"\[[1-9]\d*\]$")
+"""The end of a name in a schedule: which of an agent's waiting calls it is."""
 _ADVICE = "Write a number, or a list of `{when: {$contains: …}, score: 0.9}`."
 
 
@@ -140,9 +144,6 @@ CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
 
 def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> None:
     """Raise SourceError for the first unknown name, or for a key that is not supported yet."""
-    for key in LATER:
-        if key in scenario.model_fields_set:
-            raise _unsupported(document, (key,), f"`{key}`")
     for lint in scenario.lints:
         lints = FINDINGS if lint.startswith(PREFIX) else LINTS
         require(document, ("lints", lint), "lint", lint, lints, key=True)
@@ -167,6 +168,7 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
         _check_project(turn, document, at, projects)
         _check_replies(turn, document, at, known)
         _check_faults(turn.faults, document, (*at, "faults"), known)
+        _check_order(turn.schedule, document, (*at, "schedule"), known)
         _check_results(turn.tool_results, document, (*at, "tool_results"), known)
         if turn.restart and not isinstance(subject, App) and subject.store == "memory":
             raise document.error(
@@ -206,6 +208,12 @@ def _check_app(scenario: Scenario, document: Document, app: App) -> None:
     """Reject keys that need a declared pipeline."""
     if app.program:
         check_program(document, scenario.app)
+        for path in places_of_orders(document.data):
+            raise document.error(
+                path,
+                "a program is answered as its requests come: simkit does not see what else it does",
+                key=True,
+            )
         if scenario.allow_hosts:
             raise document.error(
                 ("allow_hosts",),
@@ -315,6 +323,13 @@ def _check_faults(
     for place, fault in enumerate(faults):
         if fault.agent is not None:
             require(document, (*at, place, "agent"), "agent", fault.agent, known.agents)
+
+
+def _check_order(
+    order: Sequence[str], document: Document, at: SourcePath, known: KnownNames
+) -> None:
+    for place, name in enumerate(order):
+        require(document, (*at, place), "agent", _PLACE.sub("", name), known.agents)
 
 
 def _check_when(

@@ -1,0 +1,90 @@
+"""The order in which the models of an explored conversation are answered, and how it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.explore.choices import Choices
+from simkit.runtime.ports import WaitingCall
+from simkit.runtime.schedules import Below, Blocks, Pick, any_of, names_of, pick_of
+from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.scenario.orders import FIFO
+
+OFTEN: Final = 8
+"""In one of so many turns calls do not wait."""
+
+
+class OrderChoices:
+    """A schedule whose choices are those of a conversation; it keeps the names of a turn."""
+
+    def __init__(
+        self,
+        word: str,
+        choices: Callable[[], Choices],
+        *,
+        is_each: bool,
+        commutes: bool,
+        may_be_at_once: bool,
+    ) -> None:
+        """``choices`` returns those of the turn. With ``is_each`` they take every order in turn.
+
+        With ``may_be_at_once`` the simplest choice is that calls do not wait for each other, which
+        a scenario need not say. Code then asks in an order that may depend on what its clients have
+        cached.
+
+
+        If what parallel agents do ``commutes``, every order in which they end is enough.
+        """
+        self._word, self._choices, self._is_each, self._commutes = word, choices, is_each, commutes
+        self._may_be_at_once = may_be_at_once
+        self.answers_at_once = True
+        """Whether calls are answered at once, and `pick` is not called."""
+        self._pick: Pick | None = None
+        self._place = 0
+        self._turns: dict[int, list[tuple[str, int]]] = {}
+        """For each turn and call its name, and the number of calls that waited."""
+
+    def begin_turn(self, place: int) -> None:
+        """Begin a turn with its choices."""
+        self._pick = None if self._word == FIFO else self._pick_of(self._choices().below)
+        self.answers_at_once = self._pick is None
+        self._place, self._turns[place] = place, []
+
+    def _pick_of(self, below: Below) -> Pick | None:
+        if self._is_each:
+            return Blocks(below) if self._commutes else any_of(below)
+        if self._may_be_at_once and not below(OFTEN):
+            return None
+        return pick_of(self._word, below)
+
+    def pick(self, waiting: Sequence[WaitingCall]) -> int:
+        """Return the index of the call that is answered next."""
+        place = self._pick(waiting) if self._pick is not None else 0
+        self._turns[self._place].append((names_of(waiting)[place], len(waiting)))
+        return place
+
+    def end_turn(self) -> None:
+        """Do nothing: there are no names that could be left over."""
+
+    def order_of(self, turn: int) -> list[str]:
+        """Return the list by which a scenario's turn repeats the order, up to its last choice.
+
+        It is empty if no two calls have waited at the same time.
+        """
+        calls = self._turns.get(turn, [])
+        choices = [number for number, (_, count) in enumerate(calls, 1) if count > 1]
+        return [name for name, _ in calls[: choices[-1] if choices else 0]]
+
+
+def names_function(data: Any) -> bool:
+    """Return whether a text in a file's data may be the name of a user's function.
+
+    Parallel agents of a declared pipeline do not see each other's writes, so that only what a
+    function keeps can depend on the order of their calls.
+    """
+    if isinstance(data, Mapping):
+        return any(map(names_function, data.values()))
+    if isinstance(data, (list, tuple)):
+        return any(map(names_function, data))
+    return isinstance(data, str) and FUNCTION_NAME.fullmatch(data) is not None

@@ -1,0 +1,175 @@
+"""Schedules: which of the model calls that wait at the same time is answered next.
+
+A call waits until everything that runs has come to rest, so that a schedule chooses among all
+calls that could be next. The order in which calls are made is the order of ``waiting``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, TypeAlias
+
+from simkit.core.errors import ScriptMisfit
+from simkit.core.rng import Chance
+from simkit.runtime.ports import WaitingCall
+from simkit.spec.scenario.orders import FIFO
+
+CHANGES: Final = 1
+"""The number of times in a turn that `Pct` lowers a priority: a bug of depth 2 needs one."""
+STEPS: Final = 12
+"""The number of choices in a turn at which `Pct` may lower a priority."""
+
+Below: TypeAlias = Callable[[int], int]
+"""Function that returns a number from 0 to below its argument; 0 is the simplest."""
+Pick: TypeAlias = Callable[[Sequence[WaitingCall]], int]
+
+
+class Fifo:
+    """The schedule that answers calls at once."""
+
+    answers_at_once = True
+
+    def begin_turn(self, place: int) -> None:
+        """Do nothing: all turns are alike."""
+
+    def pick(self, waiting: Sequence[WaitingCall]) -> int:
+        """Return 0, the first."""
+        return 0
+
+    def end_turn(self) -> None:
+        """Do nothing: no name can be left over."""
+
+
+class ScenarioSchedule:
+    """The schedule of a scenario: the names that a turn lists, else the scenario's word."""
+
+    def __init__(self, word: str, turns: Sequence[tuple[str, Sequence[str]]], seed: int) -> None:
+        """``turns`` has the session of each turn and the names that it lists; it may grow."""
+        self._word, self._turns, self._seed = word, turns, seed
+        self.answers_at_once = word == FIFO
+        """Whether calls are answered at once, and `pick` is not called."""
+        self._names: _Names | None = None
+        self._pick: Pick | None = None
+
+    def begin_turn(self, place: int) -> None:
+        """Begin the turn at this index."""
+        session, names = self._turns[place]
+        self._names = self._pick = None
+        if names:
+            self._names = self._pick = _Names(names, place)
+        elif self._word != FIFO:
+            # The random numbers of a session are the same if others are left out.
+            number = sum(session == other for other, _ in self._turns[:place])
+            chance = Chance(self._seed).child(f"schedule/{session}/{number}")
+            self._pick = pick_of(self._word, chance.random.randrange)
+        self.answers_at_once = self._pick is None
+
+    def pick(self, waiting: Sequence[WaitingCall]) -> int:
+        """Return the index of the call that is answered next; raise ScriptMisfit."""
+        return self._pick(waiting) if self._pick is not None else 0
+
+    def end_turn(self) -> None:
+        """Raise ScriptMisfit if the turn has made fewer calls than it lists."""
+        if self._names is not None:
+            self._names.end()
+
+
+def pick_of(word: str, below: Below) -> Pick:
+    """Return the way to choose that a word names, other than `FIFO`."""
+    return Pct(below) if word == "pct" else any_of(below)
+
+
+def any_of(below: Below) -> Pick:
+    """Return the way to choose any of the calls that wait."""
+    return lambda waiting: below(len(waiting))
+
+
+class Pct:
+    """Probabilistic concurrency testing: flows with priorities, which change a few times.
+
+    The flow of the highest priority is answered for as long as it waits. See Burckhardt et al., "A
+    Randomized Scheduler with Probabilistic Guarantees of Finding Bugs" (2010).
+    """
+
+    def __init__(self, below: Below) -> None:
+        self._below = below
+        self._change_steps = {below(STEPS) for _ in range(CHANGES)}
+        self._flows: list[Hashable] = []
+        """The flows, from the highest priority to the lowest."""
+        self._steps = 0
+
+    def __call__(self, waiting: Sequence[WaitingCall]) -> int:
+        """Return the index of the call that is answered next."""
+        flows = self._flows
+        for call in waiting:
+            if call.flow not in flows:
+                flows.insert(len(flows) - self._below(len(flows) + 1), call.flow)
+        ranks = [flows.index(call.flow) for call in waiting]
+        place = ranks.index(min(ranks))
+        if len(waiting) > 1:
+            self._steps += 1
+            if self._steps in self._change_steps:
+                flows.append(flows.pop(ranks[place]))
+        return place
+
+
+class Blocks:
+    """Answers a flow for as long as it waits, and then any other one: orders in which flows end."""
+
+    def __init__(self, below: Below) -> None:
+        self._below = below
+        self._flow: Hashable = None
+
+    def __call__(self, waiting: Sequence[WaitingCall]) -> int:
+        """Return the index of the call that is answered next."""
+        flows = [call.flow for call in waiting]
+        if self._flow not in flows:
+            self._flow = flows[self._below(len(flows))]
+        return flows.index(self._flow)
+
+
+def names_of(waiting: Sequence[WaitingCall]) -> list[str]:
+    """Return the name of each call: its agent, ``agent[1]`` for its second one that waits."""
+    counts: Counter[str] = Counter()
+    names = []
+    for call in waiting:
+        number = counts[call.agent]
+        names.append(f"{call.agent}[{number}]" if number else call.agent)
+        counts[call.agent] += 1
+    return names
+
+
+class _Names:
+    """An order that a turn lists; calls beyond it are answered in the order they were made."""
+
+    def __init__(self, names: Sequence[str], place: int) -> None:
+        self._names, self._turn = names, place
+        self._used = 0
+
+    def __call__(self, waiting: Sequence[WaitingCall]) -> int:
+        if self._used == len(self._names):
+            return 0
+        name, known = self._names[self._used], names_of(waiting)
+        if name not in known:
+            some = ", ".join(known)
+            verb = "waits" if len(known) == 1 else "wait"
+            raise ScriptMisfit(
+                f"the `schedule` of turn {self._turn + 1} answers '{name}' as call "
+                f"{self._used + 1}, but no call of it waits then; {some} {verb}.\n"
+                "List the agents in the order in which their calls are answered, every call of the "
+                "turn; those at the end may be left out.",
+                ("turns", self._turn, "schedule", self._used),
+            )
+        self._used += 1
+        return known.index(name)
+
+    def end(self) -> None:
+        """Raise ScriptMisfit if names are left over."""
+        left = self._names[self._used :]
+        if left:
+            raise ScriptMisfit(
+                f"the `schedule` of turn {self._turn + 1} lists {len(self._names)} calls, but the "
+                f"turn made {self._used}: {', '.join(left)} did not ask a model.",
+                ("turns", self._turn, "schedule", self._used),
+            )
