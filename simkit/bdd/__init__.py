@@ -35,8 +35,8 @@ hundred steps would cost more than a run.
 From the bottom up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes, and
 templates), ``kinds`` (values of holes), ``conditions`` (the matching language in words), ``places``
 (the line of each value), ``assembling`` (claims put together, and the scenario), ``names`` (spoken
-names), ``story``, ``given_when_steps`` and ``claims`` (the phrases), ``vocabulary`` (which phrase a
-line says, and the list of them).
+names), ``exploring`` (conversations that nobody says), ``story``, ``given_when_steps`` and
+``claims`` (the phrases), ``vocabulary`` (which phrase a line says, and the list of them).
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from simkit.spec.scenario.model import Turn
 
 WHOLE: Final = -1
 """The turn of claims on the whole run."""
+EVERY: Final = -2
+"""The turns of claims that hold in every turn of conversations that are explored."""
 LISTS: Final = ("includes", "excludes", "findings", "satisfies")
 """Claims that are lists of matchers, all of which must hold."""
 COUNTS: Final = "model_calls"

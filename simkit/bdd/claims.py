@@ -319,7 +319,13 @@ def _all_of_this(story: Story, _: StepValues) -> Judgement | None:
 _EVENT: Final = {"$has": [{"kind": "{kind}", "**": "{matching}"}]}
 _RECORD: Final = {"$has": [{"message": "{condition}", "level": "{level:upper}"}]}
 
+
+def _nothing_breaks(story: Story, _: StepValues) -> None:
+    story.explore_rules()
+
+
 ENDINGS: Final = (
+    Step("nothing breaks", _nothing_breaks),
     _then("there is no reply", "reply", None),
     _then("the (turn|conversation) ends with the error {name:word}[ that says {text}]", "error",
           {"type": "{name}", "message": _HAS_TEXT},

@@ -94,6 +94,15 @@ def _wait(story: Story, values: StepValues) -> None:
     story.pause(values["time"])
 
 
+def _explores(text: str, suffix: str, example: str) -> Step:
+    def tell(story: Story, values: StepValues) -> None:
+        texts, file = values.get("list", ()), values.get("file", "")
+        story.explore(tuple(map(str, texts)), file, values.get("count"))
+
+    return Step(f"{text}{suffix}", tell, (), (), f"{example}, whatever the models do")
+
+
+_IN: Final = "[ in {count} conversations], whatever the models do"
 _WHERE: Final = "[ in session {session:text}][ in project {project:text}]"
 
 SPEAKING: Final = (
@@ -110,6 +119,11 @@ SPEAKING: Final = (
     _resumes("the user answers:", "{:plain_value}",
              f"the user answers:{_QUOTES.format('The salami one.')}"),
     Step("the user waits {time:text}", _wait, example='the user waits "2 h"'),
+    _explores("users say anything", _IN, 'users say anything in 200 conversations'),
+    _explores("users say one of {list}", _IN,
+              'users say one of "Hello." or "Where is my order?" in 200 conversations'),
+    _explores("users speak as in {file:text}", _IN,
+              'users speak as in "refunds.simulation.yaml" in 200 conversations'),
     Step("a new process takes over", lambda story, _: story.restart()),
 )  # fmt: skip
 """Actions of the user; each line but the last begins a turn."""

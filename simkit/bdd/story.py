@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from simkit.bdd.assembling import WHOLE, Assembly, Claim, Claims, StoryParts
+from simkit.bdd.assembling import EVERY, WHOLE, Assembly, Claim, Claims, StoryParts
 from simkit.bdd.cells import Table
 from simkit.bdd.conditions import Below
 from simkit.bdd.phrases import LEFT_OUT, fill
@@ -23,6 +23,12 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
 from simkit.spec.scenario.known import Subject
+
+if TYPE_CHECKING:
+    from simkit.bdd.exploring import Explored
+
+_OF_EXPLORED: Final = "speaks of conversations that are explored"
+_EXPLORE_FIRST: Final = "Write `When users say anything, whatever the models do` first."
 
 
 class Names:
@@ -101,6 +107,8 @@ class Story:
         """For each turn, the tools with results for every later turn."""
         self._restart: Lines | None = None
         self._pause: tuple[str, Lines] | None = None
+        self._explored: Explored | None = None
+        """The conversations of a story that is explored; None if it says what happens."""
         self._times = 1
         """The number of turns of the user's last message."""
         self.lines: Lines = (1, 1)
@@ -188,6 +196,23 @@ class Story:
         """Let virtual time pass before the next turn."""
         self._pause = duration, self.lines
 
+    def explore(self, texts: Sequence[str], file: str, runs: int | None) -> None:
+        """Let simulated users speak, and models answer anything, in many conversations."""
+        if self._values.get("turns") or self._explored is not None:
+            raise self.error("the story says already what happens", "Explore in one of its own.")
+        # Only a story that explores needs Hypothesis.
+        from simkit.bdd.exploring import Explored
+
+        if file:
+            file = os.path.relpath(Path(self._places.file).parent / file)
+        self._explored = Explored(self._library, self._places, self._values, texts, file, runs)
+
+    def explore_rules(self) -> None:
+        """Explore without a claim of the story; raise SourceError for an error or a lint."""
+        if self._explored is None:
+            raise self.error(f"`nothing breaks` {_OF_EXPLORED}", _EXPLORE_FIRST)
+        self._explored.check({}, self.lines, WHOLE)
+
     def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
         """Add a reply line of an agent's model: now, or for the user's next message."""
         path = ("replies", self._names.find("agent", agent))
@@ -214,7 +239,11 @@ class Story:
     # Claims
 
     def claim(self, path: Sequence[str], matcher: Any) -> Judgement:
-        """Add a claim, and return the findings so far."""
+        """Add a claim, and return the findings so far; explore if the story says no turn."""
+        if self._explored is not None:
+            return self._explored.claim(path, matcher, self.lines, self.last_turn)
+        if self.last_turn == EVERY:
+            raise self.error(f"`it always holds that` {_OF_EXPLORED}", _EXPLORE_FIRST)
         turn = self._claimed_turn()
         other = self._claims.add(Claim(turn, tuple(path), matcher, self.lines))
         if other is not None:
@@ -224,6 +253,8 @@ class Story:
 
     def end(self) -> Judgement:
         """Check the whole story, including comparison runs."""
+        if self._explored is not None:
+            return self._explored.end(self.lines)
         if self._restart is not None:
             self.lines = self._restart
             raise self.error("a new process takes over, but the user says nothing after that")

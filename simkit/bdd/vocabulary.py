@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from simkit.bdd.assembling import WHOLE
+from simkit.bdd.assembling import EVERY, WHOLE
 from simkit.bdd.claims import THEN
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Words, forms_taken_in
 from simkit.bdd.given_when_steps import GIVEN, WHEN
@@ -17,8 +17,12 @@ from simkit.bdd.phrases import Phrase
 from simkit.bdd.story import Step
 from simkit.language.yaml import near
 
-TURN_PREFIX: Final = re.compile(r"(?:(?:at the end|in the whole conversation)|in turn (\d+)), ")
-"""Beginnings of a Then that select another turn than the last, or the whole run."""
+TURN_PREFIX: Final = re.compile(
+    r"(?:(?:at the end|in the whole conversation|in turn (?P<turn>\d+)), "
+    r"|(?P<every>it always holds that ))"
+)
+"""Beginnings of a Then that select another turn than the last, the whole run, or every turn of
+conversations that are explored."""
 
 _OPTIONAL: Final = re.compile(r"\[[^\]]*\]")
 _VALUES: Final = re.compile(rf"{VALUE}|/(?:[^/\\]|\\.)+/")
@@ -54,7 +58,8 @@ class Vocabulary:
         owner = None
         begins = TURN_PREFIX.match(text) if self.keyword == "Then" else None
         if begins is not None:
-            owner = WHOLE if begins[1] is None else int(begins[1]) - 1
+            owner = WHOLE if begins["turn"] is None else int(begins["turn"]) - 1
+            owner = EVERY if begins["every"] else owner
             text = text[begins.end() :]
         for step, phrase in self.phrases:
             holes = phrase.holes_in(text)

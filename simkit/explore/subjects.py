@@ -114,7 +114,7 @@ def _scenario_subjects(library: Library, folder: str) -> Iterator[tuple[str, Sub
         texts = dict.fromkeys(text for prepared in group for text in _texts_of(prepared))
         yield (
             f"{os.path.normpath(folder)}::{label}{number}",
-            _subject(group[0], tuple(texts) or USER_TEXTS),
+            made_up_subject(group[0], tuple(texts) or USER_TEXTS),
         )
 
 
@@ -154,7 +154,7 @@ def simulations_of(library: Library, files: Sequence[str]) -> Iterator[ScenarioC
 
 def scenario_subject(prepared: Prepared) -> Subject:
     """Return a scenario to be varied: only the texts of its users are used."""
-    return _subject(prepared, _texts_of(prepared) or USER_TEXTS)
+    return made_up_subject(prepared, _texts_of(prepared) or USER_TEXTS)
 
 
 def _texts_of(prepared: Prepared) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def pipeline_subject(library: Library, name: str) -> Subject:
     file = f"explored{SCENARIO_SUFFIX}"
     (document,) = load_text(text, file)
     case = ScenarioCase(file, "explored", 0, 1)
-    return _subject(library.assembled(case, document), USER_TEXTS)
+    return made_up_subject(library.assembled(case, document), USER_TEXTS)
 
 
 def is_pipeline(name: str) -> bool:
@@ -182,7 +182,8 @@ def is_pipeline(name: str) -> bool:
     return name.endswith(PIPELINE_SUFFIX) or FUNCTION_NAME.fullmatch(name) is not None
 
 
-def _subject(prepared: Prepared, texts: Sequence[str]) -> Subject:
+def made_up_subject(prepared: Prepared, texts: Sequence[str]) -> Subject:
+    """Return a scenario's pipeline, with a user who says one of some texts in each turn."""
     scenario = prepared.scenario
     simulation = Simulation.model_validate(
         {"simulation": scenario.scenario, "pipeline": scenario.pipeline}

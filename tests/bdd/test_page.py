@@ -37,7 +37,8 @@ def desk(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTEST_ADDOPTS", OTHERS_OFF)
     names = write_files(PAGE, pytester.path)
-    assert names == ["desk.pipeline.yaml", "desk.feature", "test_desk.py"]
+    files = ["desk.pipeline.yaml", "desk.feature", "explored.feature", "test_desk.py"]
+    assert names == files
     return pytester.path
 
 
@@ -45,7 +46,7 @@ def desk(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_feature_of_the_page_holds(desk: Path, pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
 
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
 
 
 @pytest.mark.slow
