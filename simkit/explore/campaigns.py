@@ -16,7 +16,7 @@ import msgspec
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.file_reads import FileReads
 from simkit.core.text import counted
-from simkit.explore.choices import Tape, TurnTape
+from simkit.explore.choices import SIMPLEST
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import Subject, converse, converse_by
 from simkit.explore.journal import Journal, Memory, fingerprints, key_of
@@ -32,7 +32,6 @@ RUNS: Final = 300
 """The number of conversations, if nothing else is said."""
 MEMORY: Final = Path(".simkit", "explore")
 """Where campaigns are kept; each subject has a folder of its own."""
-SIMPLEST: Final = Tape((TurnTape(),))
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):

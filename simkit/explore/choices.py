@@ -78,6 +78,10 @@ class Tape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         return weight
 
 
+SIMPLEST: Final = Tape((TurnTape(),))
+"""One turn of the simplest choices."""
+
+
 class Choices:
     """The digits of a number, used one after the other."""
 

@@ -15,7 +15,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding
 from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
-from simkit.explore.choices import Drawn, Plan, Played, Source, Tape
+from simkit.explore.choices import SIMPLEST, Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
 from simkit.explore.orders import OrderChoices, names_function
@@ -153,6 +153,8 @@ class _Conversation:
         self._claims: list[dict[str, Any]] = []
         self._denials: dict[Cause, Mapping[str, Any]] = {}
         self._turns: list[Turn] = []
+        self._is_broken = False
+        """Whether the last turn ended in a way that no turn may follow."""
 
     def run(self) -> ExploredRun:
         crowd, subject = self._crowd, self._subject
@@ -162,6 +164,7 @@ class _Conversation:
         with Conversation(first, simulate=self._answering) as conversation:
             while self._takes_turn(conversation):
                 pass
+            self._repeat_after_fault(conversation)
             if subject.always or subject.finally_:
                 channels: set[str] = set()
                 for turn, session in zip(conversation.view.turns, crowd.speakers, strict=False):
@@ -222,11 +225,25 @@ class _Conversation:
                     yield cause, finding
                     break
 
+    def _repeat_after_fault(self, conversation: Conversation) -> None:
+        """Let the user say the last message again if a fault hit it: without one, it must work."""
+        crowd = self._crowd
+        if self._is_broken or not self._scene.faults or not self._scene.faults[-1]:
+            return
+        if crowd.speakers[-1].is_asked or not crowd.say_again():
+            return
+        self._scene.source = simplest = Played(SIMPLEST)
+        simplest.begin_turn(0)
+        self._take_last(conversation)
+
     def _takes_turn(self, conversation: Conversation) -> bool:
         """Take the next turn; return whether another one may follow."""
+        return self._crowd.speak() and self._take_last(conversation)
+
+    def _take_last(self, conversation: Conversation) -> bool:
+        """Take the crowd's last turn; return whether another one may follow."""
         crowd, place = self._crowd, conversation.turns_taken
-        if not crowd.speak():
-            return False
+        self._is_broken = True
         self._scene.persona = crowd.speakers[-1].persona
         self._follow(conversation)
         misfit = self._scene.misfit
@@ -239,9 +256,11 @@ class _Conversation:
         last = next(e for e in reversed(conversation.events) if type(e) is TurnFinished)
         crowd.speakers[-1].is_asked = bool(last.waits_for)
         if last.error is None:
+            self._is_broken = False
             return True
         if not self._is_planned(last.error):
             return False
+        self._is_broken = False
         crowd.turns[-1]["expect"] = {"error": last.error.type}
         self._turns[-1] = _turn(crowd.turns[-1])
         return True

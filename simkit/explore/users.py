@@ -101,12 +101,7 @@ class Crowd:
         self._source.begin_turn(place)
         choices = self._source.user()
         fate = self._fate(place)
-        if fate == DUPLICATE_TURN and self.turns and "user" in self.turns[-1]:
-            before = self.turns[-1]
-            again: dict[str, Any] = {
-                key: before[key] for key in ("user", "session") if key in before
-            }
-            self._add(self.speakers[-1], again)
+        if fate == DUPLICATE_TURN and self.say_again():
             return True
         open_sessions = [session for session in self._sessions if not session.is_over]
         if not open_sessions:
@@ -118,6 +113,15 @@ class Crowd:
         if fate == RESTART and place:
             turn["restart"] = True
         self._add(session, turn)
+        return True
+
+    def say_again(self) -> bool:
+        """Add the last turn's message once more; return whether there is one."""
+        if not self.turns or "user" not in self.turns[-1]:
+            return False
+        before = self.turns[-1]
+        again: dict[str, Any] = {key: before[key] for key in ("user", "session") if key in before}
+        self._add(self.speakers[-1], again)
         return True
 
     def _add(self, session: UserSession, turn: dict[str, Any]) -> None:
