@@ -17,6 +17,7 @@ import msgspec
 
 from simkit.core.errors import ScriptMisfit
 from simkit.core.messages import (
+    HANDOFF_PREFIX,
     Answer,
     CallLine,
     Calls,
@@ -149,7 +150,7 @@ class ChoosingModel:
         unusual = self._unusual(kind, request, choices) if kind else None
         if unusual is not None:
             line = line_of(unusual)
-            if isinstance(unusual, Calls) and kind != "repeats_itself":
+            if isinstance(unusual, Calls) and kind in ("unknown_tool", "invalid_arguments"):
                 line["unchecked"] = True
             return self._record(request, Answer(unusual), line)
         place, line = self._line(request, choices)
@@ -209,6 +210,7 @@ class ChoosingModel:
         agent, reply = request.agent, answer.reply
         self._scene.offered.update(parts_of(agent, request.tools, request.handoffs))
         tools = [call.tool for call in reply.calls] if isinstance(reply, Calls) else []
+        tools = [tool for tool in tools if tool in request.tools]
         handoffs = [reply.to] if isinstance(reply, Handoff) else []
         self._scene.reached.update(parts_of(agent, tools, handoffs))
         lines = self._scene.replies[-1].setdefault(agent, [])
@@ -228,8 +230,9 @@ class ChoosingModel:
         if kind == "repeats_itself":
             return self._last.get(request.agent)
         if kind == "unknown_tool":
-            # Names in a scenario of a declared pipeline are checked: it cannot say this.
-            return Calls((CallLine(UNKNOWN_TOOL, {}),)) if self._interfaces.is_code else None
+            return Calls((CallLine(UNKNOWN_TOOL, {}),))
+        if kind in ("two_handoffs_at_once", "handoff_beside_tool_call"):
+            return self._two_at_once(kind, request, choices)
         if not request.tools:
             return None
         tool = choices.one_of(request.tools)
@@ -239,6 +242,22 @@ class ChoosingModel:
         args = self._args(request, tool, choices, ())
         wrong = wrong_value(schema, args, choices, self._interfaces.schemas)
         return None if wrong is None else Calls((CallLine(tool, wrong),))
+
+    def _two_at_once(self, kind: str, request: ModelRequest, choices: Choices) -> Reply | None:
+        """Return two calls of which one hands off, or both; None where none are offered.
+
+        In a declared pipeline a reply is a handoff or has calls, so that it cannot do both.
+        """
+        handing = [tool for tool in request.tools if tool.startswith(HANDOFF_PREFIX)]
+        others = [tool for tool in request.tools if tool not in handing]
+        second = handing if kind == "two_handoffs_at_once" else others
+        if not handing or not second:
+            return None
+        pair = choices.one_of(handing), choices.one_of(second)
+        try:
+            return self._calling(request, pair, choices, _mentioned(request))()
+        except ValueError:
+            return None  # A schema of which no value is known.
 
     def _reply(self, request: ModelRequest, choices: Choices) -> Reply:
         known = _mentioned(request)

@@ -149,6 +149,12 @@ class CompiledPipeline:
             else schema_of(tool.args, pipeline.schemas)
             for name, tool in pipeline.tools.items()
         }
+        self.tool_names = frozenset(
+            {
+                *pipeline.tools,
+                *(tool for agent in pipeline.agents.values() for tool in agent.tools),
+            }
+        )
         self.tool_reads = {
             name: tool.reads for name, tool in pipeline.tools.items() if tool.reads is not None
         }

@@ -76,6 +76,9 @@ class ToolUse:
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
         turn = self._turn
+        if call.name not in turn.compiled.tool_names:
+            # Only a line with `unchecked` says this: models make such calls, too.
+            return ToolReply(None, f"there is no tool {call.name!r}")
         channel = turn.compiled.tool_reads.get(call.name)
         if channel is None or turn.tools.scripts(call.name):
             return turn.tools.call(self._agent, call.name, call.args)

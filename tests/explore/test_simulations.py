@@ -25,6 +25,7 @@ from simkit.explore.conversations import (
     label_of,
 )
 from simkit.explore.profiles import PROFILES, with_profile
+from simkit.explore.reach import Part
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import Campaign, Discovery, search
 from simkit.explore.subjects import simulation_subject
@@ -552,3 +553,69 @@ def test_a_claim_that_was_never_judged_fails_a_strict_test(pytester: pytest.Pyte
     result.stdout.fnmatch_lines(
         ["always.state.refunds: no conversation judged it: what it speaks of never happened"]
     )
+
+
+def test_a_tool_that_is_not_there_is_called_and_the_model_is_told(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "misbehaves: {unknown_tool: 0.2}\n")
+
+    record = converse(subject, FAULTY)
+
+    first, second = record.turns[0]["replies"]["desk"]
+    assert first == {"calls": [{"a_tool_that_was_not_offered": {}}], "unchecked": True}
+    assert second == "Done."
+    cause = next(iter(record.causes), NOTHING)
+    whole = ExploredRun(record.turns, {cause: NO_FINDING}, record.model_calls)
+    file = tmp_path / "a.scenario.yaml"
+    text = scenario_text(Discovery(cause, whole, 1, 1), subject, tmp_path, "")
+    file.write_text(text, encoding="utf-8")
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+    outcome = simulate(library.prepared(item))
+    assert "there is no tool 'a_tool_that_was_not_offered'" in outcome.trace.encoded().decode()
+    assert Part("tool", "a_tool_that_was_not_offered of desk") not in record.reach.reached
+
+
+HANDING = """
+from openai import OpenAI
+
+def tool(name):
+    return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+
+def answer(text):
+    messages = [{"role": "user", "content": text}]
+    tools = [tool("look"), tool("transfer_to_a"), tool("transfer_to_b")]
+    reply = OpenAI().chat.completions.create(model="gpt-5", messages=messages, tools=tools)
+    return reply.choices[0].message.content or "called"
+"""
+HANDS = """
+simulation: the desk
+pipeline: handing_simulated:answer
+app: {path: [.]}
+agents: {desk: {model: gpt-5}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "tools"),
+    [
+        ("two_handoffs_at_once", ["transfer_to_a", "transfer_to_a"]),
+        ("handoff_beside_tool_call", ["transfer_to_a", "look"]),
+    ],
+)
+def test_code_is_sent_two_calls_of_which_one_hands_off(
+    kind: str, tools: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    (tmp_path / "handing_simulated.py").write_text(HANDING, encoding="utf-8")
+    subject = subject_of(tmp_path, f"{HANDS}misbehaves: {{{kind}: 0.5}}\n", pipeline="")
+
+    record = converse(subject, FAULTY)
+
+    line = record.turns[0]["replies"]["desk"]
+    assert [name for call in line["calls"] for name in call] == tools
+
+
+def test_a_declared_pipeline_hands_off_once_in_a_reply(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "misbehaves: {two_handoffs_at_once: 0.2}\n")
+
+    assert converse(subject, FAULTY).turns[0]["replies"] == {"desk": "Done."}

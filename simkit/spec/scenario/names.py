@@ -309,7 +309,7 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownN
         keys = (*filter(None, known.sections_of(agent)), *CONTEXT_KEYS)
         for place, line in enumerate(lines_of(lines)):
             inside = (*path, place) if isinstance(lines, tuple) else path
-            if line.calls is not None:
+            if line.calls is not None and not line.unchecked:
                 _check_calls(agent, document, inside, tools, known.declared_tools)
             if line.handoff is not None:
                 require(document, (*inside, "handoff", "to"), "agent", line.handoff.to, members)

@@ -166,7 +166,7 @@ class ReplyLine(BesideLine):
 
     unchecked: Flag = False
     """Whether the answer may leave the model's interface on purpose, with arguments or a value that
-    its schema refuses."""
+    its schema refuses, or a call of a tool that is not there."""
 
     def reply(self) -> m.Reply:
         """Return the answer as a value."""

@@ -41,6 +41,7 @@ SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""
 MISBEHAVIOURS: Final = (
     "unknown_tool", "invalid_arguments", "malformed_json", "empty", "refusal", "repeats_itself",
+    "two_handoffs_at_once", "handoff_beside_tool_call",
 )  # fmt: skip
 """The ways in which a model leaves its interface."""
 _OF_MODELS: Final = ("malformed_json", "refusal", "empty_reply")
