@@ -6,13 +6,15 @@ The second part is `pytest --collect-only` over the suites of `items`, each in a
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from benchmarks.items import costs, table
 from benchmarks.measuring import medians
-from benchmarks.suites import suites
+from benchmarks.suites import SCENARIO as SCENARIO_SUITE
+from benchmarks.suites import Suite, suites
 from simkit.spec.scenario.files import items_in
 
 COUNT = 1_000
@@ -34,7 +36,19 @@ turns:
 def rows(rounds: int) -> list[list[object]]:
     """Returns the medians and the ratio to parsing alone, then what collecting in pytest costs."""
     found = suites(NOWHERE)
-    return _parsing(rounds) + table(found, costs(found, COUNT, rounds, "--collect-only"))
+    collected = costs(found, COUNT, rounds, "--collect-only")
+    return [*_parsing(rounds), *table(found, collected), _in_pytest(found, collected, rounds)]
+
+
+def _in_pytest(
+    found: Sequence[Suite], collected: Mapping[str, tuple[float, float]], rounds: int
+) -> list[object]:
+    """Returns the ratio of one more scenario in pytest to PyYAML's C parse of the same scenario."""
+    (suite,) = (suite for suite in found if suite.name == SCENARIO_SUITE)
+    text = suite.files(COUNT)["many.scenario.yaml"]
+    parse = medians({"": lambda: list(yaml.load_all(text, yaml.CSafeLoader))}, rounds)[""] / COUNT
+    more, _ = collected[suite.name]
+    return ["simkit in pytest, to PyYAML", f"{more * 1000:.2f} ms", f"{more / parse:.2f}×"]
 
 
 def _parsing(rounds: int) -> list[list[object]]:
