@@ -15,8 +15,10 @@ from simkit import load, simulate
 from simkit.checks.judge import Outcome
 from simkit.core.errors import SourceError
 from simkit.session.execution import child_processes, fork_server
+from simkit.session.simulate import run
 from simkit.trace.events import ToolReturned
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 forks = pytest.mark.skipif(not fork_server.can_fork(), reason="processes are not copied here")
 
@@ -153,6 +155,26 @@ def test_a_copy_is_as_a_new_interpreter_and_holds_nothing_of_the_process_before(
     assert copies.trace.digest() == interpreters.trace.digest()
     assert len({pid for pid, *_ in pids} - {str(os.getpid())}) == 3
     assert len({chance for _, chance, _ in pids}) == 3
+
+
+RESTARTING = [
+    str(file.relative_to(ROOT))
+    for file in sorted((ROOT / "scenarios").rglob("*.scenario.yaml"))
+    if "restart: true" in file.read_text(encoding="utf-8")
+]
+
+
+@forks
+@pytest.mark.parametrize("name", RESTARTING)
+def test_scenarios_with_restarts_have_one_digest(
+    name: str, no_forks: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    scenarios = load(name)
+    copied = [run(scenario).digest() for scenario in scenarios]
+    no_forks()
+
+    assert copied == [run(scenario).digest() for scenario in scenarios]
 
 
 @forks
