@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, repeat
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
@@ -51,15 +51,31 @@ def run_in_processes(
 ) -> Iterator[Ran]:
     """Return the results of the entries, in order; the processes start at once."""
     batches = list(_batches(entries, processes))
-    if can_fork() and not is_watched():
-        runner = Runner(job, cache)
-        # Files and models of the first scenario are read and built once, for all copies.
-        runner.prepare(entries[0])
-        results = forked_results(
-            lambda batch: [runner.ran(entry) for entry in batch], batches, processes
-        )
-        return chain.from_iterable(_with_advice(results))
-    return chain.from_iterable(in_processes(_run_batch, batches, job, processes))
+    return chain.from_iterable(results_of_batches(_run_batch, batches, job, processes, cache))
+
+
+def results_of_batches(
+    work: Callable[[Sequence[SelectedEntry], Runner], T],
+    batches: Sequence[Sequence[SelectedEntry]],
+    job: Job,
+    processes: int,
+    cache: DocumentCache,
+) -> Iterator[T]:
+    """Return the result of ``work`` on each batch, in order; the processes start at once.
+
+    ``work`` is a function of a module; it also gets its process's runner.
+    """
+    if not can_fork() or is_watched():
+        return in_processes(partial(_run_with_runner, work), batches, job, processes)
+    runner = Runner(job, cache)
+    # Files and models of the first scenario are read and built once, for all copies.
+    runner.prepare(batches[0][0])
+    results = forked_results(lambda batch: work(batch, runner), batches, processes)
+    return _with_advice(results)
+
+
+def _run_batch(batch: Sequence[SelectedEntry], runner: Runner) -> list[Ran]:
+    return [runner.ran(entry) for entry in batch]
 
 
 def _with_advice(results: Iterator[T]) -> Iterator[T]:
@@ -144,9 +160,10 @@ def _begin(number: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run_batch(batch: Sequence[SelectedEntry], job: Job) -> list[Ran]:
-    runner = _runner(job)
-    return [runner.ran(entry) for entry in batch]
+def _run_with_runner(
+    work: Callable[[Sequence[SelectedEntry], Runner], T], batch: Sequence[SelectedEntry], job: Job
+) -> T:
+    return work(batch, _runner(job))
 
 
 @lru_cache(maxsize=1)

@@ -102,15 +102,14 @@ def _results(
             progress.begin(f"{entry.name or entry.file}, for {counted(len(seeds), 'seed')}")
             yield result_over(runner, entry, seeds)
         return
-    from simkit.cli.processes import in_processes
+    from simkit.cli.processes import results_of_batches
 
     work = partial(_run_batch, seeds=seeds)
-    for batch in in_processes(work, [[entry] for entry in entries], job, processes):
+    for batch in results_of_batches(work, [[entry] for entry in entries], job, processes, cache):
         yield from batch
 
 
-def _run_batch(batch: Sequence[SelectedEntry], job: Job, seeds: range) -> list[SeedResult]:
-    runner = Runner(job)
+def _run_batch(batch: Sequence[SelectedEntry], runner: Runner, seeds: range) -> list[SeedResult]:
     return [result_over(runner, entry, seeds) for entry in batch]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import pytest
 from simkit.cli import processes
 from simkit.cli.forked_workers import forked_results
 from simkit.session.execution.fork_server import can_fork
-from tests.cli.projects import Done, write
+from tests.cli.projects import Done, without_times, write
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 
@@ -33,8 +35,6 @@ turns: [{user: hi, replies: {a: hello}, expect: {reply: hello}}]
 
 def results_in_child(work: str) -> str:
     """What a process with one thread prints about the results of ``work(batch)``."""
-    import subprocess
-
     code = (
         "import os, sys, time\nfrom simkit.cli.forked_workers import WorkerDied, forked_results\n"
         f"first = os.getpid()\n{work}\n"
@@ -124,6 +124,33 @@ def test_many_scenarios_give_the_same_output_in_processes(process: Callable[...,
 
     assert alone == several
     assert alone.code == 0
+
+
+WITHOUT_COPIES = """
+from simkit.cli import main, processes
+if __name__ == "__main__":
+    processes.can_fork = lambda: False
+    processes.SIZE_MIN = 1
+    main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--seeds", "3")], ids=["once", "seeds"])
+def test_where_no_process_can_be_copied_the_output_is_the_same(
+    process: Callable[..., Done], options: tuple[str, ...]
+) -> None:
+    write("scenarios/many.scenario.yaml", scenarios(5))
+    write("no_copies.py", WITHOUT_COPIES)
+    command = ("replay", "scenarios", *options)
+
+    done = subprocess.run(
+        [sys.executable, "no_copies.py", *command, "-j", "2"],
+        capture_output=True, text=True, check=False, timeout=120, env=os.environ,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert without_times(done.stdout) == process(*command).out
 
 
 class Entry:
