@@ -30,6 +30,8 @@ class Writer:
     def __init__(self, document: Document, is_code: bool = False) -> None:
         """``is_code``: the findings concern code, so that their advice does, too."""
         self._document, self.is_code = document, is_code
+        self.is_quiet = False
+        """Whether only the number of findings matters, so that nothing needs to explain them."""
         self.search = Search()
         self.passed_over: list[Finding] = []
         """Claims that were skipped, because a file declares what they need as unseen."""

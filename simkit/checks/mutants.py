@@ -85,6 +85,10 @@ class _QuietWriter(Writer):
 
     _NOTHING_HOLDS: Final = Finding(CLAIM, "E", "does not hold", "")
 
+    def __init__(self, document: Document, is_code: bool = False) -> None:
+        super().__init__(document, is_code)
+        self.is_quiet = True
+
     def compare(self, matcher: Any, value: Any, *_: Any, **__: Any) -> list[Finding]:
         holds = compile_matcher(matcher).holds(or_nothing(value))
         return [] if holds else [self._NOTHING_HOLDS]

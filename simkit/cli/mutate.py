@@ -119,7 +119,7 @@ def _verdict(
     survivor: Verdict | None = None
     step = max(len(places) // PLACES_MAX, 1)
     for place, mutant in places[::step]:
-        verdict = judges[place].verdict(mutant)
+        verdict = judges[place].verdict(mutant, needs_claim=survivor is None)
         if verdict is not None:
             verdict = msgspec.structs.replace(verdict, places=len(places))
             if verdict.is_killed:
@@ -146,14 +146,17 @@ class _TraceJudge:
         self._places: dict[int, str] = {}
         self._stable = StableClaims(prepared.redactor(os.environ), words_of(prepared.document.data))
 
-    def verdict(self, mutant: TraceMutant) -> Verdict | None:
-        """Return what noticed a mutant; None if nothing could."""
+    def verdict(self, mutant: TraceMutant, *, needs_claim: bool = True) -> Verdict | None:
+        """Return what noticed a mutant; None if nothing could.
+
+        Unless ``needs_claim``, None if nothing did: the claim that would is not looked for.
+        """
         try:
-            return self._verdict(mutant)
+            return self._verdict(mutant, needs_claim)
         except IMPOSSIBLE:
             return None
 
-    def _verdict(self, mutant: TraceMutant) -> Verdict | None:
+    def _verdict(self, mutant: TraceMutant, needs_claim: bool) -> Verdict | None:
         events = mutated(self._run.outcome.trace.events, mutant.changes())
         view = view_of(events)
         scenario, document = self._scenario, self._document
@@ -163,7 +166,7 @@ class _TraceJudge:
         elif not lints_hold(scenario, document, events):
             by = "lint"
         else:
-            killing = self._killing(mutant, view)
+            killing = self._killing(mutant, view) if needs_claim else None
             if killing is None:
                 return None
             claim = killing
@@ -187,18 +190,18 @@ class _TraceJudge:
         self, claims: Iterable[dict[str, Any]], turn: int, view: View
     ) -> dict[str, Any] | None:
         """Return the first claim on a turn that holds for the run, but not for a mutant's view."""
+        own = self._run.outcome.view
         for claim in claims:
             try:
                 expect = Expect.model_validate(claim)
-                holds = [
-                    expectation_holds(expect, turn, self._scenario, self._document, each)
-                    for each in (self._run.outcome.view, view)
-                ]
+                if not self._holds(expect, turn, view) and self._holds(expect, turn, own):
+                    return claim
             except (SimkitError, ValueError):
                 continue
-            if holds == [True, False]:
-                return claim
         return None
+
+    def _holds(self, expect: Expect, turn: int, view: View) -> bool:
+        return expectation_holds(expect, turn, self._scenario, self._document, view)
 
     def difference(self, view: View) -> tuple[int, dict[str, Any]] | None:
         """Return the first turn that a claim would find different in a view, and that claim."""

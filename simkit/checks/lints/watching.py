@@ -60,6 +60,17 @@ def reads(*kinds: type, waits: str = "", has: tuple[str, ...] = ()) -> Callable[
 _READINGS: Final[dict[type, Sequence[_Reading]]] = {}
 
 
+_FIELDS: Final[dict[tuple[type, tuple[str, ...]], tuple[Callable[[Any], Any], Any]]] = {}
+
+
+def _fields_of(kind: type, names: tuple[str, ...]) -> tuple[Callable[[Any], Any], Any]:
+    """Return the function that reads fields of an event, and what it returns where none is set."""
+    if (kind, names) not in _FIELDS:
+        fields = attrgetter(*names)
+        _FIELDS[kind, names] = fields, fields(kind(at=0))
+    return _FIELDS[kind, names]
+
+
 def readings_of(lint: type) -> Sequence[_Reading]:
     """Return the methods of a lint that read events, in the order in which it defines them."""
     if lint in _READINGS:
@@ -124,9 +135,8 @@ class Watch:
             for kinds, waits, has, name in readings_of(type(lint)):
                 container = attrgetter(waits)(lint) if waits else True
                 look = getattr(lint, name)
-                fields = attrgetter(*has) if has else None
                 for kind in kinds:
-                    unset = fields(kind(at=0)) if fields is not None else None
+                    fields, unset = _fields_of(kind, has) if has else (None, None)
                     watching[kind].append((container, fields, unset, look))
                     if kind is e.MessageAdded:
                         watching[ToolMessage].append(watching[kind][-1])
