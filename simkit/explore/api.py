@@ -31,7 +31,7 @@ class ExplorationFinding(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     """The name of what was explored."""
     conversations: int
-    """The number of conversations that showed it, those made to find the smallest one included."""
+    """The number of conversations that showed it, without those made to find the smallest one."""
     command: str
     """The command that finds it again."""
 
@@ -42,7 +42,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[ExplorationFinding, ...]
     """The causes, in the order in which they were met."""
     conversations: int
-    """The number of conversations, those made to find the smallest ones included."""
+    """The number of conversations, without those made to find the smallest ones."""
     turns: int
     model_calls: int
     is_complete: bool

@@ -62,6 +62,9 @@ def _conversation(discovery: Discovery, subject: Subject) -> dict[str, Any]:
     """Return the turns, with the one claim that fails, if it is a claim."""
     record, finding = discovery.record, discovery.record.causes[discovery.cause]
     turns = [dict(turn) for turn in record.turns]
+    if not discovery.is_repeatable:
+        # The last run has no turn and no claim in which it failed.
+        return {"turns": turns}
     if label_of(discovery.cause) == "never":
         claim = dict(record.denials[discovery.cause])
         if finding.path[0] != "turns":
@@ -89,7 +92,7 @@ def headline(discovery: Discovery) -> str:
     """Return what is wrong, in one line: for claims, which one, and the first difference."""
     cause, finding = discovery.cause, discovery.record.causes[discovery.cause]
     sentence = finding.what
-    if label_of(cause) == "never":
+    if label_of(cause) == "never" and discovery.is_repeatable:
         sentence = _denial_text(discovery)
     if label_of(cause) in ("always", "finally"):
         place = cause.detail.partition(".")[2]

@@ -39,6 +39,8 @@ class Discovery(msgspec.Struct, frozen=True):
     """The number of conversations that showed it, without those made to find the smallest one."""
     first: int
     """The number of the first one, from 1."""
+    is_repeatable: bool = True
+    """Whether the same choices show it each time."""
 
 
 class Campaign(msgspec.Struct, frozen=True):
@@ -208,9 +210,10 @@ def _discovery(run: Run, tally: CauseTally, tape: Tape) -> Discovery:
     """
     cause = tally.cause
     record = run(tape)
-    if cause not in record.causes:
+    is_repeatable = cause in record.causes
+    if not is_repeatable:
         record = msgspec.structs.replace(record, causes={cause: tally.smallest.finding})
-    return Discovery(cause, record, tally.runs, tally.first)
+    return Discovery(cause, record, tally.runs, tally.first, is_repeatable)
 
 
 def search_all(

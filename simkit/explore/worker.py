@@ -143,7 +143,7 @@ def _subject(name: str, profile: str | None) -> tuple[Run, int]:
     from simkit.explore.subjects import subjects_named
     from simkit.spec.scenario.files import Library
 
-    ((_, subject),) = subjects_named(Library(), name)
+    subject = dict(subjects_named(Library(), name))[name]
     if subject.prepared.unmet:
         raise subject.prepared.refusal()
     if profile is not None:

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from simkit.checks.findings import Finding
 from simkit.explore.choices import Plan, Tape, TurnPlan
@@ -25,7 +26,7 @@ from simkit.explore.conversations import (
     converse,
     converse_by,
 )
-from simkit.explore.scenarios import scenario_text
+from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.search import Campaign, Discovery, search, search_all
 from simkit.explore.subjects import scenario_subject
 from simkit.session.simulate import simulate
@@ -148,6 +149,27 @@ def test_another_cause_is_found_after_the_first_one(tmp_path: Path) -> None:
 
     assert {discovery.cause.id for discovery in campaign.discoveries} == {"HND-03", "FLW-01"}
     assert len({discovery.cause for discovery in campaign.discoveries}) == len(campaign.discoveries)
+
+
+@pytest.mark.parametrize("detail", ["always.state.refunds", "finally.reply", "never.0", "KeyError"])
+def test_a_cause_that_comes_and_goes_is_reported_without_its_claim(
+    detail: str, tmp_path: Path
+) -> None:
+    subject = started(tmp_path, SOUND)
+    cause = Cause("claim", "", detail)
+    finding = Finding("claim", "E", "it broke once", "", path=("turns", 9, "expect", "state"))
+    first = iter([{cause: finding}])
+
+    def run(choices: Plan | Tape) -> ExploredRun:
+        return structs.replace(converse(subject, choices), causes=next(first, {}))
+
+    (discovery,) = search(run, runs=5, turns_max=2, seed=0).discoveries
+
+    assert not discovery.is_repeatable
+    assert "it broke once" in headline(discovery) or "does not hold" in headline(discovery)
+    text = scenario_text(discovery, subject, tmp_path, "simkit explore")
+    assert "expect" not in text
+    assert "turns:" in text
 
 
 NOTHING = Cause("none", "", "")
