@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from simkit.core.output import echo, mark, styled
+from simkit.core.output import clean, mark, styled
 from simkit.core.text import short
 from simkit.report.table import TABLE_WIDTH
 from simkit.report.wording import WIDTH, Paint, plain, set_columns, wrapped
@@ -72,6 +73,8 @@ class Progress:
         self._over = threading.Event()
         self._worker = threading.get_ident()
         self._thread: threading.Thread | None = None
+        # While the user's code runs, `sys.stderr` may be another one.
+        self._stream = sys.stderr
         self._is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def begin(self, label: str, *, is_counted: bool = True) -> None:
@@ -91,7 +94,7 @@ class Progress:
         with self._lock:
             self._label = ""
             if self._drawn:
-                echo(mark("clear"), err=True, end="")
+                self._put(mark("clear"))
                 self._drawn = ""
 
     def end(self) -> None:
@@ -113,8 +116,13 @@ class Progress:
             line = short(self._label, max(width - len(rest), 10)) + rest
             line = short(line, width)
             if line != self._drawn:
-                echo(mark("clear") + line, err=True, end="")
+                self._put(mark("clear") + line)
                 self._drawn = line
+
+    def _put(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(clean(text))
+            self._stream.flush()
 
     def _draw_until_end(self) -> None:
         while not self._over.wait(PROGRESS_EVERY_S):

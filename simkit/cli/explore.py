@@ -56,8 +56,14 @@ def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: P
     progress.begin(f"exploring {name}")
     started = time.monotonic()
 
+    earlier: int | None = None
+
     def tell(tally: Tally) -> None:
-        progress.begin(progress_text(name, tally, bounds.runs, time.monotonic() - started))
+        nonlocal earlier
+        # The first tally has the conversations that an earlier call ran.
+        earlier = tally.runs if earlier is None else earlier
+        speed = (tally.runs - earlier) / (time.monotonic() - started)
+        progress.begin(progress_text(name, tally, bounds.runs, speed))
 
     def say(line: str) -> None:
         progress.clear()
@@ -87,14 +93,13 @@ def _check(bounds: Bounds) -> None:
         )
 
 
-def progress_text(name: str, tally: Tally, runs: int, seconds: float) -> str:
-    """Return the line that is shown while a campaign runs."""
-    speed = f"{tally.runs / seconds:,.0f} a second" if seconds > 1 else ""
+def progress_text(name: str, tally: Tally, runs: int, speed: float) -> str:
+    """Return the line that is shown while a campaign runs; ``speed`` is in runs a second."""
     reached = [
         f"{reached} of {counted(count, kind)}" for kind, reached, count in tally.reach.counts()
     ]
-    parts = (f"{tally.runs:,} of {runs:,}", speed, *reached, f"{len(tally.causes)} found")
-    return f"{name}: {', '.join(part for part in parts if part)}"
+    counts = f"{tally.runs:,} of {runs:,}", f"{len(tally.causes)} found"
+    return f"{name}: {', '.join((*counts, f'{speed:,.0f} a second', *reached))}"
 
 
 def _lines(

@@ -292,6 +292,6 @@ def test_the_progress_line_says_how_fast_and_how_far() -> None:
         frozenset({Part("agent", "a"), Part("agent", "b"), Part("tool", "t")}),
         frozenset({Part("agent", "a")}),
     )
-    text = progress_text("desk", Tally(1500, 1, 1, (), reach), 3000, 2.0)
+    text = progress_text("desk", Tally(1500, 1, 1, (), reach), 3000, 749.6)
 
-    assert text == "desk: 1,500 of 3,000, 750 a second, 1 of 2 agents, 0 of 1 tool, 0 found"
+    assert text == "desk: 1,500 of 3,000, 0 found, 750 a second, 1 of 2 agents, 0 of 1 tool"
