@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
@@ -31,6 +32,9 @@ from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import subjects_named
 from simkit.spec.scenario.files import Library
 
+TIME_LEAST_S: Final = 0.001
+"""The resolution of a clock: nothing takes no time."""
+
 
 def explore(name: str, bounds: Bounds, folder: str) -> int:
     """Explore what a name stands for; return the exit code: 1 if something was found.
@@ -40,10 +44,13 @@ def explore(name: str, bounds: Bounds, folder: str) -> int:
     _check(bounds)
     was_found = False
     places = Places(memory=MEMORY, reads=FileReads().begin())
-    for own_name, subject in subjects_named(Library(), name):
-        if own_name != name and subject.prepared.skip is None:
-            echo(f"{own_name}:")
-        was_found |= _explore(own_name, subject, bounds, folder, places)
+    try:
+        for own_name, subject in subjects_named(Library(), name):
+            if own_name != name and subject.prepared.skip is None:
+                echo(f"{own_name}:")
+            was_found |= _explore(own_name, subject, bounds, folder, places)
+    finally:
+        places.reads.end()
     return 1 if was_found else 0
 
 
@@ -55,14 +62,13 @@ def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: P
     progress = Progress()
     progress.begin(f"exploring {name}")
     started = time.monotonic()
-
     earlier: int | None = None
 
     def tell(tally: Tally) -> None:
         nonlocal earlier
         # The first tally has the conversations that an earlier call ran.
         earlier = tally.runs if earlier is None else earlier
-        speed = (tally.runs - earlier) / (time.monotonic() - started)
+        speed = (tally.runs - earlier) / max(time.monotonic() - started, TIME_LEAST_S)
         progress.begin(progress_text(name, tally, bounds.runs, speed))
 
     def say(line: str) -> None:

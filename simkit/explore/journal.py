@@ -51,6 +51,9 @@ class Journal:
         """
         self.folder, self._redactor = folder / key, redactor
         self.folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
         self._lock = Lock(self.folder)
         if not self._lock.acquire(waits=False):
             self._lock.release()

@@ -249,6 +249,7 @@ def test_a_journal_keeps_chunks_and_no_secrets(tmp_path: Path) -> None:
     assert [*last.done] == [3, 4]
     last.close(is_over=True)
     assert not (tmp_path / "k").exists()
+    assert (tmp_path / ".gitignore").read_text() == "*\n"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]\n", b'{"known":3}\n', b"\xff\n"])
@@ -274,7 +275,7 @@ def test_old_journals_are_forgotten_unless_a_process_has_them(tmp_path: Path) ->
         assert lock.acquire(waits=False)
         Journal(tmp_path, "new", (), Redactor({})).close(is_over=False)
 
-    names = {path.name for path in tmp_path.iterdir()}
+    names = {path.name for path in tmp_path.iterdir() if path.is_dir()}
     assert names == {"new", "k0", *(f"k{number}" for number in range(3, KEPT_MAX + 3))}
 
 
