@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 import time
@@ -222,3 +223,19 @@ def test_a_table_that_nobody_looks_at_has_one_width(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdout", io.StringIO())
 
     assert table_width() == 120
+
+
+def test_the_progress_line_is_drawn_while_the_code_that_runs_has_another_stderr(
+    monkeypatch: pytest.MonkeyPatch, now: list[float]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress = drawn_by_hand(monkeypatch, 1)
+    progress.begin("exploring")
+    now[0] += 1
+
+    with contextlib.redirect_stderr(io.StringIO()):
+        progress.draw()
+
+    assert "exploring" in terminal.getvalue()
