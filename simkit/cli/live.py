@@ -298,6 +298,9 @@ class _Campaign:
         if task.failed is not None:
             runs[runs.index(task.failed)] = finished
             return
+        if finished.trial.problem and not any(not run.trial.problem for run in runs):
+            # A scenario whose runs all break off is wrong, and would only cost money.
+            raise SimkitError(finished.trial.problem)
         runs.append(finished)
         self._running -= 1
         if finished.file:
@@ -355,6 +358,10 @@ def _run(task: _Task) -> FinishedRun:
     )
     if not text:
         return FinishedRun(number=task.number, trial=trial)
+    try:
+        files.scenario.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise SimkitError(f"{call.folder}: it cannot be made: {problem.strerror}") from None
     if not write_new(files.scenario, text):
         raise SimkitError(f"{files.scenario}: there is such a file, and nothing is overwritten")
     return FinishedRun(number=task.number, trial=trial, file=str(files.scenario))

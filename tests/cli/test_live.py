@@ -529,6 +529,61 @@ def test_code_without_a_key_sends_nothing(
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
+def test_a_run_that_fails_before_any_call_is_replayed_without_a_cassette(
+    team: Path, server: Provider, simkit: Call
+) -> None:
+    (team / "team.py").write_text("def run(text):\n    return 1 / 0\n", encoding="utf-8")
+
+    done = simkit("live", "cases", "--runs", "1", "--format", "json")
+
+    (run,) = report_of(done)["scenarios"][0]["runs"]
+    assert run["replays"] is True
+    assert "ZeroDivisionError" in replayed(run["scenario"])["findings"][0]["what"]
+
+
+BREAKING = (
+    TEAM
+    + """
+
+def run_or_break(text):
+    answer = run(text)
+    if answer == "No.":
+        TALK.clear()
+        with openai.OpenAI() as client:
+            message = {"role": "system", "content": "Nobody knows me."}
+            client.chat.completions.create(model="gpt-5-mini", messages=[message])
+    return answer
+"""
+)
+
+
+@pytest.mark.slow
+def test_a_run_that_breaks_off_is_a_failed_run_unless_all_do(
+    team: Path, server: Provider, simkit: Call
+) -> None:
+    (team / "team.py").write_text(BREAKING, encoding="utf-8")
+    text = TEAM_SCENARIO.replace("team:run", "team:run_or_break")
+    (team / "team.scenario.yaml").write_text(text, encoding="utf-8")
+    shares = iter([1.0, 0.0])
+    first, second = (Dealer(share, triage=says("damage")) for share in shares)
+    dealers = iter([first, first, second, second])
+    server.answer = lambda request: next(dealers)(request)
+
+    done = simkit("live", "team.scenario.yaml", "--runs", "2", "--format", "json")
+    server.answer = Dealer(0.0, triage=says("damage"))
+    broken = simkit("live", "team.scenario.yaml", "--runs", "2")
+
+    (scenario,) = report_of(done)["scenarios"]
+    assert (scenario["held"], scenario["judged"]) == (1, 2)
+    run = scenario["runs"][1]
+    assert "a model call belongs to no agent" in run["findings"][0]
+    assert run["replays"] is True
+    assert broken.code == 2
+    assert "a model call belongs to no agent" in broken.err
+    assert broken.out == ""
+
+
 # The turns before
 
 

@@ -106,3 +106,12 @@ def test_the_dummy_key_of_a_run_is_never_sent(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(SimkitError, match="there is no key for the models' provider"):
         Meter(PRICES).before_request(exchange(key="simkit"))
+
+
+def test_a_call_without_an_answer_is_counted_and_its_cost_is_not_known() -> None:
+    meter = Meter(PRICES)
+
+    meter.before_request(exchange())
+
+    (call,) = meter.calls
+    assert (call.status, call.cost_usd, call.usage) == (0, None, Usage())

@@ -69,42 +69,54 @@ class Meter:
         self._prices, self._allowance_usd, self._needs_prices = prices, allowance_usd, needs_prices
         self.is_spent = False
         """Whether a call was refused because the allowance is spent."""
-        self._started: dict[int, float] = {}
+        self.has_refused = False
+        """Whether a call was refused since a key or a price is missing."""
+        self._started: dict[int, tuple[Exchange, float]] = {}
         self._calls: dict[int, ModelCallFacts] = {}
         self._lock = threading.Lock()
 
     @property
     def calls(self) -> tuple[ModelCallFacts, ...]:
-        """Return the answered calls, in the order in which they were sent."""
+        """Return the calls in the order in which they were sent.
+
+        Those without an answer so far may cost something, too: nothing of that is known.
+        """
         with self._lock:
-            return tuple(self._calls[number] for number in sorted(self._calls))
+            open_calls = {
+                number: ModelCallFacts(
+                    agent=exchange.agent,
+                    turn=exchange.turn,
+                    model=_model_of(exchange.request) or "",
+                    milliseconds=(time.perf_counter() - started) * 1_000,
+                    status=0,
+                )
+                for number, (exchange, started) in self._started.items()
+            }
+            calls = {**self._calls, **open_calls}
+            return tuple(calls[number] for number in sorted(calls))
 
     def before_request(self, exchange: Exchange) -> None:
         """Start the clock of a model call; raise SimkitError for one that must not be sent."""
         model = _model_of(exchange.request)
         if model is None:
             return
-        self._refuse_missing_key(exchange.request)
-        if self._needs_prices and self._prices.price_of(model) is None:
-            raise SimkitError(
-                f"the price of model `{model}` is not known, so no request is sent under "
-                "--budget-usd\n"
-                f"  Add it to the file of prices (--prices): `prices: {{{model}: "
-                "{input: …, output: …}}`, in US dollars for a million tokens."
-            )
+        problem = self._missing_key(exchange.request) or self._missing_price(model)
+        if problem:
+            self.has_refused = True
+            raise SimkitError(problem)
         with self._lock:
             spent = sum(call.cost_usd or 0 for call in self._calls.values())
             if self._allowance_usd is not None and spent >= self._allowance_usd:
                 self.is_spent = True
                 raise SimkitError(f"the run has cost ${spent:.4f}, and is stopped")
-            self._started[exchange.number] = time.perf_counter()
+            self._started[exchange.number] = exchange, time.perf_counter()
 
     def after_answer(self, exchange: Exchange, answer: HttpAnswer) -> None:
         """Measure an answered model call."""
         ended = time.perf_counter()
         with self._lock:
-            started = self._started.pop(exchange.number, None)
-        if started is None:
+            open_call = self._started.pop(exchange.number, None)
+        if open_call is None:
             return
         model = _model_of(exchange.request) or ""
         usage = _usage_of(exchange.request, answer)
@@ -114,24 +126,36 @@ class Meter:
                 agent=exchange.agent,
                 turn=exchange.turn,
                 model=model,
-                milliseconds=(ended - started) * 1_000,
+                milliseconds=(ended - open_call[1]) * 1_000,
                 status=answer.status if isinstance(answer, HttpResponse) else 0,
                 usage=usage,
                 cost_usd=None if price is None else price.cost_of(usage),
             )
         self._wait_for_provider(answer)
 
-    def _refuse_missing_key(self, request: HttpRequest) -> None:
-        """Raise SimkitError for a request with the dummy key that stands for a missing one."""
+    def _missing_price(self, model: str) -> str:
+        """Return the error about a price that a budget needs; empty if it is known."""
+        if not self._needs_prices or self._prices.price_of(model) is not None:
+            return ""
+        return (
+            f"the price of model `{model}` is not known, so no request is sent under "
+            "--budget-usd\n"
+            f"  Add it to the file of prices (--prices): `prices: {{{model}: "
+            "{input: …, output: …}}`, in US dollars for a million tokens."
+        )
+
+    def _missing_key(self, request: HttpRequest) -> str:
+        """Return the error about a request with the dummy key that stands for a missing one."""
         protocol = protocol_of(request)
         if protocol is None or self._variables & {*protocol.keys}:
-            return
-        if DUMMY_KEY in _keys_in(request):
-            names = " or ".join(key for key in protocol.keys if not key.startswith("AZURE_"))
-            raise SimkitError(
-                "there is no key for the models' provider, so nothing is sent\n"
-                f"  Set it in the environment: {names}."
-            )
+            return ""
+        if DUMMY_KEY not in _keys_in(request):
+            return ""
+        names = " or ".join(key for key in protocol.keys if not key.startswith("AZURE_"))
+        return (
+            "there is no key for the models' provider, so nothing is sent\n"
+            f"  Set it in the environment: {names}."
+        )
 
     def _wait_for_provider(self, answer: HttpAnswer) -> None:
         """Wait as long as a busy provider asks for, else twice as long each time."""

@@ -79,6 +79,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """ISO 8601."""
     unsaved: str = ""
     """Why a failed run could not be kept; empty if it was."""
+    problem: str = ""
+    """The error that broke the run off; empty if it came to its end."""
     is_stopped: bool = False
     """Whether its allowance was spent before it ended; it then counts in no rate."""
 
@@ -179,21 +181,33 @@ def run_trial(
         try:
             conversation.follow(prepared)
             outcome = conversation.finish()
-        except SimkitError:
-            if not meter.is_spent:
+        except SimkitError as problem:
+            seconds = time.perf_counter() - started
+            if meter.is_spent:
+                return _stopped(meter, seconds), ""
+            if meter.has_refused or not any(call.status for call in meter.calls):
                 raise
-            return _stopped(meter, time.perf_counter() - started), ""
+            trial = _broken(live, str(problem), meter, seconds, now)
+            return _with_replay(live, conversation, files, trial)
         seconds = time.perf_counter() - started
         meter.check_key()
         trial = _trial_of(live, outcome, meter, seconds, now)
         if trial.passed:
             return trial, ""
-        assert conversation.traffic is not None
-        try:
-            conversation.traffic.save(files.cassette)
-        except CassetteInvalid as problem:
-            return msgspec.structs.replace(trial, unsaved=str(problem)), ""
-    return trial, replay_text(live, prepared.after(said_in(outcome.view)), files, trial)
+        return _with_replay(live, conversation, files, trial)
+
+
+def _with_replay(
+    live: LiveScenario, conversation: Conversation, files: ReplayFiles, trial: Trial
+) -> tuple[Trial, str]:
+    """Save the cassette of a failed run; return the run, and the text of its scenario."""
+    assert conversation.traffic is not None
+    try:
+        interactions = conversation.traffic.save(files.cassette)
+    except CassetteInvalid as problem:
+        return msgspec.structs.replace(trial, unsaved=str(problem)), ""
+    prepared = live.prepared.after(said_in(conversation.view))
+    return trial, replay_text(prepared, files, trial, has_traffic=interactions > 0)
 
 
 def _stopped(meter: Meter, seconds: float) -> Trial:
@@ -207,6 +221,23 @@ def _stopped(meter: Meter, seconds: float) -> Trial:
         calls=meter.calls,
         seconds=seconds,
         is_stopped=True,
+    )
+
+
+def _broken(live: LiveScenario, problem: str, meter: Meter, seconds: float, now: str) -> Trial:
+    """Return the result of a run that an error broke off: it keeps no claim."""
+    headline = problem.partition("\n")[0]
+    return Trial(
+        passed=False,
+        unheld=tuple(unit.path for unit in live.judged),
+        unseen=(),
+        others=("the run broke off",),
+        texts=(headline,),
+        places=(),
+        calls=meter.calls,
+        seconds=seconds,
+        began_at=now,
+        problem=problem,
     )
 
 
@@ -254,17 +285,19 @@ def _name_of(finding: Finding) -> str:
 # The scenario that replays a run
 
 
-def replay_text(live: LiveScenario, prepared: Prepared, files: ReplayFiles, trial: Trial) -> str:
+def replay_text(prepared: Prepared, files: ReplayFiles, trial: Trial, *, has_traffic: bool) -> str:
     """Return the text of a scenario that replays a run from its cassette, with the same claims.
 
-    ``prepared`` has the references to replies of the run filled in.
+    ``prepared`` has the references to replies of the run filled in. Without traffic there is no
+    cassette.
     """
     document = prepared.document
     folder = files.scenario.resolve().parent
     tree = {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
     name = files.cassette.name.removesuffix(".yaml")
     options = {**_cassette_options(document.data), "file": name}
-    tree["cassette"] = name if len(options) == 1 else options
+    if has_traffic:
+        tree["cassette"] = name if len(options) == 1 else options
     literal = {key: value if key == "app" else _literal(value) for key, value in tree.items()}
     literal |= _moved_paths(literal, prepared, folder)
     order = ("version", "scenario", "pipeline", "app", "cassette")
@@ -312,5 +345,5 @@ def replays(file: Path, trial: Trial) -> bool:
         (item,) = items_in(str(file), library.cache)
         outcome = simulate(library.prepared(item))
     except SimkitError:
-        return False
+        return bool(trial.problem)
     return tuple(map(_place_of, outcome.judgement.findings)) == trial.places
