@@ -224,7 +224,8 @@ class TaskProcesses(Generic[T]):
 
     def next_result(self) -> tuple[int, T]:
         """Wait until a task ends; return its number and result, or raise its SimkitError."""
-        receiver = next(item for item in wait(list(self._running)) if isinstance(item, Connection))
+        ready = wait(list(self._running))
+        receiver = next(item for item in self._running if item in ready)
         process, number = self._running.pop(receiver)
         try:
             result = receiver.recv()
