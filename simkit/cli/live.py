@@ -171,6 +171,12 @@ def _check_models(prepared: Prepared, prices: PriceTable, call: LiveOptions) -> 
     """Raise SimkitError if no model can answer, or a budget cannot be kept."""
     pipeline = prepared.pipeline
     if not isinstance(pipeline, Pipeline):
+        if pipeline.program:
+            raise prepared.document.error(
+                ("pipeline",),
+                "the pipeline is a program of its own, which is not run live: its requests come to "
+                "simkit's own server, which forwards nothing",
+            )
         return
     if not pipeline.models:
         raise prepared.pipeline_document.error(

@@ -391,6 +391,39 @@ def test_a_pipeline_without_models_is_refused(desk: Path, simkit: Call) -> None:
     assert done.err.startswith("desk.pipeline.yaml:2:11: the pipeline names no models")
 
 
+def test_a_program_of_its_own_is_refused(desk: Path, simkit: Call) -> None:
+    (desk / "p.pipeline.yaml").write_text("pipeline: p\nprogram: cat\n", encoding="utf-8")
+    text = "scenario: a program\npipeline: p.pipeline.yaml\nturns: [{user: hello}]\n"
+    (desk / "p.scenario.yaml").write_text(text, encoding="utf-8")
+
+    done = simkit("live", "p.scenario.yaml")
+
+    assert done.code == 2
+    assert done.err.startswith("p.scenario.yaml:2:11: the pipeline is a program of its own")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("x.simulation.yaml",), "Simulations are explored: `simkit explore x.simulation.yaml`."),
+        (("nowhere.scenario.yaml",), "there is no such file"),
+        (("desk.scenario.yaml", "-k", "other"), "there is no scenario that fits -k 'other'"),
+        (("desk.scenario.yaml", "--prices", "nowhere.yaml"), "there is no such file of prices"),
+    ],
+)
+def test_a_mistake_is_one_error(
+    desk: Path, simkit: Call, words: tuple[str, ...], problem: str
+) -> None:
+    simulation = "simulation: s\npipeline: desk.pipeline.yaml\n"
+    (desk / "x.simulation.yaml").write_text(simulation, encoding="utf-8")
+
+    done = simkit("live", *words)
+
+    assert done.code == 2
+    assert problem in done.err
+    assert "Traceback" not in done.err
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_reports_the_runs_so_far_and_keeps_their_files(desk: Path, server: Provider) -> None:
@@ -679,6 +712,7 @@ def test_rows_repetitions_restarts_and_references_are_those_of_the_run(
     done = simkit("live", "desk.scenario.yaml", "--runs", "1", "--format", "json")
 
     assert done.code == 1, done.err
+    assert simkit("validate", "--strict", "live").code == 0
     scenarios = report_of(done)["scenarios"]
     assert len(scenarios) == 2
     for scenario in scenarios:
