@@ -156,8 +156,9 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def pictures(session: nox.Session) -> None:
-    """Draw docs/pictures anew: what the terminal shows, in the environment that is active."""
+    """Draw docs/pictures and docs/images anew: what the terminal and a browser show."""
     session.run("python", "-m", "website.pictures")
+    session.run("python", "-m", "website.images")
     session.run("git", "diff", "--stat", external=True)
 
 

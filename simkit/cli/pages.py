@@ -5,23 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from simkit import __version__
 from simkit.core.errors import SimkitError
 from simkit.core.whole_files import write_whole
 from simkit.viewer import Page, RunPage, page_html
 
+LARGE: Final = 1_000_000
+"""In bytes: pages from here on are said to be so large."""
+
 
 def write_page(
     file: str, title: str, scenarios: Sequence[RunPage], sides: tuple[str, str] = ("", "")
 ) -> str:
-    """Write a page, and return its file and size for the user.
+    """Write a page, and return its file for the user, with its size if it is large.
 
     Raise SimkitError if it cannot be written.
     """
     content = page_html(Page(title, __version__, scenarios, sides)).encode()
     write_file(file, content, "the page")
-    return f"{file} ({size_text(len(content))})"
+    size = f" ({len(content) / 1e6:.1f} MB)" if len(content) >= LARGE else ""
+    return f"{file}{size}"
 
 
 def write_file(file: str, content: bytes, option: str) -> None:
@@ -31,11 +36,6 @@ def write_file(file: str, content: bytes, option: str) -> None:
         write_whole(Path(file), content)
     except OSError as problem:
         raise SimkitError(f"{option}: {file} cannot be written: {problem.strerror}") from None
-
-
-def size_text(size: int) -> str:
-    """Return a size in kB or MB."""
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
 
 
 def check_place(file: str, option: str) -> None:

@@ -233,8 +233,6 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     notes = [ran.note for ran in rans if ran.note]
     printer.note(problem or record(results, ledger) or next(iter(notes), ""))
     ledger.end()
-    if call.page:
-        _write_page(call, rans, printer)
     if call.form == "json":
         from simkit import __version__
         from simkit.adapters.libraries import libraries
@@ -245,6 +243,8 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
         printer.finish(results, selection.deselected, time.perf_counter() - started)
         pictures = {ran.result.id: ran.picture for ran in rans if ran.picture}
         _publish(call, results, printer, pictures)
+    if call.page:
+        _write_page(call, rans, printer)
     return summary_of(results).exit_code
 
 

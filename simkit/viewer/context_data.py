@@ -79,10 +79,12 @@ class Contexts:
             place = self._stream_places[id(stream)] = len(self.streams)
             self.streams.append(StreamData(stream.id, [], [], []))
         data = self.streams[place]
+        # Cuts first: they refer to messages as they were written, of which others are edits.
+        data.cuts.extend(self._cuts(stream.cuts[len(data.cuts) :]))
+        tail_cuts = tuple(self._cuts(part.tail_cuts))
         known = len(data.entries)
         data.entries.extend(map(tables.message, stream.entries[known:]))
         data.tokens.extend(stream.tokens[known:])
-        data.cuts.extend(self._cuts(stream.cuts[len(data.cuts) :]))
         return PartData(
             section=part.section,
             stream=place,
@@ -91,7 +93,7 @@ class Contexts:
             cuts=part.cuts_hi,
             tail=tuple(tables.message(message) for message in part.tail),
             tail_tokens=tuple(part.tail_tokens),
-            tail_cuts=tuple(self._cuts(part.tail_cuts)),
+            tail_cuts=tail_cuts,
             summary=-1 if part.summary is None else tables.message(part.summary),
             summary_tokens=part.summary_tokens,
             rendered=-1 if part.rendered is None else tables.message(part.rendered),

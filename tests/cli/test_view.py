@@ -48,7 +48,7 @@ def test_the_last_run_is_shown(simkit: Call) -> None:
     done = simkit("view", "--no-open")
 
     assert done.code == 0
-    assert done.out.startswith("2 scenarios: wrote .simkit/report.html (")
+    assert done.out == "2 scenarios: wrote .simkit/report.html\n"
     assert outcomes(".simkit/report.html") == {
         "the clerk answers": "held",
         "the clerk is late": "failed",
@@ -61,7 +61,7 @@ def test_replay_writes_the_same_page_and_keeps_its_own_exit_code(simkit: Call) -
     simkit("view", "--no-open")
 
     assert done.code == 1
-    assert "wrote report.html (" in done.err
+    assert "wrote report.html\n" in done.err
     page, other = index_of("report.html"), index_of(".simkit/report.html")
     for name in ("key", "name", "outcome", "digest", "findings", "agents", "tokens"):
         assert [s.get(name) for s in page["scenarios"]] == [s.get(name) for s in other["scenarios"]]

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.viewer.browser import pages_of, write_page
+from simkit.report.diffs import Compared, diff_object
+from simkit.trace.diff import trace_diff
+from tests.viewer.browser import pages_of, views_of, write_page
 from tests.viewer.scenes import SHOP
 
 pytestmark = pytest.mark.slow
 
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 FAILING = "the-refund-agent-knows-the-order"
 CALL = f"#{FAILING}/turn-2/call-3"
 """The call of the refund agent."""
@@ -268,12 +272,6 @@ def test_on_paper_there_are_no_controls(tab: Any, shop: str) -> None:
 
 
 def test_two_runs_stand_side_by_side(tab: Any, tmp_path: Path) -> None:
-    from msgspec.structs import replace
-
-    from simkit.report.diffs import Compared, diff_object
-    from simkit.trace.diff import trace_diff
-    from tests.viewer.browser import views_of
-
     old, new = tmp_path / "old.scenario.yaml", tmp_path / "new.scenario.yaml"
     old.write_text(SHOP, encoding="utf-8")
     new.write_text(SHOP.replace("[tool_messages, ", "["), encoding="utf-8")
@@ -288,3 +286,27 @@ def test_two_runs_stand_side_by_side(tab: Any, tmp_path: Path) -> None:
     assert "old against new" in text
     assert "What refunds was sent, turn 2, call 1" in text
     assert "+ came tool history · by triage the other run left it out by tool_messages" in text
+
+
+def test_who_saw_what_is_what_the_contexts_of_the_trace_hold(tab: Any, tmp_path: Path) -> None:
+    file = SCENARIOS / "fitness_coach" / "example.scenario.yaml"
+    (page,), (view,) = pages_of(file), views_of(file)
+    expected = {
+        (message.id, call.agent)
+        for call in view.calls.values()
+        for message in call.context.messages
+        if message.id
+    }
+
+    opened(tab, write_page(tmp_path / "r.html", [page]), f"#{page.scenario.key}/who")
+
+    grid = tab.get_by_role("grid")
+    grid.wait_for()
+    cells = set()
+    for row in grid.get_by_role("row").all():
+        names = row.locator(".role").all_inner_texts()
+        name = names[0].partition(" ")[0] if names else ""
+        for label in row.locator("[aria-label^=sent]").all():
+            text = label.get_attribute("aria-label")
+            cells.add((name, text.rpartition(": ")[2]))
+    assert {cell for cell in cells if re.fullmatch(r"m\d+", cell[0])} == expected

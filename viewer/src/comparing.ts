@@ -119,6 +119,11 @@ const idOf = (run: RunData, row: Row): string | null =>
 
 const AROUND = 24;
 
+const said = (row: Row): string =>
+  row.text || (row.calls ?? []).map((call) => `→ ${call.to ? `hand off to ${call.to}` : call.name}`).join(" ");
+
+const withArticle = (role: string): string => (/^[aeiou]/.test(role) && role !== "user" ? `an ${role}` : `a ${role}`);
+
 const prefixOf = (
   run: RunData, earlier: Call, old: Row[], oldWires: string[],
   later: Call, now: Row[], nowWires: string[],
@@ -139,7 +144,7 @@ const prefixOf = (
   const was = old[rows];
   const is = now[rows];
   if (!is) {
-    const before = was.text.slice(0, AROUND * 2);
+    const before = said(was).slice(0, AROUND * 2);
     return { rows, bytes: size, tokens, breaks: "the context ends before it", before, after: "" };
   }
   let at = 0;
@@ -155,9 +160,9 @@ const prefixOf = (
     tokens,
     breaks: was.role === is.role
       ? `byte ${whole.toLocaleString("en")} of the texts, at character ${at + 1} of ${where}`
-      : `${where}: a ${is.role} message stands where a ${was.role} message stood`,
-    before: was.text.slice(start, at + AROUND),
-    after: is.text.slice(start, at + AROUND),
+      : `${where}: ${withArticle(is.role)} message stands where ${withArticle(was.role)} message stood`,
+    before: said(was).slice(start, at + AROUND),
+    after: said(is).slice(start, at + AROUND),
   };
 };
 

@@ -118,6 +118,26 @@ test("once sent is seen, and what no call showed is left out", () => {
   expect(matrix.of(3, "nobody")).toBeUndefined();
 });
 
+test("a message that was edited and then left out was not sent", () => {
+  const cuts = [{ message: 1, by: "cut", what: "tool_calls" }, { message: 1, by: "drop" }];
+  const data = {
+    ...run, streams: [{ name: "s", entries: [2], tokens: [1], cuts }],
+    calls: [call("c1", 1, [{ section: "history", stream: 0, hi: 1, cuts: 2 }])],
+  };
+  expect(new Matrix(data).of(1, "desk")).toEqual({ kind: "dropped", call: 0, by: "drop" });
+});
+
+test("the edited form of a message is the message, sent in part", () => {
+  const data = {
+    ...run, messages: [...run.messages, message(4, "m1")],
+    streams: [{ name: "s", entries: [5], tokens: [1], cuts: [{ message: 1, by: "cut", what: "content" }] }],
+    calls: [call("c1", 1, [{ section: "history", stream: 0, hi: 1, cuts: 1 }])],
+  };
+  const matrix = new Matrix(data);
+  expect(matrix.of(1, "desk")).toEqual({ kind: "edited", call: 0, by: "cut" });
+  expect(matrix.rows).toEqual([1, 2, 3]);
+});
+
 test("a comma after a list's last item is no difference", () => {
   const kinds = lineDiff('[\n  1\n]', '[\n  1,\n  2\n]').map((edit) => edit.kind);
   expect(kinds).toEqual(["same", "same", "came", "same"]);
