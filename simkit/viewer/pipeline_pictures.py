@@ -20,7 +20,7 @@ STEPS_MAX: Final = 60
 
 _COLOURS: Final = """
 text { font: 14px system-ui, sans-serif; fill: #1f2328; }
-.small { font-size: 12px; fill: #59636e; }
+.small { font-size: 12px; fill: #59636e; paint-order: stroke; stroke: #ffffff; stroke-width: 4px; }
 .node { fill: #f6f8fa; stroke: #59636e; stroke-width: 1.5; }
 .start { stroke-width: 3; }
 .edge { fill: none; stroke: #59636e; stroke-width: 1.5; }
