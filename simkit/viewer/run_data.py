@@ -97,11 +97,13 @@ class _Reader:
 
     def _turn(self, turn: Any, states: StateChanges) -> TurnData:
         before, after = states.of(turn)
+        # A turn that answers a question has the message of the turn that asked.
+        message = turn.message if turn.resumes is None else None
         return TurnData(
             number=turn.number,
             session=turn.session,
             at=turn.at,
-            user=-1 if turn.message is None else self._tables.message(turn.message),
+            user=-1 if message is None else self._tables.message(message),
             reply=self._tables.value(turn.reply),
             error="" if turn.error is None else f"{turn.error.type}: {turn.error.message}",
             before=before,

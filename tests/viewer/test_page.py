@@ -310,3 +310,56 @@ def test_who_saw_what_is_what_the_contexts_of_the_trace_hold(tab: Any, tmp_path:
             text = label.get_attribute("aria-label")
             cells.add((name, text.rpartition(": ")[2]))
     assert {cell for cell in cells if re.fullmatch(r"m\d+", cell[0])} == expected
+
+
+FORK = """\
+version: 1
+pipeline: fork
+channels: {notes: {reducer: append, scope: turn}, verdict: {scope: turn}}
+agents:
+  desk: {instructions: Choose., output: {type: object}, context: [instructions, current_message]}
+  left: {instructions: Left., writes: {verdict: "${run.reply}"}}
+  right: {instructions: Right., writes: {verdict: "${run.reply}"}}
+flow: {router: {decide: desk, to: "${run.output.to}"}}
+---
+version: 1
+scenario: two at once
+pipeline: fork
+turns:
+  - user: Hello
+    replies:
+      desk: {json: {to: {parallel: [left, right]}}}
+      left: L
+      right: R
+"""
+
+
+def test_what_runs_side_by_side_is_framed_and_its_conflict_is_named(
+    tab: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "fork.scenario.yaml"
+    file.write_text(FORK, encoding="utf-8")
+    address = write_page(tmp_path / "report.html", pages_of(file))
+
+    opened(tab, address, "#two-at-once")
+    frame = tab.get_by_role("region", name="Timeline").locator(".parallel")
+    frame.wait_for()
+    assert "side by side" in frame.locator("title").text_content()
+
+    opened(tab, address, "#two-at-once/state/turn-1")
+    assert "left and right wrote it side by side" in text_of(tab, "State")
+
+
+def test_an_answer_to_a_question_stands_over_its_turn(tab: Any, tmp_path: Path) -> None:
+    file = SCENARIOS / "research_assistant" / "interrupts.scenario.yaml"
+    address = write_page(tmp_path / "report.html", pages_of(file)[:1])
+
+    opened(tab, address)
+    tab.locator(".scenario a").first.click()
+
+    heads = tab.get_by_role("region", name="Timeline").locator(".column .said")
+    heads.first.wait_for()
+    texts = heads.all_text_contents()
+    assert texts[0] == "Tell me about it"
+    assert len(texts) == 3
+    assert "Tell me about it" not in texts[1:]

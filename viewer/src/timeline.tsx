@@ -71,6 +71,20 @@ export const columnsOf = (marks: Mark[]): Column[] => {
   return columns;
 };
 
+/** The parallel groups of a turn, each with its first mark and the one after its last. */
+const groupsOf = (
+  run: RunData, groups: Map<string, string>, column: Column,
+): [string, number, number][] => {
+  const spans = new Map<string, [number, number]>();
+  if (groups.size) {
+    for (let mark = column.from; mark < column.to; mark++) {
+      const group = groups.get(run.marks[mark].run ?? "");
+      if (group) spans.set(group, [spans.get(group)?.[0] ?? mark, mark + 1]);
+    }
+  }
+  return [...spans].map(([group, [from, to]]) => [group, from, to]);
+};
+
 export const lanesOf = (run: RunData): string[] => {
   const used = new Set(run.marks.map((mark) => mark.agent || "user"));
   for (const handoff of run.handoffs) used.add(handoff.source).add(handoff.target);
@@ -92,6 +106,7 @@ export const Timeline = ({
   const columns = useMemo(() => columnsOf(run.marks), [run]);
   const lanes = useMemo(() => lanesOf(run), [run]);
   const lane = useMemo(() => new Map(lanes.map((name, place) => [name, place])), [lanes]);
+  const groups = useMemo(() => new Map(run.runs.filter((one_) => one_.group).map((one_) => [one_.id, one_.group!])), [run]);
   const last = columns[columns.length - 1];
   const width = (last ? last.start + Math.max(4, last.to - last.from) : 4) * slot + 2 * PAD;
   const height = HEAD + lanes.length * LANE + 8;
@@ -148,6 +163,17 @@ export const Timeline = ({
   for (let place = firstColumn; place <= lastColumn; place++) {
     const column = columns[place];
     shown.push(<ColumnHead key={`h${place}`} run={run} turn={turns.get(column.turn)} column={column} slot={slot} height={height} />);
+    for (const [group, from, to] of groupsOf(run, groups, column)) {
+      const rows = run.marks.slice(from, to).filter((mark) => groups.get(mark.run ?? "") === group)
+        .map((mark) => yOf(mark.agent ?? ""));
+      const top = Math.min(...rows) - LANE / 2 + 2;
+      shown.push(
+        <g class="parallel" key={`g${from}`}>
+          <title>{`side by side: parallel group ${group}`}</title>
+          <rect x={xOf(from) - slot / 2 + 1} y={top} width={(to - from) * slot - 2} height={Math.max(...rows) + LANE / 2 - 2 - top} rx={6} />
+        </g>,
+      );
+    }
     for (let mark = column.from; mark < column.to; mark++) {
       shown.push(
         <MarkShape
@@ -191,7 +217,8 @@ const ColumnHead = ({
   const sessions = new Set([run.turns[0]?.session, run.turns[run.turns.length - 1]?.session]).size > 1;
   const room = Math.floor((Math.max(4, column.to - column.from) * slot) / 7);
   const message = run.messages[turn?.user ?? -1];
-  const said = message && message.text >= 0 ? run.texts[message.text] : "";
+  const answer = run.marks.slice(column.from, column.to).find((mark) => mark.kind === "resume");
+  const said = message && message.text >= 0 ? run.texts[message.text] : (answer?.text ?? "");
   return (
     <g class="column">
       <line x1={x - 3} x2={x - 3} y1={4} y2={height} />
