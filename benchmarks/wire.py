@@ -26,6 +26,8 @@ from simkit.spec.scenario.files import Library, Prepared, items_in
 APPS: Final = Path(__file__).parent / "apps"
 CALLS: Final = 40
 SIZES: Final = (10, 5_000)
+LONG_CALLS: Final = 20
+"""Calls in a long conversation."""
 REPLAYED: Final = 10
 """Requests in a round; each is answered once."""
 URL: Final = "https://api.openai.com/v1/chat/completions"
@@ -75,7 +77,11 @@ def rows(rounds: int) -> list[list[object]]:
     sys.path.insert(0, str(APPS))
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return [*_calls(Path(folder), rounds), *_replays(Path(folder), rounds)]
+            return [
+                *_calls(Path(folder), rounds),
+                _old_messages(Path(folder), rounds),
+                *_replays(Path(folder), rounds),
+            ]
     finally:
         sys.path.remove(str(APPS))
 
@@ -95,6 +101,37 @@ def _calls(folder: Path, rounds: int) -> Iterator[list[object]]:
     bare = times["bare client"]
     for name, seconds in times.items():
         yield [name, f"{seconds / CALLS * 1e3:.2f} ms a call", f"{seconds / bare:.2f}×"]
+
+
+def _old_messages(folder: Path, rounds: int) -> list[object]:
+    """Returns what simkit adds to a call for each message that was sent before.
+
+    The client is plain httpx, since a provider's own reads each message, too.
+    """
+    from wire_long import Desk
+
+    def bare(earlier: int) -> None:
+        client = httpx.Client(transport=httpx.MockTransport(lambda _: _bare_answer()))
+        desk = Desk(earlier, client)
+        for number in range(LONG_CALLS):
+            desk.ask(f"{number}: {TEXT}")
+
+    sizes = {"after_few": 10, "after_many": 1_010}
+    subjects: dict[str, Callable[[], object]] = {
+        name: partial(simulate, _scenario(folder, "wire_long", name, LONG_CALLS)) for name in sizes
+    }
+    subjects |= {f"bare {name}": partial(bare, size) for name, size in sizes.items()}
+    for subject in subjects.values():
+        subject()
+    times = medians(subjects, rounds)
+    ours = times["after_many"] - times["after_few"]
+    theirs = times["bare after_many"] - times["bare after_few"]
+    share = (ours - theirs) / LONG_CALLS / (sizes["after_many"] - sizes["after_few"])
+    return ["simkit's share, per old message", f"{share * 1e6:.1f} µs", ""]
+
+
+def _bare_answer() -> httpx.Response:
+    return httpx.Response(200, headers=dict(JSON), content=ANSWER)
 
 
 def _talk(desk: Any) -> None:
@@ -132,20 +169,20 @@ def _client() -> Any:
     return OpenAI(http_client=httpx2.Client(verify=False))
 
 
-def _scenario(folder: Path, module: str) -> Prepared:
+def _scenario(folder: Path, module: str, entry: str = "Desk", calls: int = CALLS) -> Prepared:
     turns = [
         {
             "user": f"{number}: {TEXT}",
             "replies": {"desk": TEXT},
             "expect": {"reply": TEXT, "agents": ["desk"]},
         }
-        for number in range(CALLS)
+        for number in range(calls)
     ]
     document = {
-        "version": 1, "scenario": "desk", "pipeline": f"{module}:Desk",
+        "version": 1, "scenario": "desk", "pipeline": f"{module}:{entry}",
         "app": {"path": [str(APPS)], "call": "ask"}, "agents": {"desk": "Help."}, "turns": turns,
     }  # fmt: skip
-    file = folder / f"{module}.scenario.yaml"
+    file = folder / f"{module}_{entry}.scenario.yaml"
     file.write_text(json.dumps(document), encoding="utf-8")
     (item,) = items_in(str(file))
     return Library().prepared(item)

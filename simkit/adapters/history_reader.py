@@ -61,6 +61,22 @@ class MessageHistory:
         self.references.clear()
 
 
+class MessageSizes:
+    """The sizes of the messages of one growing history, so that only new ones are counted."""
+
+    def __init__(self, count: Counter) -> None:
+        self._count = count
+        self._messages: Sequence[Message] = ()
+        self._sizes: list[int] = []
+
+    def total(self, messages: Sequence[Message]) -> int:
+        """Return the number of tokens of the next history."""
+        same = leading_same(self._messages, messages)
+        self._sizes[same:] = [tokens_of(message, self._count) for message in messages[same:]]
+        self._messages = messages
+        return sum(self._sizes)
+
+
 ItemT = TypeVar("ItemT", contravariant=True)
 
 

@@ -33,7 +33,8 @@ from simkit.core.messages import JsonValue
 from simkit.providers.chains import Chains
 from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, path_of
-from simkit.providers.protocols import counted, protocol_of, unspoken
+from simkit.providers.known_messages import KnownMessages
+from simkit.providers.protocols import PROTOCOLS, counted, protocol_of, unspoken
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import tokens_of
@@ -128,6 +129,7 @@ class ModelInterceptor:
         self._pauses = pauses or _Alone(recorder.clock)
         self._waits_as = waits_as
         self._chains = Chains()
+        self._known_messages = {name: KnownMessages() for name in PROTOCOLS}
         self._last: dict[tuple[str, str], _LastRequest] = {}
         """The last request of each agent of a session."""
         self._line_failures: dict[tuple[str, str, int], m.Fails] = {}
@@ -186,7 +188,11 @@ class ModelInterceptor:
                 "`def answer(text): …`, to answer it."
             )
         try:
-            model_request = self._chains.followed(protocol.parse_request(request))
+            model_request = self._chains.followed(
+                protocol.parse_again(request, self._known_messages[protocol.name])
+                if protocol.parse_again is not None
+                else protocol.parse_request(request)
+            )
         except WireInvalid as problem:
             raise CallUnattributed(
                 f"{request.method} {request.url} is no request that {protocol.name} knows: "

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from simkit.adapters.history_reader import MessageSizes
 from simkit.adapters.response_parsing import ModelCall
 from simkit.core.errors import ScriptBroken, ScriptMisfit, WireInvalid, WordUnasked
 from simkit.core.messages import Answer, JsonValue, Message, Usage
 from simkit.language.yaml import SourcePath, path_text
 from simkit.providers.http import HttpResponse
-from simkit.providers.values import OutgoingReply, ParsedRequest
+from simkit.providers.values import OutgoingReply
 from simkit.runtime.context.tokens import Counter, tokens_of
 
 _NOTHING: Final = Usage()
@@ -21,7 +23,11 @@ _WORDS: Final = ("thinking", "logprobs", "citations", "usage")
 
 
 def counted_usage(
-    answer: Answer, message: Message, model_request: ParsedRequest, count: Counter
+    answer: Answer,
+    message: Message,
+    history: Sequence[Message],
+    sizes: MessageSizes,
+    count: Counter,
 ) -> Usage:
     """Return a provider's token counts: the line's, or else simkit's.
 
@@ -35,9 +41,7 @@ def counted_usage(
     input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
     if input_tokens is None:
         cached = (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
-        input_tokens = max(
-            sum(tokens_of(each_message, count) for each_message in model_request.messages), cached
-        )
+        input_tokens = max(sizes.total(history), cached)
     if output_tokens is None:
         output_tokens = tokens_of(message, count) + (thought or 0)
     thought = thought and min(thought, output_tokens)

@@ -9,6 +9,7 @@ import msgspec
 
 from simkit.adapters.activations import Run
 from simkit.adapters.handoff_calls import agents_named, args_for, misfit_of, passes_to
+from simkit.adapters.history_reader import MessageSizes
 from simkit.adapters.output_calls import args_of, output_tool
 from simkit.adapters.parallel_replies import counted_usage, reported, served_beside
 from simkit.adapters.response_parsing import ModelCall, concluded
@@ -40,6 +41,8 @@ class ScriptedAnswers:
         """``is_marked`` returns whether user code itself reports the end of a run."""
         self._recorder, self._model, self.has_lines = recorder, model, has_lines
         self.is_marked = is_marked
+        self._sizes: dict[str, MessageSizes] = {}
+        """Agent to the sizes of the messages that it last sent."""
         self.misfit = ""
         """The error of the last handoff by its tool's schema; empty if none."""
 
@@ -62,7 +65,10 @@ class ScriptedAnswers:
         message, kind = self._message(reply, call)
         if isinstance(reply, m.Handoff):
             self.misfit = _misfit(reply, answer.line, message.calls[0], call, recorder.turn)
-        usage = counted_usage(answer, message, model_request, recorder.count)
+        if run.agent not in self._sizes:
+            self._sizes[run.agent] = MessageSizes(recorder.count)
+        history, sizes = model_request.messages, self._sizes[run.agent]
+        usage = counted_usage(answer, message, history, sizes, recorder.count)
         chunks = None if answer.chunks == "bytes" else answer.chunks
         out = self._in_its_ids(message, call)
         words = OutgoingReply(call.id, out, usage, chunks, extras=answer.extras)

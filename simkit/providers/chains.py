@@ -37,7 +37,9 @@ def chained(request: ParsedRequest, earlier: Earlier) -> ParsedRequest:
 
     Instructions of earlier requests are not carried over, as the provider documents.
     """
-    if not request.previous and not any(_references(message) for message in request.messages):
+    if not request.previous and not any(
+        message.data is not None and _references(message) for message in request.messages
+    ):
         return request
     own = [message for message in request.messages if message.section == INSTRUCTIONS]
     own_messages = [message for message in request.messages if message.section != INSTRUCTIONS]

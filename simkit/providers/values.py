@@ -9,6 +9,7 @@ import msgspec
 
 from simkit.core.messages import NO_EXTRAS, Fails, JsonValue, Message, ResponseExtras, Usage
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse
+from simkit.providers.known_messages import KnownMessages
 
 JSON: Final[Headers] = (("content-type", "application/json"),)
 OUTPUT_NAME: Final = "output"
@@ -110,5 +111,8 @@ class Protocol(msgspec.Struct, frozen=True):
     call_prefix: str = ""
     """The prefix of this provider's tool call ids, by which programs recognize them; empty if
     there is none."""
+    parse_again: Callable[[HttpRequest, KnownMessages], ParsedRequest] | None = None
+    """Parses a request as ``parse_request`` does, but each message once; None if this protocol
+    cannot."""
     keeps_conversations: bool = False
     """Whether a request may continue an earlier response by its id."""

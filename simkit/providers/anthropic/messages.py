@@ -6,7 +6,7 @@ endpoint has the same path and the same body.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ from simkit.providers.body_reader import (
 )
 from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.http import HttpRequest, HttpResponse, header, path_of
+from simkit.providers.known_messages import KnownMessages, NotSplit, split
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol
 
 _ROLES: Final = ("user", "assistant", "system")
@@ -58,17 +59,29 @@ def _speaks(request: HttpRequest) -> bool:
 
 def _parse_request(request: HttpRequest) -> ParsedRequest:
     try:
-        return _read(record_of(request.body))
+        body = record_of(request.body)
+        need(body, "messages", list)
+        tools = dict[str, str]()
+        messages = _system(body)
+        for item, at in records(body, "messages"):
+            messages += _messages(item, at, tools)
+        return _read(body, messages)
     except RecursionError:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _read(body: Record) -> ParsedRequest:
-    need(body, "messages", list)
-    tools = dict[str, str]()
-    messages = _system(body)
-    for item, at in records(body, "messages"):
-        messages += _messages(item, at, tools)
+def _parse_again(request: HttpRequest, known: KnownMessages) -> ParsedRequest:
+    try:
+        body, items = split(request.body, "messages")
+        messages = known.parsed(
+            items, "messages", lambda item, at, place, tools: _messages(item, at, tools)
+        )
+        return _read(body, [*_system(body), *messages])
+    except (NotSplit, WireInvalid, RecursionError):
+        return _parse_request(request)  # It says what is wrong.
+
+
+def _read(body: Record, messages: Sequence[Message]) -> ParsedRequest:
     choice, one_at_a_time = _choice(body)
     output, config = _output(body)
     settings = {key: value for key, value in body.items() if key not in _READ}
@@ -464,6 +477,7 @@ PROTOCOL: Final = Protocol(
     keys=("ANTHROPIC_API_KEY",),
     speaks=_speaks,
     parse_request=_parse_request,
+    parse_again=_parse_again,
     build_request=build_request,
     served=served,
     failed=failed,

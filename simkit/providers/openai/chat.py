@@ -5,7 +5,7 @@ Source of the shapes: https://platform.openai.com/docs/api-reference/chat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.core.errors import WireInvalid
@@ -34,6 +34,7 @@ from simkit.providers.body_reader import (
 )
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
+from simkit.providers.known_messages import KnownMessages, NotSplit, split
 from simkit.providers.openai.chat_serving import failed, served
 from simkit.providers.openai.errors import fails_in, fails_of
 from simkit.providers.openai.parts import (
@@ -67,19 +68,52 @@ def _speaks(request: HttpRequest) -> bool:
 
 def _parse_request(request: HttpRequest) -> ParsedRequest:
     body = record_of(request.body)
+
+    def messages() -> list[Message]:
+        need(body, "messages", list)
+        tools: dict[str, str] = {}
+        parsed = list[Message]()
+        for record, at in records(body, "messages"):
+            parsed.append(_message_in(record, at, len(parsed), tools))
+        return parsed
+
+    return _parsed(request, body, messages)
+
+
+def _parse_again(request: HttpRequest, known: KnownMessages) -> ParsedRequest:
+    try:
+        body, items = split(request.body, "messages")
+        return _parsed(
+            request, body, lambda: known.parsed(items, "messages", _parse_item, _depends)
+        )
+    except (NotSplit, WireInvalid):
+        return _parse_request(request)  # It says what is wrong.
+
+
+def _parse_item(record: Record, at: str, place: int, tools: dict[str, str]) -> tuple[Message, ...]:
+    return (_message_in(record, at, place, tools),)
+
+
+def _depends(record: Record) -> bool:
+    """Return whether a message is one of the legacy interface, which has no ids."""
+    return record["role"] == "function" or "function_call" in record
+
+
+def _parsed(
+    request: HttpRequest, body: Record, messages: Callable[[], Sequence[Message]]
+) -> ParsedRequest:
     if maybe(body, "n", 1) > _CHOICES_MAX:
         raise WireInvalid(f"{body['n']} answers to one request; at most {_CHOICES_MAX}", "n")
     # Older clients of Azure give the model in the path only.
     model = (
         maybe(body, "model", "") or _deployment(path_of(request.url)) or need(body, "model", str)
     )
-    need(body, "messages", list)
     settings = {key: value for key, value in body.items() if key not in _READ}
     choice, allowed = _choice(body)
     return ParsedRequest(
         protocol=PROTOCOL.name,
         model=model,
-        messages=_messages(body),
+        messages=tuple(messages()),
         offers=_offers(body),
         choice=choice,
         output=_output(body),
@@ -93,30 +127,26 @@ def _deployment(path: str) -> str:
     return parts[-1] if parts[-2:-1] == ["deployments"] else ""
 
 
-def _messages(body: Record) -> tuple[Message, ...]:
-    tools: dict[str, str] = {}
-    messages = list[Message]()
-    for record, at in records(body, "messages"):
-        role = need(record, "role", str, at)
-        if role == "assistant":
-            message = _assistant(record, at, len(messages))
-            tools.update((call.id, call.name) for call in message.calls)
-        elif role == "tool":
-            message = _tool(record, at, need(record, "tool_call_id", str, at), tools)
-        elif role == "function":
-            name = need(record, "name", str, at)
-            # The legacy interface has no ids: a result belongs to the last call of its name.
-            last = next((call_id for call_id in reversed(tools) if tools[call_id] == name), "")
-            message = _tool(record, at, last, tools)
-        elif role in _ROLES:
-            content, extras = content_of(record, at)
-            if name := maybe(record, "name", "", at):
-                extras["name"] = name
-            message = Message(ROLE_ALIASES[role], content, data=extras or None)
-        else:
-            raise unknown("role", role, _ROLES, under(at, "role"))
-        messages.append(message)
-    return tuple(messages)
+def _message_in(record: Record, at: str, place: int, tools: dict[str, str]) -> Message:
+    """Parse one message; ``tools`` has the names of the calls before it, and gets its own."""
+    role = need(record, "role", str, at)
+    if role == "assistant":
+        message = _assistant(record, at, place)
+        tools.update((call.id, call.name) for call in message.calls)
+        return message
+    if role == "tool":
+        return _tool(record, at, need(record, "tool_call_id", str, at), tools)
+    if role == "function":
+        name = need(record, "name", str, at)
+        # The legacy interface has no ids: a result belongs to the last call of its name.
+        last = next((call_id for call_id in reversed(tools) if tools[call_id] == name), "")
+        return _tool(record, at, last, tools)
+    if role not in _ROLES:
+        raise unknown("role", role, _ROLES, under(at, "role"))
+    content, extras = content_of(record, at)
+    if name := maybe(record, "name", "", at):
+        extras["name"] = name
+    return Message(ROLE_ALIASES[role], content, data=extras or None)
 
 
 def _assistant(record: Record, at: str, place: int) -> Message:
@@ -421,6 +451,7 @@ PROTOCOL: Final = Protocol(
     keys=("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"),
     speaks=_speaks,
     parse_request=_parse_request,
+    parse_again=_parse_again,
     build_request=build_request,
     served=served,
     failed=failed,
