@@ -103,6 +103,7 @@ NAVIGATION: Final[Nav] = (
         (
             ("Architecture", "explanation/architecture.md"),
             ("Reference systems", ("explanation/reference-systems.md", "explanation/*/")),
+            ("Performance", "explanation/performance.md"),
             ("Decisions", ("decisions/",)),
             ("Contributing", "explanation/contributing.md"),
             ("Security", "explanation/security.md"),

@@ -1,0 +1,41 @@
+"""Each table of the page on performance is one command, and writing one leaves the others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import TABLES
+from benchmarks.page import places, with_tables
+
+PAGE = (Path(__file__).parent.parent / "docs" / "explanation" / "performance.md").read_text(
+    encoding="utf-8"
+)
+
+
+def test_each_table_of_the_page_is_one_command() -> None:
+    commands = re.findall(r"^`python -m benchmarks (\w+)`$", PAGE, re.MULTILINE)
+
+    assert commands == places(PAGE)
+    assert set(commands) <= set(TABLES)
+
+
+def test_only_what_was_measured_is_written_anew() -> None:
+    first, second = places(PAGE)[:2]
+
+    once = with_tables(PAGE, {first: [["a", 1]]}, {first: "now"})
+    twice = with_tables(once, {first: [["b", 2]], second: [["", "x"], ["c", "3"]]},
+                        {first: "later", second: "later"})  # fmt: skip
+
+    assert "| a " not in twice
+    assert "| b " in twice
+    assert "| c " in twice
+    assert places(twice) == places(PAGE)
+    assert with_tables(twice, {first: [["a", 1]]}, {first: "now"}).count("now") == once.count("now")
+
+
+def test_a_table_without_a_place_is_an_error() -> None:
+    with pytest.raises(LookupError, match="measured: rooms"):
+        with_tables(PAGE, {"rooms": [["a"]]}, {"rooms": ""})
