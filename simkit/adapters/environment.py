@@ -23,8 +23,9 @@ from simkit.spec.scenario.apps import TURNS, App
 
 DUMMY_KEY: Final = "simkit"
 """A fake key that is long enough for clients that require one."""
-_OFFLINE: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-"""Variables that keep libraries from using the network during import."""
+_OFFLINE: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING_V2": "false"}
+"""Variables that keep libraries from using the network beside the pipeline: LiteLLM's import, and
+the reports to LangSmith, which an application turns on by `LANGCHAIN_TRACING_V2` or the like."""
 
 
 @contextmanager

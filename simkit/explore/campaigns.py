@@ -232,6 +232,8 @@ def _advised(problem: SourceError, subject: str) -> str:
     if not FUNCTION_NAME.fullmatch(subject):
         return str(problem)
     text = problem.what
+    if not FUNCTION_NAME.fullmatch(subject):
+        return str(problem)
     if "a model call belongs to no agent" in text:
         head = text.partition("\n")[0]
         return (
@@ -239,7 +241,7 @@ def _advised(problem: SourceError, subject: str) -> str:
             f"holds such rules, and explore that:\n  simkit init --app {subject}"
         )
     # The place is in a scenario that is no file.
-    if isinstance(problem.__cause__, FunctionMissing):
+    if isinstance(problem.__cause__, FunctionMissing) and "there is no module" in text:
         return (
             f"{text.splitlines()[0]}\n  Start the command in the folder from which the module is "
             "imported, or explore a scenario whose `app: {path: [DIR]}` names that folder."

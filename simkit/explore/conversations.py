@@ -26,7 +26,7 @@ from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.schemas import schema_of
 from simkit.session.simulate import Conversation
-from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.model import Contract, Pipeline
 from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn
@@ -34,7 +34,7 @@ from simkit.spec.scenario.never import claim_against, is_of_whole
 from simkit.spec.scenario.simulations import DUPLICATE_TURN, RESTART, Simulation, with_persona
 from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts, TurnFinished
 from simkit.trace.store import canonical, copied
-from simkit.trace.views import TurnView
+from simkit.trace.views import TurnView, run_ids
 
 CLAIM_KEYS: Final = ("always", "never", "finally")
 """The keys of a simulation that hold its claims."""
@@ -42,6 +42,7 @@ _ERROR: Final = re.compile(r"ended with error (\w+)")
 _OF_TURNS: Final = (RESTART, DUPLICATE_TURN)
 """Faults that happen to turns, not to answers."""
 _RAISED: Final = re.compile(r"raised (\w+)")
+_PREDICATE: Final = re.compile(r"`[\w.]+:(\w+)` ")
 _MISTAKES: Final = frozenset(
     (
         "AttributeError", "IndexError", "KeyError", "NameError", "NotImplementedError",
@@ -50,6 +51,8 @@ _MISTAKES: Final = frozenset(
     )
 )  # fmt: skip
 """Errors of Python itself that no client raises for a provider's failure."""
+_GUARDRAIL: Final = re.compile(r"(Input|Output)GuardrailTripwireTriggered$")
+"""Errors with which a guardrail ends a turn on purpose: the application catches them."""
 
 
 class Cause(NamedTuple):
@@ -171,6 +174,8 @@ class _Conversation:
                     channels.update(name for event in turn.updates for name in event.update)
                     claims = _applicable(subject.always, turn, channels, session.persona)
                     self._claims.append(claims)
+            if self._claims or any("expect" in turn for turn in crowd.turns[-1:]):
+                # Only now is it known that an error ends the last turn on purpose.
                 conversation.follow(self._judged(self._claims, subject.finally_))
             judgement = conversation.judgement()
             denied = dict(self._broken_denials(conversation))
@@ -185,7 +190,7 @@ class _Conversation:
         calls = sum(type(event) is ContextBuilt for event in events)
         agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
         pipeline = subject.prepared.pipeline
-        declared = pipeline.agents if isinstance(pipeline, Pipeline) else ()
+        declared = _names_of(pipeline) if isinstance(pipeline, Pipeline) else ()
         skipped = {finding.path[3:5] for finding in judgement.passed_over}
         judged = {
             part
@@ -266,12 +271,14 @@ class _Conversation:
         return True
 
     def _is_planned(self, error: ErrorFacts) -> bool:
-        """Return whether a fault explains the error that ended the last turn.
+        """Return whether a fault explains the error that ended the last turn, or a guardrail.
 
         A client raises errors of its own for a provider's failure. One of Python's own shows that
         the code did not expect the failure.
         """
         kind = _kind_of(error.type, error.message)
+        if _GUARDRAIL.search(kind):
+            return True
         return bool(self._scene.faults[-1]) and kind not in _MISTAKES
 
     def _follow(self, conversation: Conversation) -> None:
@@ -334,9 +341,11 @@ class _Conversation:
         def run(tool: str, args: JsonValue) -> JsonValue:
             return copied(call_with(ready.functions.named(functions[tool]), copied(args)))
 
+        # A tool that reads a channel needs no function.
+        real = {*functions, *(name for name, tool in ready.pipeline.tools.items() if tool.reads)}
         return (
             ChoosingModel(scene, interfaces),
-            ChoosingTools(scene, interfaces, functions.__contains__, run),
+            ChoosingTools(scene, interfaces, real.__contains__, run),
             order,
         )
 
@@ -368,6 +377,12 @@ class _Conversation:
             yield script
 
 
+def _names_of(pipeline: Pipeline) -> Collection[str]:
+    """Return the names under which a declared pipeline's agents run: a graph's are its nodes'."""
+    graph = pipeline.flow.graph
+    return pipeline.agents if graph is None else graph.nodes
+
+
 def cause_of(finding: Finding) -> Cause:
     """Return the cause of a finding."""
     if finding.id != CLAIM:
@@ -378,6 +393,9 @@ def cause_of(finding: Finding) -> Cause:
     inner = finding.path[2:] if finding.path[:1] == ("turns",) else finding.path
     head = "always" if finding.path[:1] == ("turns",) else "finally"
     names = [str(part) for part in inner[1:3] if isinstance(part, str)]
+    predicate = _PREDICATE.match(finding.what)
+    if names == ["satisfies"] and predicate is not None:
+        names.append(predicate[1])
     return Cause(CLAIM, finding.agent, ".".join([head, *names]))
 
 
@@ -405,15 +423,10 @@ def _applicable(
 
     ``channels`` are those that were written up to its end.
     """
-    agents = {run.agent for run in turn.runs}
     claims: dict[str, Any] = {}
     for key, claim in always.items():
         if key in ("context", "runs"):
-            claim = {
-                name: inner
-                for name, inner in claim.items()
-                if selected(name).agent in (*agents, ALL_AGENTS) and agents
-            }
+            claim = {name: inner for name, inner in claim.items() if _took_place(key, name, turn)}
         elif key == "state" and isinstance(claim, Mapping) and not _is_operator(claim):
             claim = {name: inner for name, inner in claim.items() if name in channels}
         elif key == "reply" and (turn.error is not None or turn.interrupt is not None):
@@ -422,6 +435,22 @@ def _applicable(
             continue
         claims[key] = with_persona(claim, persona)
     return claims
+
+
+def _took_place(key: str, name: str, turn: TurnView) -> bool:
+    """Return whether a turn has the model calls, or the runs, that a claim selects by a name."""
+    selector = selected(name)
+    if selector.agent == ALL_AGENTS:
+        return bool(turn.calls if key == "context" else turn.runs)
+    calls = turn.calls_by_agent.get(selector.agent, [])
+    runs = run_ids(selector.agent, turn.runs, calls)
+    if selector.run is not None:
+        if not -len(runs) <= selector.run < len(runs):
+            return False
+        calls = [call for call in calls if call.run == runs[selector.run]]
+    count = len(calls if key == "context" else runs)
+    place = selector.place
+    return count > 0 and (place is None or -count <= place < count)
 
 
 def _is_operator(claim: Mapping[str, Any]) -> bool:
@@ -438,14 +467,23 @@ def _read_turn(encoded: bytes) -> Turn:
 
 
 def _interfaces_of(ready: CompiledPipeline) -> Interfaces:
-    def payload_of(source: str, target: str) -> JsonValue:
+    def contract_of(source: str, target: str) -> Contract | None:
         for contract in ready.contracts:
             if contract.to == target and {source, "*"} & {*contract.from_}:
-                return canonical(schema_of(contract.payload, ready.schemas))
+                return contract
         return None
+
+    def payload_of(source: str, target: str) -> JsonValue:
+        contract = contract_of(source, target)
+        return contract and canonical(schema_of(contract.payload, ready.schemas))
+
+    def delegates(source: str, target: str) -> bool:
+        contract = contract_of(source, target)
+        return contract is not None and contract.mode == "delegate"
 
     return Interfaces(
         payload_of,
+        delegates,
         tuple(ready.agents),
         ready.tool_args,
         ready.tool_returns,

@@ -109,6 +109,8 @@ class Interfaces(msgspec.Struct, frozen=True):
     """The schemas of a declared pipeline's models and tools; empty for code."""
 
     payload_of: PayloadSchema = lambda source, target: None
+    delegates: Callable[[str, str], bool] = lambda source, target: False
+    """Returns whether a handoff between two agents comes back to its source."""
     names: Sequence[str] = ()
     """Words of the pipeline, such as its agents, which an answer may say."""
     tool_args: Mapping[str, JsonValue] = {}
@@ -163,16 +165,18 @@ class ChoosingModel:
                 raise
             is_computed = isinstance(line, dict) and "function" in line
             text = line_of(answer.reply) if is_computed else without(line, "when")
+            if isinstance(answer.reply, (Calls, Handoff)):
+                self._repeats.update(_actions(request.agent, line))
+                self._last[request.agent] = answer.reply
             return self._record(request, answer, text)
         reply = self._reply(request, choices)
         line = line_of(reply)
         if isinstance(reply, (Calls, Handoff)):
             self._actions[request.agent] += 1
-            action = request.agent, msgspec.json.encode(line)
-            self._repeats[action] += 1
-            if self._repeats[action] > REPEATS_MAX:
+            if self._is_repeated(request, line):
                 reply, line = Text(TEXT), TEXT
             else:
+                self._repeats.update(_actions(request.agent, line))
                 self._last[request.agent] = reply
         return self._record(request, Answer(reply), line)
 
@@ -191,7 +195,9 @@ class ChoosingModel:
             when = None if model.anything else reply_line(line).when
             if when is not None and not when.holds(context_root(request)):
                 continue
-            # That a model asks the same again is no fault of the pipeline.
+            # That a model asks or does the same again and again is no fault of the pipeline.
+            if self._is_repeated(request, line):
+                continue
             if self._question(request, line) not in self._scene.questions:
                 weights.append(((place, line), model.weight))
         if not weights:
@@ -199,6 +205,18 @@ class ChoosingModel:
         place, line = choices.weighted(weights)
         self._scene.questions |= {self._question(request, line)} - {None}
         return place, line
+
+    def _is_repeated(self, request: ModelRequest, line: Any) -> bool:
+        """Return whether the agent has done in the turn what a line does as often as it may.
+
+        The same delegation once more would get the same answer: it is made once.
+        """
+        actions = _actions(request.agent, line)
+        handoff = line.get("handoff") if isinstance(line, dict) else None
+        most = REPEATS_MAX
+        if handoff and self._interfaces.delegates(request.agent, handoff["to"]):
+            most = 1
+        return any(self._repeats[action] + actions[action] > most for action in actions)
 
     def _question(self, request: ModelRequest, line: Any) -> tuple[str, str, bytes] | None:
         """Return session, agent and question of a line that asks the user; None for others."""
@@ -387,6 +405,15 @@ def _reply_line(encoded: bytes) -> ScriptLine:
     line = reply_line_of(msgspec.json.decode(encoded))
     assert line is not None
     return compiled_script({"": line})[""][0]
+
+
+def _actions(agent: str, line: Any) -> Counter[tuple[str, bytes]]:
+    """Return what a line does, by which repetitions are counted: its calls, or its handoff."""
+    if not isinstance(line, dict):
+        return Counter()
+    calls = line.get("calls", ())
+    parts = [*(calls if isinstance(calls, list) else [calls]), line.get("handoff")]
+    return Counter((agent, msgspec.json.encode(part)) for part in parts if part)
 
 
 def without(line: Any, name: str) -> Any:

@@ -26,6 +26,7 @@ from simkit.spec.scenario.modules import folder_with
 from simkit.spec.scenario.never import thing_denied
 from simkit.spec.scenario.writing import block
 
+SATISFIES: Final = "satisfies"
 _LEFT_OUT: Final = ("scenario", "turns", "expect", "examples", "xfail", "tags", "skip", "cassette")
 """Keys of the scenario that it starts from that say nothing of what was found."""
 
@@ -84,6 +85,8 @@ def _only(claims: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any
     """Return the claim at a path, without those beside it."""
     key, *inner = [str(part) for part in path]
     claim = claims[key]
+    if key == SATISFIES and inner:
+        return {key: claim[int(inner[0])]}
     is_parted = inner and isinstance(claim, Mapping) and inner[0] in claim
     return {key: {inner[0]: claim[inner[0]]} if is_parted else claim}
 
@@ -94,9 +97,11 @@ def headline(discovery: Discovery) -> str:
     sentence = finding.what
     if label_of(cause) == "never" and discovery.is_repeatable:
         sentence = _denial_text(discovery)
-    if label_of(cause) in ("always", "finally"):
-        place = cause.detail.partition(".")[2]
+    place = cause.detail.partition(".")[2]
+    if label_of(cause) in ("always", "finally") and not place.startswith(SATISFIES):
         sentence = f"the claim on `{place}` does not hold"
+        if not finding.differences:
+            sentence += f": {finding.what}"
         for difference in finding.differences[:1]:
             at = f" at {difference.at}" if difference.at else ""
             sentence += f"{at}: wanted {difference.expected}, found {difference.actual}"

@@ -4,40 +4,53 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from simkit.spec.durations import DURATION_SCHEMA, Duration
 from simkit.spec.fields import (
-    TEXT_SCHEMA,
     Positive,
     TextValue,
     YamlModel,
     refuse,
     shown_value,
 )
+from simkit.spec.scenario.model import UserMessage, UserValue
 
 END: Final = "end"
 """The state after which a user says nothing more."""
 
 
-def _texts(value: Any) -> Any:
+def _listed(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
-Texts = Annotated[
-    tuple[TextValue, ...],
+def _plain(message: UserMessage) -> UserMessage:
+    if message.parts is not None or message.simulate is not None:
+        raise refuse("a simulated user says a text, or a value: `{json: …}`")
+    return message
+
+
+class _OrOneMessage:
+    """Marker of a list of messages that may be written as a single one."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        messages = handler(core_schema)
+        return {"anyOf": [messages["items"], messages]}
+
+
+UserMessages = Annotated[
+    tuple[Annotated[UserValue, AfterValidator(_plain)], ...],
     Field(min_length=1),
-    BeforeValidator(_texts),
-    WithJsonSchema(
-        {"anyOf": [TEXT_SCHEMA, {"type": "array", "minItems": 1, "items": TEXT_SCHEMA}]}
-    ),
+    BeforeValidator(_listed),
+    _OrOneMessage,
 ]
 
 
 Durations = Annotated[
     tuple[Duration, ...],
     Field(min_length=1),
-    BeforeValidator(_texts),
+    BeforeValidator(_listed),
     WithJsonSchema(
         {"anyOf": [DURATION_SCHEMA, {"type": "array", "minItems": 1, "items": DURATION_SCHEMA}]}
     ),
@@ -82,8 +95,9 @@ class UserState(YamlModel):
 
     noun: ClassVar[str] = "key of a state"
 
-    says: Texts | None = None
-    """A text, or several of which one is chosen; a state without it only waits."""
+    says: UserMessages | None = None
+    """A text or a value (`{json: …}`), or several of which one is chosen; a state without it only
+    waits."""
     pause: Durations | None = None
     """The virtual time that passes first: `2 h`, or several of which one is chosen."""
     then: Next = Field(default_factory=lambda: {END: 1})
@@ -99,8 +113,9 @@ class SimulatedUser(YamlModel):
     persona: dict[str, Any] = Field(default_factory=dict)
     """Values for `${persona.NAME}`; `{$sample: […]}` is one of them, chosen for each
     conversation."""
-    says: Texts | None = None
-    """Instead of states: a text, or several of which one is chosen in each turn."""
+    says: UserMessages | None = None
+    """Instead of states: a text or a value (`{json: …}`), or several of which one is chosen in
+    each turn."""
     start: TextValue | None = None
     """The first state; without it, the first one that is written."""
     states: dict[str, UserState] = Field(default_factory=dict)
