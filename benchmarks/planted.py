@@ -58,7 +58,14 @@ def rows(rounds: int) -> list[list[object]]:
         table += _table(f"system, {source}", [(fault.folder, by) for fault, by in results])
         table += _table(f"kind, {source}", [(fault.kind, by) for fault, by in results])
         table += [
-            ["not found", fault.folder, fault.kind, fault.name] for fault, by in results if not by
+            [
+                "not found",
+                Path(fault.pipeline).name.removesuffix(".pipeline.yaml"),
+                fault.kind,
+                fault.name,
+            ]
+            for fault, by in results
+            if not by
         ]
     return table
 

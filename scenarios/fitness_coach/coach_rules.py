@@ -253,3 +253,35 @@ def options_of_the_history_hold(view: View) -> bool | str:
         logged += run.messages
         rounds.append([turn.message.content, str(turn.reply)])
     return True
+
+
+def improved_coaches_read_what_they_are_for(view: View) -> bool | str:
+    """68-71: one coach's messages, a summary of what is older than a round, structured data."""
+    rounds: list[tuple[str, str, str]] = []
+    for turn in view.turns:
+        assert turn.message is not None
+        run = next(run for run in turn.runs[::-1] if run.agent not in ("router", "summarizer"))
+        context = run.calls[0].context
+        texts = [message.content for message in context.section("history")]
+        said = [text for user, answer, _ in rounds for text in (user, answer)]
+        if context.sections[0] != "instructions" or context.messages[-1].role != "user":
+            return f"{run.agent} is sent {context.sections}"
+        if run.agent in ("nutrition", "workout_coach") and texts != said:
+            return f"{run.agent} reads {texts}, not {said}"
+        if run.agent == "filtered_coach":
+            own = [t for u, a, by in rounds for t in ([u, a] if by == "workout_coach" else [u])]
+            if texts != own:
+                return f"{run.agent} reads {texts}, not {own}"
+        if run.agent == "summary_coach" and rounds:
+            summaries = ["The user eats and runs."] if len(rounds) > 1 else []
+            if texts != [*summaries, *said[-2:]]:
+                return f"{run.agent} reads {texts}, not {summaries} and {said[-2:]}"
+        if run.agent == "explicit_coach":
+            shared = "".join(part.content for part in context.section("shared"))
+            if any(f'"{by}"' not in shared for _, _, by in rounds):
+                return f"{run.agent} is told {shared}"
+        outputs = {*(by for _, _, by in rounds), run.agent}
+        if set(turn.state["agent_outputs"]) != outputs:
+            return f"the outputs are those of {[*turn.state['agent_outputs']]}, not {outputs}"
+        rounds.append((turn.message.content, str(turn.reply), run.agent))
+    return True

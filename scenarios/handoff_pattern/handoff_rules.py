@@ -173,3 +173,33 @@ def an_answer_goes_back_one_level(view: View) -> bool | str:
             if any(str(run.output) in result for result in own):
                 return f"the answer of {run.agent} comes back to {other.agent}"
     return True
+
+
+def a_prompt_comes_first_and_the_query_last(view: View) -> bool | str:
+    """217, 227, 246: instructions, what was handed over and said, and the current message."""
+    for turn in view.turns:
+        for run in turn.runs:
+            for call in run.calls:
+                sections = [name for name in call.context.sections if name != "run"]
+                places = [sections.index(name) for name in ("history", "current_message")
+                          if name in sections]  # fmt: skip
+                if sections[0] != "instructions" or places != sorted(places):
+                    return f"{run.agent} is sent {sections}"
+                if "current_message" not in sections:
+                    return f"{run.agent} is not shown the current message"
+    return True
+
+
+def a_refused_source_is_told_and_asked_again(view: View) -> bool | str:
+    """245, 248, 260: an invalid handoff is no end; the source learns why."""
+    for turn in view.turns:
+        for handoff in turn.handoffs:
+            if handoff.outcome != "rejected":
+                continue
+            source = [run for run in turn.runs if run.agent == handoff.event.from_agent][-1]
+            told = [m.content for m in source.messages if m.role == "tool"]
+            if not any("rejected" in text for text in told) or not source.calls[-1].reply:
+                return f"{source.agent} is not told that its handoff was rejected: {told}"
+        if turn.reply is None:
+            return f"turn {turn.number} has no reply"
+    return True

@@ -161,7 +161,7 @@ def synthesis_reads_the_research_and_the_question(view: View) -> bool | str:
 
 def an_interrupt_waits_for_its_answer(view: View) -> bool | str:
     """194-196: the question ends the turn, its answer resumes the agent, and research follows."""
-    waits = ""
+    waits, ended = "", None
     steps = {"clarification": "research", "research": "synthesis", "synthesis": ""}
     for turn in view.turns:
         agents = [run.agent for run in turn.runs]
@@ -179,6 +179,12 @@ def an_interrupt_waits_for_its_answer(view: View) -> bool | str:
             last != "synthesis" or turn.state["final_answer"] != turn.runs[-1].output
         ):
             return f"{agents} ran, and the answer is {turn.state['final_answer']}"
+        if not waits and (turn.state["next_agent"], turn.state["last_agent"]) != ("END", last):
+            return f"{turn.state['next_agent']} is next, and {turn.state['last_agent']} was last"
+        start = turn.runs[0].received["last_agent"] if turn.resumes is None and turn.runs else None
+        if start != (ended if turn.resumes is None else None):
+            return f"the last agent of the turn before was {start}, not {ended}"
+        ended = turn.state["last_agent"]
         for before, after in pairwise(agents):
             if before in steps and steps[before] != after:
                 return f"{after} runs after {before}"

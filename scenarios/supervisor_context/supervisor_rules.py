@@ -155,6 +155,9 @@ def a_refusal_ends_the_turn_or_has_its_source_try_again(view: View) -> bool | st
         if stopped != (turn.handoffs[0].outcome == "rejected") or turn.error is not None:
             return f"{agents} ran after the first validation was {turn.handoffs[0].outcome}"
         refused = [h.event.from_agent for h in turn.handoffs if h.outcome == "rejected"]
+        validated = [h.event.from_agent for h in turn.handoffs]
+        if validated != [agent for agent in agents if agent.endswith("_producer")]:
+            return f"the output of {validated} was validated, where {agents} ran"
         for agent in ("rejected_producer", "retried_producer"):
             if not stopped and agents.count(agent) != 1 + refused.count(agent):
                 return f"{agent} ran {agents.count(agent)} times"

@@ -147,6 +147,10 @@ class ChoosingModel:
 
     def answer(self, request: ModelRequest) -> Answer:
         """Return an answer that the simulation and the request permit, or a rare one."""
+        if self._interfaces.is_code:
+            # Tools without a schema are the provider's own: no answer asks the code for them.
+            tools = tuple(tool for tool in request.tools if tool in request.args)
+            request = msgspec.structs.replace(request, tools=tools)
         choices = self._scene.source.answer()
         kind = self._scene.source.oddity(self._scene.shares)
         unusual = self._unusual(kind, request, choices) if kind else None

@@ -102,14 +102,12 @@ class _Maker:
         return example
 
     def _text(self, example: Any, schema: Mapping[str, Any]) -> Any:
-        """Return a text that the conversation knows, or now and then another one."""
-        texts, others = self._known, ["", example]
+        """Return a text that the conversation knows, or now and then another one.
+
+        It is never empty: a model that hands on nothing is no fault of the pipeline.
+        """
+        texts = self._known
         if "pattern" in schema:
             bounds = {key: schema[key] for key in _BOUNDS if key in schema}
-            texts, others = (
-                [text for text in each if not schema_errors(bounds, text)]
-                for each in (texts, others)
-            )
-        known = [(text, _KNOWN_WEIGHT) for text in texts] or [(example, _KNOWN_WEIGHT)]
-        others = [text for text in others if text != example or texts]
-        return self._choices.weighted([*known, *((text, 1) for text in others)])
+            texts = [text for text in texts if not schema_errors(bounds, text)]
+        return self._choices.weighted([*((text, _KNOWN_WEIGHT) for text in texts), (example, 1)])

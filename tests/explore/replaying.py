@@ -1,0 +1,23 @@
+"""Replays scenario files in this process: `python -m tests.explore.replaying FILE…`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from simkit.explore.conversations import cause_of
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
+
+
+def causes_of(file: str) -> list[list[str]]:
+    """Return the causes of the findings of a file's one scenario."""
+    library = Library()
+    (item,) = items_in(file, library.cache)
+    findings = simulate(library.prepared(item)).judgement.findings
+    return [[*cause_of(finding)] for finding in findings if not finding.follows]
+
+
+if __name__ == "__main__":
+    print(json.dumps({file: causes_of(file) for file in sys.argv[1:]}))
