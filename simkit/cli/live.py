@@ -49,6 +49,8 @@ from simkit.update.files import CI_VARIABLE, is_ci
 PRICES_FILE: Final = "prices.yaml"
 """The file of prices that is read if the command names none."""
 STEM_MAX: Final = 60
+_ROUNDING: Final = 1e-9
+"""US dollars by which sums of costs may be off."""
 _CUT_SHORT: Final = "cut short: calls of runs that did not end are in no number above"
 
 
@@ -214,7 +216,7 @@ class _Campaign:
         """Failed runs whose files are to be replayed."""
         self._running = 0
         """The number of runs that now ask models."""
-        self._spent = self._dearest = 0.0
+        self._spent = self._dearest = self._reserved = 0.0
         self.has_ended = False
         """Whether a run has ended."""
         self._end = ""
@@ -266,8 +268,14 @@ class _Campaign:
         models = (m for p in pipelines if isinstance(p, Pipeline) for m in p.models.values())
         return list(dict.fromkeys(client_package(model.protocol) for model in models))
 
+    @property
+    def _left_usd(self) -> float:
+        """Return the part of the budget that is neither spent nor reserved for running runs."""
+        assert self._call.budget_usd is not None
+        return self._call.budget_usd - self._spent - self._reserved
+
     def _may_start(self) -> bool:
-        """Return whether a run starts now; the dearest run so far is reserved for each."""
+        """Return whether a run starts now: as much as the dearest run so far cost must be left."""
         budget = self._call.budget_usd
         if not self._waiting or self._end:
             return False
@@ -275,7 +283,7 @@ class _Campaign:
             return True
         if not self.has_ended:
             return self._running == 0
-        if self._spent + (self._running + 1) * self._dearest <= budget:
+        if self._left_usd >= self._dearest - _ROUNDING:
             return True
         if not self._running:
             self._end = (
@@ -285,9 +293,19 @@ class _Campaign:
             )
         return False
 
+    def _allowance(self) -> float | None:
+        """Return what the next run may spend; all runs together cannot exceed the budget."""
+        if self._call.budget_usd is None:
+            return None
+        if not self.has_ended:
+            return self._left_usd
+        # A dear run stops no other one that could start beside it.
+        free = max(self._call.processes - self._running, 1)
+        return max(self._dearest, self._left_usd / free)
+
     def _task(self, place: int, number: int) -> _Task:
-        budget = self._call.budget_usd
-        reserved = self._running * self._dearest
+        allowance = self._allowance()
+        self._reserved += allowance or 0
         return _Task(
             place=place,
             item=self._items[place],
@@ -295,7 +313,7 @@ class _Campaign:
             options=self._call,
             prices=self._prices,
             stem=self._stems[place],
-            allowance_usd=None if budget is None else budget - self._spent - reserved,
+            allowance_usd=allowance,
             now=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         )
 
@@ -309,6 +327,7 @@ class _Campaign:
             raise SimkitError(finished.trial.problem)
         runs.append(finished)
         self._running -= 1
+        self._reserved -= task.allowance_usd or 0
         if finished.file:
             self._unchecked.append(msgspec.structs.replace(task, failed=finished))
         trial = finished.trial

@@ -65,7 +65,10 @@ COST = 2 * (11 * 1000 + 7 * 2000) / 1e6
 class Dealer:
     """Answers as a desk does; in a share of the runs its billing does not refund."""
 
-    def __init__(self, share: float, triage: Message = HANDS_OVER, seed: int = 3) -> None:
+    def __init__(
+        self, share: float, triage: Message = HANDS_OVER, seed: int = 3, tokens: int = 11
+    ) -> None:
+        self._tokens = tokens
         self._share, self._triage, self._draws = share, triage, random.Random(seed)
         self._lock = threading.Lock()
         self.refusals = 0
@@ -89,7 +92,7 @@ class Dealer:
             for call in message.calls
         )
         reply = Message("assistant", message.content, calls=calls)
-        return protocol.served(OutgoingReply(f"s{number}", reply, Usage(11, 7)), parsed)
+        return protocol.served(OutgoingReply(f"s{number}", reply, Usage(self._tokens, 7)), parsed)
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +241,27 @@ def test_a_run_that_could_exceed_the_budget_is_not_started(
     )
     assert dealer.answers == 6
     assert done.code == 0
+
+
+@pytest.mark.slow
+def test_runs_at_the_same_time_share_the_budget_when_they_get_dear(
+    desk: Path, server: Provider, simkit: Call
+) -> None:
+    cheap = Dealer(1.0)
+    dear = Dealer(1.0, triage=says("No."), tokens=1_000)
+
+    server.answer = lambda request: (cheap if cheap.answers < 2 else dear)(request)
+
+    done = simkit(
+        *("live", "desk.scenario.yaml", "--runs", "9", "-j", "3"),
+        *("--budget-usd", "4", "--format", "json"),
+    )
+
+    # A dear run costs $1.014: three fit into what the first one left, a fourth does not.
+    report = report_of(done)
+    assert dear.answers == 3
+    assert report["cost_usd"] == pytest.approx(COST + 3 * 1.014)
+    assert report["end"].endswith("5 runs not made")
 
 
 @pytest.mark.slow
