@@ -130,23 +130,28 @@ class Cluster:
         waiting = list(reversed(tasks))
         running: dict[Any, tuple[T, Task]] = {}
         while waiting or running:
+            if self._client.status != "running":
+                waiting += running.values()
+                running.clear()
+                self._reconnect()
             while waiting and len(running) < SUBMITTED_EACH * max(self._threads, 1):
                 key, task = waiting.pop()
                 if (timed := self._timed(task)) is None:
                     yield key, Answer(tally=Tally(is_stopped=True))
                     continue
-                running[self._submitted(timed)] = key, task
+                future = self._submitted(timed)
+                if future is None:
+                    waiting.append((key, task))
+                    break
+                running[future] = key, task
             self._wait(running)
             for future in [future for future in running if future.done()]:
                 key, task = running.pop(future)
-                if future.status in ("cancelled", "lost"):
+                answer = self._answer(future, task)
+                if answer is None:
                     waiting.append((key, task))
                 else:
-                    yield key, self._answer(future, task)
-            if self._client.status != "running":
-                waiting += running.values()
-                running.clear()
-                self._reconnect()
+                    yield key, answer
 
     def _timed(self, task: Task) -> Task | None:
         """Return a chunk's task with the time that is left; None if none is."""
@@ -156,10 +161,17 @@ class Cluster:
         return msgspec.structs.replace(task, seconds=left) if left > 0 else None
 
     def _submitted(self, task: Task) -> Any:
-        # It is never the result of an earlier call: a chunk may have run for a shorter time.
-        return self._client.submit(
-            run_on_worker, msgspec.json.encode(task), pure=False, retries=TRIES_MAX - 1
-        )
+        """Return the future of a task; None if the connection to the scheduler was closed."""
+        try:
+            # It is never the result of an earlier call: a chunk may have run for a shorter time.
+            return self._client.submit(
+                run_on_worker, msgspec.json.encode(task), pure=False, retries=TRIES_MAX - 1
+            )
+        except Exception:
+            # The library has several types of errors for that.
+            if self._client.status == "running":
+                raise
+            return None
 
     def _wait(self, running: dict[Any, tuple[T, Task]]) -> None:
         """Wait until some are done, or for a short time."""
@@ -177,12 +189,20 @@ class Cluster:
                 self._say("the cluster has no worker now; waiting for one")
             self._threads = count
 
-    def _answer(self, future: Any, task: Task) -> Answer:
-        """Return the answer that a worker gave; raise SimkitError for a failure."""
-        problem = future.exception()
-        if problem is None:
-            where, line = future.result()
+    def _answer(self, future: Any, task: Task) -> Answer | None:
+        """Return the answer that a worker gave; None if it was lost with the scheduler.
+
+        Raise SimkitError for a failure.
+        """
+        if future.status == "finished":
+            try:
+                where, line = future.result()
+            except (OSError, TimeoutError, CancelledError):
+                return None
             return checked(msgspec.json.decode(line, type=Answer), f"worker {where}: ")
+        if future.status != "error":
+            return None
+        problem = future.exception()
         if isinstance(problem, WorkerDied):
             raise SimkitError(died_text(task, problem.args[0]))
         if isinstance(problem, self._distributed.scheduler.KilledWorker):
