@@ -23,7 +23,7 @@ from simkit.core.text import counted
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER
 from simkit.update.files import is_ci
-from simkit.viewer import RunPage, compressed, run_data, run_page
+from simkit.viewer import RunPage, run_page
 
 REPORT: Final = "report.html"
 
@@ -67,7 +67,7 @@ def _scenarios(
         progress.begin(Path(file).name)
         page = runner.page_of(file)
         pair = pairs.get(os.path.realpath(file))
-        yield page if pair is None else _with_base(page, pair)
+        yield page if pair is None else _with_diff(page, pair)
 
 
 class _Viewer(JudgeRunner):
@@ -112,7 +112,6 @@ def _pairs(call: ViewOptions) -> dict[str, Compared]:
     return {os.path.realpath(pair.sources[1]): pair for pair in pairs if pair.sources[1]}
 
 
-def _with_base(page: RunPage, pair: Compared) -> RunPage:
+def _with_diff(page: RunPage, pair: Compared) -> RunPage:
     scenario = msgspec.structs.replace(page.scenario, diff=diff_object(pair))
-    base = compressed(run_data(stored(pair.sources[0]).view, None)) if pair.sources[0] else ""
-    return msgspec.structs.replace(page, scenario=scenario, base=base)
+    return msgspec.structs.replace(page, scenario=scenario)

@@ -6,7 +6,7 @@ the built page. Nothing here reads a clock, and nothing writes HTML: the page is
 """
 
 from simkit.viewer.document import Graph, RunData, ScenarioData
-from simkit.viewer.page import Page, RunPage, compressed, page_html, run_page
+from simkit.viewer.page import Page, RunPage, page_html, run_page
 from simkit.viewer.pipeline_graph import graph_of, together
 from simkit.viewer.pipeline_pictures import dot_text, mermaid_text, sequence_text, svg_text
 from simkit.viewer.run_data import run_data
@@ -17,7 +17,6 @@ __all__ = [
     "RunData",
     "RunPage",
     "ScenarioData",
-    "compressed",
     "dot_text",
     "graph_of",
     "mermaid_text",

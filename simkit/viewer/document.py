@@ -354,8 +354,6 @@ class ScenarioData(msgspec.Struct, frozen=True, omit_defaults=True):
     agents: tuple[str, ...] = ()
     run: int = -1
     """Index of its run in the page; -1 if there is none."""
-    base: int = -1
-    """Index of the run that it is compared with; -1 if there is none."""
     diff: JsonValue = None
     """The differences, as in `simkit diff --format json`; None without a base."""
 

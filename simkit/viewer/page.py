@@ -48,8 +48,6 @@ class RunPage(msgspec.Struct, frozen=True):
     """The compressed data of its run; empty if it did not run."""
     graph: Graph | None = None
     file_text: str = ""
-    base: str = ""
-    """The compressed data of the run that it is compared with."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -116,12 +114,9 @@ def _data(page: Page) -> Mapping[str, Any]:
     runs: list[str] = []
     scenarios, sources = [], {}
     for scenario in page.scenarios:
-        numbers = {}
-        for name in ("run", "base"):
-            if getattr(scenario, name):
-                numbers[name] = len(runs)
-                runs.append(getattr(scenario, name))
-        scenarios.append(msgspec.structs.replace(scenario.scenario, **numbers))
+        place = len(runs) if scenario.run else -1
+        runs += [scenario.run] if scenario.run else []
+        scenarios.append(msgspec.structs.replace(scenario.scenario, run=place))
         if scenario.file_text:
             sources[scenario.scenario.file] = scenario.file_text
     graphs = together(_graphs(page.scenarios))

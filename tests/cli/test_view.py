@@ -102,7 +102,7 @@ def test_two_runs_are_shown_side_by_side(simkit: Call) -> None:
         "equal",
         "different",
     ]
-    assert index["stored_runs"] == 4
+    assert index["stored_runs"] == 2
 
 
 @pytest.mark.parametrize(

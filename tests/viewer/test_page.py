@@ -284,7 +284,7 @@ def test_two_runs_stand_side_by_side(tab: Any, tmp_path: Path) -> None:
 
     text = text_of(tab, "Difference")
     assert "old against new" in text
-    assert "What refunds was sent, turn 2, call 1" in text
+    assert "What refunds was sent, turn 2, its call 1" in text
     assert "+ came tool history · by triage the other run left it out by tool_messages" in text
 
 

@@ -170,8 +170,9 @@ export interface LineEdit { kind: "same" | "came" | "went"; text: string }
 
 /** Two texts line by line. */
 export const lineDiff = (one: string, other: string): LineEdit[] => {
-  const left = one.split("\n");
-  const right = other.split("\n");
+  const linesOf = (text: string): string[] => (text ? text.split("\n") : []);
+  const left = linesOf(one);
+  const right = linesOf(other);
   // The comma after a list's last item is no difference.
   const bare = (lines: string[]): string[] => lines.map((line) => line.replace(/,$/, ""));
   const pairs = paired(bare(left), bare(right));

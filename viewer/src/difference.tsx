@@ -29,7 +29,7 @@ export const Difference = ({ diff, sides }: { diff: DiffData; sides: [string, st
       {(diff.calls ?? []).map((call) => (
         <article>
           <h3>
-            What {visible(call.agent)} was sent, turn {call.turn}, call {call.call + 1}
+            What {visible(call.agent)} was sent, turn {call.turn}, its call {call.call + 1}
             <small> {sizes(call.sizes, "message")}; {sizes(call.tokens, "token")}{call.again.length ? `; the same again in ${counted(call.again.length, "later call")}` : ""}</small>
           </h3>
           <ol class="rows">{call.messages.map((edit) => <Edited edit={edit} />)}</ol>

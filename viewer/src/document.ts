@@ -33,7 +33,6 @@ export interface Scenario {
   reproduce?: string;
   agents?: string[];
   run?: number;
-  base?: number;
   diff?: DiffData;
 }
 
