@@ -186,7 +186,10 @@ export const Timeline = ({
   return (
     <section class="timeline-box" aria-label="Timeline">
       <div class="tools">
-        <span class="hint">{number(run.marks.length)} events · j/k next and previous, n/p findings</span>
+        <span class="hint">
+          {number(run.marks.length)} events (j, k; findings n, p) · a number is a call's tokens · <i class="key-tool">■</i> tool
+          {" "}· <i class="key-write">◆</i> state written · <i class="key-handoff">↓</i> handoff · all others say what they are
+        </span>
         <button onClick={() => setSlot(Math.max(12, slot - 6))} aria-label="Zoom out">−</button>
         <button onClick={() => setSlot(Math.min(72, slot + 6))} aria-label="Zoom in">+</button>
       </div>

@@ -32,8 +32,9 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
     const kind = matrix.of(row, agent)?.kind;
     return kind === "sent" || kind === "edited";
   })) : [];
-  const columns = `minmax(11rem, 1fr) repeat(${agents.length}, 7.5rem)`;
-  const layout = { gridTemplateColumns: columns, minWidth: `${11 + 7.5 * agents.length}rem` };
+  const first = "clamp(11rem, 28vw, 22rem)";
+  const columns = `minmax(${first}, 1fr) repeat(${agents.length}, 7.5rem)`;
+  const layout = { gridTemplateColumns: columns, minWidth: `calc(${first} + ${7.5 * agents.length}rem)` };
   return (
     <section class="panel" aria-label="Who saw what">
       <h2>Who saw what<small> a click goes to the first call that sent it</small></h2>
@@ -54,7 +55,7 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
           header={
             <div class="matrix-row header" role="row" style={layout}>
               <span role="columnheader">message</span>
-              {agents.map((agent) => <span role="columnheader" title={agent}>{visible(one(agent, 18))}</span>)}
+              {agents.map((agent) => <span role="columnheader" title={agent}>{visible(one(agent, 30))}</span>)}
             </div>
           }
           row={(place) => {
