@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from simkit.checks.comparative_runs import reached_by_others, resumed_differs, session_differs
 from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
 from simkit.checks.lints import Watch, all_lints
@@ -270,6 +269,11 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
     scenario = prepared.scenario
     restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
     sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
+    if not restarts and len(sessions) < 2:
+        return
+    # Few scenarios need what compares runs.
+    from simkit.checks.comparative_runs import reached_by_others, resumed_differs
+
     if restarts and not is_off(scenario.lints, "STA-06"):
         yield from resumed_differs(view, view_of(unbroken(prepared).events), restarts)
     if len(sessions) > 1 and not is_off(scenario.lints, "STA-08"):
@@ -290,6 +294,8 @@ def _session_compared(
     alone is compared with them; if not, nothing is known. ``whole`` returns the view of the second
     run of all sessions, and of the third.
     """
+    from simkit.checks.comparative_runs import session_differs
+
     starts = [turn.at for turn in view.turns]
     try:
         other = view_of(alone(prepared, session, starts).events)

@@ -29,6 +29,7 @@ NEEDLESS = {
         *("session.execution.subprocess_worker", "session.execution.answering", "cli.processes"),
         *("core.determinism.installing", "core.determinism.kept", "core.determinism.redirecting"),
         *("report.diffs", "report.github_actions", "report.json"),
+        *("checks.comparative_runs", "spec.json_schemas", "trace.diff"),
     },
     "standard library": {
         *("asyncio", "concurrent", "ctypes", "configparser", "http", "multiprocessing", "sqlite3"),
