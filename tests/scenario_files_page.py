@@ -101,7 +101,7 @@ OTHER_KEYS: Final = {
 }
 """What a key is called that the author chooses, and what it says."""
 
-NOT_YET: Final = frozenset({("UserMessage", "parts"), ("UserMessage", "simulate")})
+NOT_YET: Final = frozenset({("UserMessage", "parts")})
 """Keys that this version refuses."""
 
 NOTES: Final = {

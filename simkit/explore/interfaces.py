@@ -37,11 +37,11 @@ from simkit.runtime.models.script import ScriptedLines, context_root
 from simkit.runtime.ports import ModelRequest, ToolReply
 from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
 from simkit.spec.scenario.replies import line_of as reply_line_of
+from simkit.spec.scenario.simulated_users import sample
 from simkit.spec.scenario.simulations import (
     PROVIDER_FAULTS,
     SimulatedTool,
     Simulation,
-    sample,
     with_persona,
 )
 from simkit.trace.events import UnusedLines, UnusedResults

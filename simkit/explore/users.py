@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from simkit.explore.choices import Choices, Source
 from simkit.spec.scenario.model import UserMessage
-from simkit.spec.scenario.simulated_users import END, SimulatedUser
+from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample
 from simkit.spec.scenario.simulations import (
     DUPLICATE_TURN,
     RESTART,
     Simulation,
-    sample,
     with_persona,
 )
 

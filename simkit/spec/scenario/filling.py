@@ -18,8 +18,9 @@ from simkit.language.yaml import Document, SourcePath, near
 from simkit.spec.fields import shown_value, validated_at
 from simkit.spec.pipeline.root_names import ROOTS as PIPELINE_ROOTS
 from simkit.spec.scenario.fakes import Fakes, Words, provider_in
-from simkit.spec.scenario.model import DEFAULT_START, Given
+from simkit.spec.scenario.model import DEFAULT_START, Given, UserMessage
 from simkit.spec.scenario.personas import Person, TakenNames, made_up, written_out
+from simkit.spec.scenario.simulated_users import Speech, speech_of
 from simkit.spec.scenario.turns import (
     MOST,
     WHOLE,
@@ -35,11 +36,19 @@ _OF_TURNS: Final = ("turn", "turns")
 _PLACES: Final = (("app", "config"), ("app", "store"))
 _AT_WORK: Final = {"user": (("app", "input"),), "session": _PLACES, "project": _PLACES}
 """References that are resolved while the pipeline runs, and the keys that may contain them."""
+_PERSONA: Final = "persona"
+"""The reference to the simulated user of a turn."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _APART: Final = ("examples", "pipeline")
 """Keys of a scenario with references that are resolved separately."""
 _FAKES: Final = ("given", "fakes")
 _INDEX: Final = re.compile(r"\w+\[(\d+)\]")
+
+
+def _is_simulated(turn: Mapping[str, Any]) -> bool:
+    """Return whether a simulated user says what a turn's user says."""
+    user = turn.get("user")
+    return isinstance(user, Mapping) and [*user] == ["simulate"]
 
 
 class Filling:
@@ -108,7 +117,7 @@ class Filling:
             return document
         turns = data.get("turns") if "scenario" in data else None
         repeats = isinstance(turns, list) and any(
-            isinstance(turn, dict) and "repeat" in turn for turn in turns
+            isinstance(turn, dict) and ("repeat" in turn or _is_simulated(turn)) for turn in turns
         )
         if not repeats and not document.mentions("${"):
             return document
@@ -153,8 +162,22 @@ class Filling:
             return document
         return document.with_turns({**data, **filled}, which)
 
+    def _speech(self, document: Document, place: int, turn: Any, most: int) -> Speech:
+        """Return what the simulated user of a turn says; raise SourceError."""
+        at: SourcePath = ("turns", place, "user", "simulate")
+        written = turn["user"]["simulate"]
+        user = validated_at(UserMessage, {"simulate": written}, document, at[:-1]).simulate
+        assert user is not None
+        speech = speech_of(user, Chance(self._seed).child(f"user/{place}").random, most)
+        if not speech.turns:
+            raise document.error(at, "this user may end without a word")
+        return speech
+
     def _times(self, document: Document, place: int, turn: Any) -> int:
         """Return the number of repetitions of a turn."""
+        if isinstance(turn, dict) and _is_simulated(turn):
+            times = self._times(document, place, {k: v for k, v in turn.items() if k != "user"})
+            return len(self._speech(document, place, turn, times).turns)
         if not isinstance(turn, dict) or "repeat" not in turn:
             return 1
         times = self._filled(document, turn["repeat"], ("turns", place, "repeat"))
@@ -167,8 +190,13 @@ class Filling:
 
     def _turn(self, document: Document, at: SourcePath, turn: Any, spot: Spot) -> Any:
         root = {**self._root, "turn": spot.root}
-        if isinstance(turn, dict) and spot.times > 1:
+        if isinstance(turn, dict) and (spot.times > 1 or _is_simulated(turn)):
             turn = {key: value for key, value in turn.items() if key != "repeat"}
+        if isinstance(turn, dict) and _is_simulated(turn):
+            speech = self._speech(document, spot.place, turn, spot.times)
+            at_persona = (*at, "user", "simulate", _PERSONA)
+            root[_PERSONA] = self._filled(document, speech.persona, at_persona)
+            turn = {**turn, **speech.turns[spot.repetition - 1]}
         return self._later(document, turn, at, spot.number - 1, spot.number, root)
 
     def _later(
@@ -275,7 +303,7 @@ class Filling:
                 advice="It can stand in a turn, and `turns` in claims on the whole run too.",
             )
         is_known = head in (*ROOTS, *_OF_TURNS, *self._unresolved) or (
-            head in self._entries and head in root
+            head in (*self._entries, _PERSONA) and head in root
         )
         if not is_known:
             raise document.error(

@@ -34,6 +34,7 @@ from simkit.spec.scenario.replies import (
     TurnScript,
     compiled_script,
 )
+from simkit.spec.scenario.simulated_users import CheckedUser
 from simkit.spec.scenario.turns import MOST
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
@@ -50,8 +51,9 @@ class UserMessage(Choice):
     """A value, sent as JSON."""
     parts: tuple[Any, ...] | None = None
     """Text and media parts."""
-    simulate: Any = None
-    """A simulated user."""
+    simulate: CheckedUser | None = None
+    """A simulated user: the seed chooses what it says. With `repeat` it says several things, up to
+    its end; the turn may refer to its `${persona.NAME}`."""
 
 
 def _user(value: Any) -> Any:

@@ -279,7 +279,7 @@ def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
             "the user's message must be a value, not null",
             advice="Write what the user says, or a value such as `user: {json: {}}`.",
         )
-    for form in ("parts", "simulate"):
+    for form in ("parts",):
         if form in turn.user.model_fields_set:
             raise _unsupported(document, (*at, "user", form), f"`{form}`")
 

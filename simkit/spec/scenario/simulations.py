@@ -6,11 +6,11 @@ A simulation is checked as a scenario of one turn, which holds all of its claims
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from simkit.language.paths import as_text, lookup, walk
 from simkit.language.yaml import Document, SourcePath, path_text
@@ -35,10 +35,8 @@ from simkit.spec.scenario.never import JoinedClaims, NeverThings, is_of_whole
 from simkit.spec.scenario.orders import Schedule
 from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
 from simkit.spec.scenario.replies_of import with_replies_of
-from simkit.spec.scenario.simulated_users import SimulatedUser, check_user
+from simkit.spec.scenario.simulated_users import SAMPLE, CheckedUser, sample
 
-SAMPLE: Final = "$sample"
-"""The key of a list of which one value is chosen in each conversation."""
 MISBEHAVIOURS: Final = (
     "unknown_tool", "invalid_arguments", "malformed_json", "empty", "refusal", "repeats_itself",
     "two_handoffs_at_once", "handoff_beside_tool_call",
@@ -141,9 +139,7 @@ class Simulation(RunSetup):
     """The simulation's name: a sentence that says what must hold."""
     turns: Positive = TURNS_MAX
     """The most turns of one conversation."""
-    users: dict[str, Annotated[SimulatedUser, AfterValidator(check_user)]] = Field(
-        default_factory=dict
-    )
+    users: dict[str, CheckedUser] = Field(default_factory=dict)
     """Users by name; without any, one user says what users of a support desk say."""
     models: dict[str, ModelLines] = Field(default_factory=dict)
     """Agent to the lines of which its model answers one; other agents answer anything that their
@@ -300,18 +296,6 @@ def _line_data(line: Any, model: ModelLine) -> Any:
         return line
     rest = {key: value for key, value in line.items() if key != "weight"}
     return rest["text"] if [*rest] == ["text"] else rest
-
-
-def sample(value: Any, choose: Callable[[Sequence[Any]], Any]) -> Any:
-    """Return a value with one chosen of every `$sample`."""
-    if isinstance(value, Mapping):
-        options = value.get(SAMPLE)
-        if len(value) == 1 and isinstance(options, (list, tuple)) and options:
-            return sample(choose(options), choose)
-        return {key: sample(inner, choose) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [sample(inner, choose) for inner in value]
-    return value
 
 
 def with_persona(value: Any, persona: Mapping[str, Any]) -> Any:
