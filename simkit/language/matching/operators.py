@@ -146,7 +146,13 @@ OPERATORS: Final[Mapping[str, Operator]] = {
                 {
                     "type": "object",
                     "minProperties": 1,
-                    "properties": {"of": _MATCHER, "by": _KEYS},
+                    "properties": {
+                        "of": {
+                            "allOf": [_MATCHER],
+                            "description": "The elements that are compared.",
+                        },
+                        "by": {**_KEYS, "description": "The keys that are compared."},
+                    },
                     "additionalProperties": False,
                 },
             ]
