@@ -27,7 +27,7 @@ turns:
 """
 
 
-def said(seed: int) -> list[tuple[Any, ...]]:
+def messages_of(seed: int) -> list[tuple[Any, ...]]:
     outcome = simulate(prepared(PIPELINE, USER), seed=seed)
     assert outcome.passed
     turns = prepared(PIPELINE, USER).with_seed(seed).scenario.turns
@@ -35,9 +35,9 @@ def said(seed: int) -> list[tuple[Any, ...]]:
 
 
 def test_each_seed_draws_a_user_and_the_same_one_again() -> None:
-    drawn = [said(seed) for seed in range(12)]
+    drawn = [messages_of(seed) for seed in range(12)]
 
-    assert drawn == [said(seed) for seed in range(12)]
+    assert drawn == [messages_of(seed) for seed in range(12)]
     assert {len(turns) for turns in drawn} >= {2, 3}
     assert len({turns[1][0] for turns in drawn}) >= 3
     for turns in drawn:

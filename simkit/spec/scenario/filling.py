@@ -20,7 +20,7 @@ from simkit.spec.pipeline.root_names import ROOTS as PIPELINE_ROOTS
 from simkit.spec.scenario.fakes import Fakes, Words, provider_in
 from simkit.spec.scenario.model import DEFAULT_START, Given, UserMessage
 from simkit.spec.scenario.personas import Person, TakenNames, made_up, written_out
-from simkit.spec.scenario.simulated_users import Speech, speech_of
+from simkit.spec.scenario.speeches import Speech, speech_of
 from simkit.spec.scenario.turns import (
     MOST,
     WHOLE,
@@ -163,10 +163,9 @@ class Filling:
         return document.with_turns({**data, **filled}, which)
 
     def _speech(self, document: Document, place: int, turn: Any, most: int) -> Speech:
-        """Return what the simulated user of a turn says; raise SourceError."""
+        """Return the messages of a turn's simulated user; raise SourceError."""
         at: SourcePath = ("turns", place, "user", "simulate")
-        written = turn["user"]["simulate"]
-        user = validated_at(UserMessage, {"simulate": written}, document, at[:-1]).simulate
+        user = validated_at(UserMessage, turn["user"], document, at[:-1]).simulate
         assert user is not None
         speech = speech_of(user, Chance(self._seed).child(f"user/{place}").random, most)
         if not speech.turns:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
@@ -184,30 +183,3 @@ def sample(value: Any, choose: Callable[[Sequence[Any]], Any]) -> Any:
 
 
 CheckedUser = Annotated[SimulatedUser, AfterValidator(check_user)]
-
-
-class Speech(NamedTuple):
-    """What one simulated user says, by chance."""
-
-    persona: Mapping[str, Any]
-    turns: tuple[Mapping[str, Any], ...]
-    """The text of each turn under `user`, with the pause before it; references are unresolved."""
-
-
-def speech_of(user: SimulatedUser, random: Random, most: int) -> Speech:
-    """Return at most so many turns of a user, drawn by chance."""
-    persona = {name: sample(value, random.choice) for name, value in user.persona.items()}
-    turns: list[Mapping[str, Any]] = []
-    if user.says is not None:
-        texts = [random.choice(user.says) for _ in range(most)]
-        return Speech(persona, tuple({"user": text} for text in texts))
-    name, pauses = user.start or next(iter(user.states)), list[str]()
-    while name != END and len(turns) < most:
-        state = user.states[name]
-        pauses += [random.choice(state.pause)] if state.pause is not None else []
-        if state.says is not None:
-            pause = {"pause": " ".join(pauses)} if pauses else {}
-            turns.append({"user": random.choice(state.says), **pause})
-            pauses = []
-        name = random.choices([*state.then], [*state.then.values()])[0]
-    return Speech(persona, tuple(turns))
