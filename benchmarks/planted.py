@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from simkit.core.errors import SimkitError
+from simkit.explore.chunks import Tally
 from simkit.explore.conversations import Cause, Subject, converse, label_of
 from simkit.explore.search import search
 from simkit.explore.subjects import simulation_subject
@@ -188,9 +189,9 @@ def _explored(subject: Subject, runs: int) -> set[Cause]:
     """Explore until something is found."""
     hits = 0
 
-    def tell(runs: int, causes: int) -> None:
+    def tell(tally: Tally) -> None:
         nonlocal hits
-        hits = causes
+        hits = len(tally.causes)
 
     campaign = search(
         partial(converse, subject),
