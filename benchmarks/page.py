@@ -58,7 +58,9 @@ def machine() -> str:
     """Return what the reader must know of the machine, and the day."""
     cores = os.cpu_count() or 1
     day = datetime.now(UTC).date().isoformat()
-    return f"{day}, {platform.system()}, {cores} cores, CPython {platform.python_version()}"
+    load = " beside other work" if os.getloadavg()[0] > cores + 1 else ""
+    python = platform.python_version()
+    return f"{day}, {platform.system()}, {cores} cores{load}, CPython {python}"
 
 
 def _markdown(name: str, rows: Table) -> str:
