@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import TABLES
-from benchmarks.page import places, with_tables
+from benchmarks.page import Table, places, with_tables
 
 PAGE = (Path(__file__).parent.parent / "docs" / "explanation" / "performance.md").read_text(
     encoding="utf-8"
@@ -26,7 +26,7 @@ def test_only_what_was_measured_is_written_anew() -> None:
     first, second = places(PAGE)[:2]
 
     once = with_tables(PAGE, {first: [["anchovy", 1]]}, {first: "measured on Monday"})
-    tables = {first: [["beetroot", 2]], second: [["", "x"], ["chicory", 3]]}
+    tables: dict[str, Table] = {first: [["beetroot", 2]], second: [["", "x"], ["chicory", 3]]}
     twice = with_tables(once, tables, dict.fromkeys(tables, "measured on Friday"))
 
     words = ("anchovy", "on Monday", "beetroot", "chicory", "on Friday")
