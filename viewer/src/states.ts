@@ -19,37 +19,46 @@ const applied = (state: State, changes: Record<string, Change>): State => {
   return out;
 };
 
-const EVERY = 200;
+/** Applies changes in place: what is changed belongs to ``own``, and is copied before if it does not. */
+const apply = (own: WeakSet<object>, state: State, changes: Record<string, Change>): void => {
+  for (const [name, change] of Object.entries(changes)) {
+    const old = state[name];
+    if (change[0] === "=") {
+      state[name] = change[1];
+    } else if (change[0] === "+") {
+      const items = Array.isArray(old) ? (own.has(old) ? old : [...old]) : [];
+      own.add(items);
+      if (change[2]) items.splice(0, change[2]);
+      for (const item of change[1]) items.push(item);
+      state[name] = items;
+    } else {
+      const parts = old && typeof old === "object" && own.has(old) ? old : { ...(old as State) };
+      own.add(parts);
+      apply(own, parts as State, change[1]);
+      state[name] = parts;
+    }
+  }
+};
 
 export class States {
   private readonly kept = new Map<number, { before: State; after: State }>();
 
   constructor(private readonly run: RunData) {}
 
-  /** The state of its session before and after a turn, by the turn's index. */
+  /** The state of its session before and after a turn, by the turn's index. Linear in the turns. */
   at(index: number): { before: State; after: State } {
     const known = this.kept.get(index);
     if (known) return known;
-    // The turns of this session since one that is known.
-    const session = this.run.turns[index].session;
-    const path: number[] = [];
-    let state: State = {};
-    for (let place = index; place >= 0; place--) {
-      if (this.run.turns[place].session !== session) continue;
-      const checkpoint = place < index ? this.kept.get(place) : undefined;
-      if (checkpoint) {
-        state = checkpoint.after;
-        break;
-      }
-      path.push(place);
+    const own = new WeakSet<object>();
+    const before: State = {};
+    const last = this.run.turns[index];
+    for (const turn of this.run.turns.slice(0, index)) {
+      if (turn.session !== last.session) continue;
+      apply(own, before, turn.before ?? {});
+      apply(own, before, turn.after ?? {});
     }
-    let found = { before: state, after: state };
-    path.reverse().forEach((place, count) => {
-      const turn = this.run.turns[place];
-      const before = applied(found.after, turn.before ?? {});
-      found = { before, after: applied(before, turn.after ?? {}) };
-      if (count % EVERY === 0) this.kept.set(place, found);
-    });
+    apply(own, before, last.before ?? {});
+    const found = { before, after: applied(before, last.after ?? {}) };
     this.kept.set(index, found);
     return found;
   }

@@ -108,6 +108,8 @@ test("states come from changes, in any order of asking", () => {
   const states = new States(run);
   expect(states.at(1).after).toEqual({ items: [1, 2], facts: { a: 1, b: 2 } });
   expect(states.at(0).after).toEqual({ items: [1], facts: { a: 1 } });
+  expect(states.at(1).before).toEqual({ items: [1], facts: { a: 1 } });
+  expect(run.turns[0].after!.items).toEqual(["=", [1]]);
   expect(changed([1, 2, 3], ["+", [4], 1])).toEqual([2, 3, 4]);
 });
 
