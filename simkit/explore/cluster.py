@@ -225,16 +225,16 @@ class Cluster:
 
     def _await_workers(self, seconds: float) -> int:
         """Return the number of threads of the workers; raise SimkitError if there are none."""
-        if not self._client.nthreads():
-            self._say(f"waiting up to {seconds:.0f} s for a worker")
         try:
+            if not self._client.nthreads():
+                self._say(f"waiting up to {seconds:.0f} s for a worker")
             self._client.wait_for_workers(1, timeout=seconds)
-        except TimeoutError:
+            return sum(self._client.nthreads().values()) or 1
+        except (OSError, TimeoutError):
             raise SimkitError(
                 f"--cluster: the scheduler at {self._address} has no workers\n"
                 "  Start some with `dask worker ADDRESS`, in the folder of the project."
             ) from None
-        return sum(self._client.nthreads().values()) or 1
 
     def _reconnect(self) -> None:
         """Connect to the scheduler again; raise SimkitError if it does not come back."""
