@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from simkit.explore.choices import Choices, Source
-from simkit.spec.scenario.model import UserMessage
 from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample
 from simkit.spec.scenario.simulations import (
     DUPLICATE_TURN,
@@ -46,20 +45,14 @@ class UserSession:
             answer = sample(answer, choices.one_of)
             return {"resume": with_persona("Yes." if answer is None else answer, self.persona)}
         if self._user.says is not None:
-            return {"user": self._message(choices.one_of(self._user.says))}
+            return {"user": with_persona(choices.one_of(self._user.says).as_turn, self.persona)}
         state = self._user.states[self._state]
         assert state.says is not None
-        turn = {"user": self._message(choices.one_of(state.says))}
+        turn = {"user": with_persona(choices.one_of(state.says).as_turn, self.persona)}
         if self._pauses:
             turn["pause"], self._pauses = " ".join(self._pauses), []
         self._enter(choices.weighted(state.then), choices)
         return turn
-
-    def _message(self, message: UserMessage) -> Any:
-        """Return a message as a turn of a scenario writes it."""
-        if message.text is not None:
-            return with_persona(message.text, self.persona)
-        return {"json": with_persona(message.json_, self.persona)}
 
     def _enter(self, name: str, choices: Choices) -> None:
         """Go to a state, and on from states in which the user only waits."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
 from simkit.spec.durations import Duration, duration_ms
 from simkit.spec.fields import (
-    Choice,
     Flag,
     Number,
     OrText,
@@ -34,21 +33,16 @@ from simkit.spec.scenario.replies import (
     TurnScript,
     compiled_script,
 )
-from simkit.spec.scenario.simulated_users import CheckedUser
+from simkit.spec.scenario.simulated_users import CheckedUser, PlainMessage
 from simkit.spec.scenario.turns import MOST
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
 DEFAULT_START: Final = "2026-01-05T09:00:00Z"
 
 
-class UserMessage(Choice):
+class UserMessage(PlainMessage):
     """A user's message that is more than text."""
 
-    noun: ClassVar[str] = "form of a user message"
-    text: TextValue | None = None
-    """Plain text."""
-    json_: Any = Field(default=None, alias="json")
-    """A value, sent as JSON."""
     parts: tuple[Any, ...] | None = None
     """Text and media parts."""
     simulate: CheckedUser | None = None

@@ -9,13 +9,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from simkit.spec.durations import DURATION_SCHEMA, Duration
 from simkit.spec.fields import (
+    Choice,
+    OrText,
     Positive,
     TextValue,
     YamlModel,
+    one_key,
     refuse,
     shown_value,
 )
-from simkit.spec.scenario.model import UserMessage, UserValue
 
 SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""
@@ -27,10 +29,26 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
-def _plain(message: UserMessage) -> UserMessage:
-    if message.parts is not None or message.simulate is not None:
-        raise refuse("a simulated user says a text, or a value: `{json: …}`")
-    return message
+class PlainMessage(Choice):
+    """A message of a user: a text, or a value."""
+
+    noun: ClassVar[str] = "form of a user message"
+    text: TextValue | None = None
+    """Plain text."""
+    json_: Any = Field(default=None, alias="json")
+    """A value, sent as JSON."""
+
+    @property
+    def as_turn(self) -> Any:
+        """Return it as a turn of a scenario writes it."""
+        return {"json": self.json_} if self.text is None else self.text
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return {"text": value}
+    one_key(value, "form of a user message", ("text", "json"))
+    return value
 
 
 class _OrOneMessage:
@@ -43,7 +61,7 @@ class _OrOneMessage:
 
 
 UserMessages = Annotated[
-    tuple[Annotated[UserValue, AfterValidator(_plain)], ...],
+    tuple[Annotated[PlainMessage, BeforeValidator(_plain), OrText], ...],
     Field(min_length=1),
     BeforeValidator(_listed),
     _OrOneMessage,

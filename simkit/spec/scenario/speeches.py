@@ -14,7 +14,7 @@ class Speech(NamedTuple):
 
     persona: Mapping[str, Any]
     turns: tuple[Mapping[str, Any], ...]
-    """The text of each turn under `user`, with the pause before it; references are unresolved."""
+    """The message of each turn under `user`, with the pause before it, as written."""
 
 
 def speech_of(user: SimulatedUser, random: Random, most: int) -> Speech:
@@ -22,15 +22,15 @@ def speech_of(user: SimulatedUser, random: Random, most: int) -> Speech:
     persona = {name: sample(value, random.choice) for name, value in user.persona.items()}
     turns: list[Mapping[str, Any]] = []
     if user.says is not None:
-        texts = [random.choice(user.says) for _ in range(most)]
-        return Speech(persona, tuple({"user": text} for text in texts))
+        messages = [random.choice(user.says) for _ in range(most)]
+        return Speech(persona, tuple({"user": message.as_turn} for message in messages))
     name, pauses = user.start or next(iter(user.states)), list[str]()
     while name != END and len(turns) < most:
         state = user.states[name]
         pauses += [random.choice(state.pause)] if state.pause is not None else []
         if state.says is not None:
             pause = {"pause": " ".join(pauses)} if pauses else {}
-            turns.append({"user": random.choice(state.says), **pause})
+            turns.append({"user": random.choice(state.says).as_turn, **pause})
             pauses = []
         name = random.choices([*state.then], [*state.then.values()])[0]
     return Speech(persona, tuple(turns))
