@@ -25,6 +25,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "Fake": "Who is made up",
     "Turn": "Turn",
     "UserMessage": "User message",
+    "PlainMessage": "Message of a simulated user",
     "ReplyLine": "Reply line",
     "HandoffLine": "Handoff in a reply line",
     "ErrorLine": "Error in a reply line",

@@ -341,5 +341,5 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
     )  # fmt: skip
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
-    core = [f"simkit.core.{name}" for name in ("errors", "requirements", "stopping")]
+    core = [f"simkit.core.{name}" for name in ("errors", "gc_pause", "requirements", "stopping")]
     assert loaded == sorted(("simkit.cli", "simkit.cli.commands", "simkit.core", *core))

@@ -53,6 +53,6 @@ def test_an_application_is_explored(name: str) -> None:
     campaign = run_campaign(name, scenario_subject(ready), Bounds(runs=RUNS, turns=2))
 
     causes = {discovery.cause for discovery in campaign.discoveries}
-    shown = {cause.detail if cause.id == "claim" else cause.id for cause in causes}
-    assert shown <= KNOWN[name]
-    assert campaign.model_calls or shown
+    kinds = {cause.detail if cause.id == "claim" else cause.id for cause in causes}
+    assert kinds <= KNOWN[name]
+    assert campaign.model_calls or kinds

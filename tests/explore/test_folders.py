@@ -45,8 +45,9 @@ def test_scenarios_of_one_pipeline_and_setup_are_one_subject() -> None:
         "all::desk",
         "all::desk 2",
     ]
-    texts = [subjects[name].simulation.users["user"].says for name in ("all::desk", "all::desk 2")]
-    assert texts == [("Hi.", "Bye.", "Refund me.", "Help!"), ("Hey.", "Bye.")]
+    users = [subjects[name].simulation.users["user"] for name in ("all::desk", "all::desk 2")]
+    texts = [[message.as_turn for message in user.says or ()] for user in users]
+    assert texts == [["Hi.", "Bye.", "Refund me.", "Help!"], ["Hey.", "Bye."]]
 
 
 @pytest.mark.parametrize(

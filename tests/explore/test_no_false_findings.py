@@ -152,12 +152,12 @@ def test_each_predicate_is_a_cause_of_its_own(
         assert replayed(discovery, subject, tmp_path) == {discovery.cause}
 
 
-def test_what_a_fault_ends_is_no_finding_in_the_last_turn(tmp_path: Path) -> None:
+def test_what_a_fault_ends_is_no_finding(tmp_path: Path) -> None:
     subject = subject_of(tmp_path, "faults: {rate_limit: 0.5}\n")
 
     record = converse(subject, Plan((TurnPlan(rare=(0, ODDS - 1)),), enabled=(True,)))
 
-    assert record.turns[-1]["expect"] == {"error": "rate_limit"}
+    assert record.turns[0]["expect"] == {"error": "rate_limit"}
     assert not record.causes
 
 
@@ -253,3 +253,17 @@ def test_reports_to_langsmith_stay_off(tmp_path: Path, monkeypatch: pytest.Monke
 
     os.environ.pop("LANGCHAIN_TRACING_V2", None)
     assert not outcome.judgement.findings
+
+
+def test_a_folder_whose_scenarios_hold_numbers_is_explored(simkit: Call) -> None:
+    write(
+        "shop/a.scenario.yaml",
+        "pipeline: shop\nchannels: {notes: {reducer: append}}\n"
+        "agents: {desk: {instructions: Desk.}}\n"
+        "flow: {handoffs: {start: desk}}\n---\nscenario: a\npipeline: shop\n"
+        "given: {state: {notes: [{text: Tea, score: 0.42}]}}\nturns: [{user: Hello.}]\n",
+    )
+
+    done = simkit("explore", "shop", "--runs", "3")
+
+    assert (done.code, done.err) == (0, "")

@@ -24,7 +24,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from types import FrameType, TracebackType
 from typing import Any, Final
 
@@ -135,13 +135,22 @@ _FAMILIES: Final = tuple(
 )
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    """Handle an audit event. Python calls this at each, so it looks up and returns."""
-    if event in _PROCESSES:
+def _hook(
+    event: str,
+    arguments: tuple[Any, ...],
+    processes: Container[str] = _PROCESSES,
+    threads: Container[str] = _THREADS,
+    connections: Container[str] = _CONNECTIONS,
+) -> None:
+    """Handle an audit event. Python calls this at each, so it looks up and returns.
+
+    The last arguments are its own: an interpreter that ends has emptied this module.
+    """
+    if event in processes:
         note_effect("process", sys._getframe(1))
-    elif event in _THREADS:
+    elif event in threads:
         _note_thread(sys._getframe(1))
-    elif event in _CONNECTIONS:
+    elif event in connections:
         _check(*arguments)
     elif event == "ctypes.dlopen":
         note_effect("native code", sys._getframe(1))

@@ -8,6 +8,8 @@ from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
+from simkit.language.expressions import Expression
+
 _RANKS: Final = f"{ascii_lowercase}{ascii_uppercase}1234567890-_. "
 """The characters that a person reads best come first."""
 _MORE: Final = (0, 1, 2, 4, 8, 16, 36)
@@ -27,12 +29,16 @@ def texts_of(pattern: str) -> tuple[str, ...]:
 def _texts(pattern: str) -> Iterator[str]:
     from rstr import Rstr
 
+    try:
+        search = Expression(pattern).search
+    except re.error:
+        return
     for more in _MORE:
         # Of a source of chance it needs no more than this.
         simplest: Any = _Simplest(more)
         try:
             text: str = Rstr(simplest).xeger(pattern)
-            if re.search(pattern, text):
+            if search(text) is not None:
                 yield text
         except (re.error, LookupError, OverflowError, RecursionError):
             return
