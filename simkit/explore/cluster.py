@@ -22,23 +22,20 @@ import msgspec
 
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
-from simkit.explore.choices import Tape
-from simkit.explore.chunks import CauseTally, Chunk, Tally
-from simkit.explore.conversations import Cause
+from simkit.explore.chunks import Tally
 from simkit.explore.processes import (
     TRIES_MAX,
     WorkerDied,
     WorkerProcess,
+    Workers,
     checked,
     died_text,
-    shrinking_tasks,
 )
 from simkit.explore.worker import LOCAL, SAME_PROJECT, Answer, Setup, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simkit.explore.search import Tell
 
 T = TypeVar("T")
 CONNECT_S: Final = 10.0
@@ -51,7 +48,7 @@ SUBMITTED_EACH: Final = 3
 """How many parts are submitted for each thread of the workers: none waits for the next one."""
 
 
-class Cluster:
+class Cluster(Workers):
     """Runs the parts of a campaign on a dask cluster."""
 
     def __init__(
@@ -112,19 +109,6 @@ class Cluster:
             with suppress(Exception):
                 self._local.close(timeout=10)
 
-    def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
-        """Run chunks; yield each with its tally as soon as it is known."""
-        tasks = [(chunk, Task(setup=self._setup, chunk=chunk)) for chunk in chunks]
-        for chunk, answer in self._answers(tasks):
-            assert answer.tally is not None
-            yield chunk, answer.tally
-
-    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
-        """Make the smallest conversation of each cause smaller."""
-        for cause, answer in self._answers(shrinking_tasks(self._setup, causes)):
-            assert answer.tape is not None
-            yield cause, answer.tape
-
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
         """Yield the answer to each task; what a lost scheduler had is submitted again."""
         waiting = list(reversed(tasks))
@@ -152,13 +136,6 @@ class Cluster:
                     waiting.append((key, task))
                 else:
                     yield key, answer
-
-    def _timed(self, task: Task) -> Task | None:
-        """Return a chunk's task with the time that is left; None if none is."""
-        if self._deadline is None or task.chunk is None:
-            return task
-        left = self._deadline - time.monotonic()
-        return msgspec.structs.replace(task, seconds=left) if left > 0 else None
 
     def _submitted(self, task: Task) -> Any:
         """Return the future of a task; None if the connection to the scheduler was closed."""

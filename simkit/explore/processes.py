@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -75,7 +76,46 @@ class WorkerProcess:
                 pipe.close()
 
 
-class Processes:
+class Workers(ABC):
+    """Runs the parts of a campaign as tasks, whose answers come in any order."""
+
+    _setup: Setup
+    _deadline: float | None
+    """The monotonic time at which chunks end; None for no limit."""
+
+    def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
+        """Run chunks; yield each with its tally as soon as it is known."""
+        tasks = [(chunk, Task(setup=self._setup, chunk=chunk)) for chunk in chunks]
+        for chunk, answer in self._answers(tasks):
+            assert answer.tally is not None
+            yield chunk, answer.tally
+
+    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
+        """Make the smallest conversation of each cause smaller."""
+        tasks = [
+            (
+                tally.cause,
+                Task(setup=self._setup, shrinking=Shrinking(tally.cause, tally.smallest.tape)),
+            )
+            for tally in causes
+        ]
+        for cause, answer in self._answers(tasks):
+            assert answer.tape is not None
+            yield cause, answer.tape
+
+    @abstractmethod
+    def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
+        """Yield the answer to each task."""
+
+    def _timed(self, task: Task) -> Task | None:
+        """Return a chunk's task with the time that is left; None if none is."""
+        if self._deadline is None or task.chunk is None:
+            return task
+        left = self._deadline - time.monotonic()
+        return msgspec.structs.replace(task, seconds=left) if left > 0 else None
+
+
+class Processes(Workers):
     """Runs the parts of a campaign in processes of its own."""
 
     def __init__(self, setup: Setup, count: int, deadline: float | None) -> None:
@@ -104,19 +144,6 @@ class Processes:
         for process in self._started:
             process.close()
 
-    def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
-        """Run chunks; yield each with its tally as soon as it is known."""
-        tasks = [(chunk, Task(setup=self._setup, chunk=chunk)) for chunk in chunks]
-        for chunk, answer in self._answers(tasks):
-            assert answer.tally is not None
-            yield chunk, answer.tally
-
-    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
-        """Make the smallest conversation of each cause smaller."""
-        for cause, answer in self._answers(shrinking_tasks(self._setup, causes)):
-            assert answer.tape is not None
-            yield cause, answer.tape
-
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
         keys: dict[Future[Answer], T] = {
             self._threads.submit(self._answer, task): key for key, task in tasks
@@ -126,12 +153,10 @@ class Processes:
 
     def _answer(self, task: Task) -> Answer:
         """Return the answer of a process that is free; in a thread of its own."""
-        left = None if self._deadline is None else self._deadline - time.monotonic()
-        if left is not None and task.chunk is not None:
-            if left <= 0:
-                return Answer(tally=Tally(is_stopped=True))
-            task = msgspec.structs.replace(task, seconds=left)
-        encoded = msgspec.json.encode(task)
+        timed = self._timed(task)
+        if timed is None:
+            return Answer(tally=Tally(is_stopped=True))
+        encoded = msgspec.json.encode(timed)
         code = 0
         for _ in range(TRIES_MAX):
             process = self._free.get()
@@ -147,14 +172,6 @@ class Processes:
             finally:
                 self._free.put(process)
         raise SimkitError(died_text(task, code))
-
-
-def shrinking_tasks(setup: Setup, causes: Sequence[CauseTally]) -> list[tuple[Cause, Task]]:
-    """Return a task for each cause."""
-    return [
-        (tally.cause, Task(setup=setup, shrinking=Shrinking(tally.cause, tally.smallest.tape)))
-        for tally in causes
-    ]
 
 
 def checked(answer: Answer, where: str = "") -> Answer:
