@@ -60,6 +60,7 @@ NAVIGATION: Final[Nav] = (
                     ("Explore", "how-to/explore.md"),
                     ("Simulations", "how-to/simulations.md"),
                     ("Large campaigns", "how-to/campaigns.md"),
+                    ("See a run", "how-to/view.md"),
                     ("Coverage and mutation", "how-to/coverage.md"),
                 ),
             ),
