@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 
 from simkit.session import execution
+from simkit.session.execution.child_processes import start_process
 from simkit.session.simulate import Conversation, run, simulate
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.events import AnyEvent, CheckpointRestored, RunFinished, UncontrolledEffect
@@ -141,13 +141,12 @@ def test_each_restart_is_one_new_process_however_often_somebody_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[object] = []
-    popen = subprocess.Popen
 
-    def noting(*args: Any, **options: Any) -> Any:
-        started.append(args)
-        return popen(*args, **options)
+    def noting(stderr: Any) -> Any:
+        started.append(stderr)
+        return start_process(stderr)
 
-    monkeypatch.setattr(subprocess, "Popen", noting)
+    monkeypatch.setattr("simkit.session.execution.subprocess_worker.start_process", noting)
     turns = [TURNS[0], restarted(TURNS[4]), TURNS[4], restarted(TURNS[4]), TURNS[4]]
     with Conversation(of(TURNS[0])) as conversation:
         for end in range(1, len(turns) + 1):
