@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from simkit.core.messages import Message
-from simkit.providers.body_reader import Record, record_of, typed
+from simkit.providers.body_reader import Record, record_of
 
 Parse: TypeAlias = Callable[[Record, str, int, dict[str, str]], Sequence[Message]]
 """Parses the messages in one item of a request.
@@ -19,7 +19,6 @@ its own.
 
 _fields_of: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items_of: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode: Final = msgspec.json.Decoder().decode
 
 
 class NotSplit(ValueError):
@@ -77,7 +76,7 @@ class KnownMessages:
             inner = self._by_json.get(encoded)
             if inner is None or not _fits(inner, tools):
                 where = f"{at}[{place}]"
-                record = typed(_decode(encoded), dict, where)
+                record = record_of(encoded, where)  # What was split was not decoded yet.
                 inner = parse(record, where, place, tools)
                 if not depends(record):
                     self._by_json[encoded] = inner

@@ -93,3 +93,29 @@ def test_messages_of_the_last_request_are_the_same_objects(name: str) -> None:
     assert isinstance(third, ParsedRequest)
     assert [a is b for a, b in zip(first.messages, second.messages, strict=False)] == [True, True]
     assert third.messages[0] is first.messages[1]
+
+
+INVALID: dict[str, bytes] = {
+    "not UTF-8": b'{"role": "user", "content": "\xff"}',
+    "a key that is not UTF-8": b'{"role": "user", "content": "Bern?", "\xff": 1}',
+    "half a surrogate pair": b'{"role": "user", "content": "\\ud800"}',
+    "a number out of range": b'{"role": "user", "content": "Bern?", "size": 1e999}',
+    "no JSON number": b'{"role": "user", "content": "Bern?", "size": NaN}',
+    "nested too deep": b'{"role": "user", "content": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+}
+
+
+@pytest.mark.parametrize("item", INVALID.values(), ids=INVALID)
+@pytest.mark.parametrize("name", CASES)
+def test_a_message_that_is_no_json_is_refused_as_any_other(name: str, item: bytes) -> None:
+    protocol, known = PROTOCOLS[name], KnownMessages()
+    body = b'{"model": "m", "max_tokens": 9, "messages": [%s]}' % item
+    request = HttpRequest("POST", f"https://localhost{CASES[name][0]}", (), body)
+
+    with pytest.raises(WireInvalid) as plain:
+        protocol.parse_request(request)
+    assert protocol.parse_again is not None
+    for _ in range(2):
+        with pytest.raises(WireInvalid) as again:
+            protocol.parse_again(request, known)
+        assert str(again.value) == str(plain.value)
