@@ -34,7 +34,7 @@ from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, pi
 from simkit.adapters.input_loop import InputLoopDriver
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
-from simkit.adapters.lost_errors import Ended, hearing_loops, heeding_losses
+from simkit.adapters.lost_errors import Ended, Losses, hearing_loops
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
 from simkit.adapters.plain import FunctionDriver
@@ -164,7 +164,8 @@ class CodeDriver:
             home_of(app.entry),
             script.schedule,
         )
-        self._losses: list[tuple[Ended, e.ErrorFacts, Run | None]] = []
+        self._losses = Losses(self._lost)
+        self._lost_errors: list[tuple[Ended, e.ErrorFacts, Run | None]] = []
         """Errors that ended threads and tasks of this turn, and that no code took."""
         self._owner = Owner()
         self._turns_of: Counter[str] = Counter()
@@ -372,7 +373,7 @@ class CodeDriver:
                     )
                 ),
                 children_of_run(self._children),
-                heeding_losses(self._lost),
+                self._losses.heeding(),
                 taking_turns(self._turns),
             ):
                 reply = self._driver.run_turn(turn)
@@ -400,16 +401,16 @@ class CodeDriver:
             self._turns.is_endless = False
             self._uncontrolled("threads that go on and on after the turn's reply", "")
 
-    def _lost(self, ended: Ended, problem: Exception) -> None:
+    def _lost(self, ended: Ended, problem: BaseException) -> None:
         """Keep an error for the end of the turn: the collector may find it in any place."""
         app = self._app
         failure = failure_of(problem, self._gate.last_failure, app.entry, app.options.errors)
         status = getattr(failure, "status", 0) or 0
         error = e.ErrorFacts(failure.type, str(failure), status=status)
-        self._losses.append((ended, error, self._driver.run_around()))
+        self._lost_errors.append((ended, error, self._driver.run_around()))
 
     def _tell_losses(self) -> None:
-        losses, self._losses = self._losses, []
+        losses, self._lost_errors = self._lost_errors, []
         for ended, error, run in losses:
             self._recorder.events.record_lost_error(
                 self._recorder.at(run), ended=ended, error=error
@@ -487,6 +488,7 @@ class CodeDriver:
         # First of all: a loop that is closed waits for its threads, which may have stopped.
         self._owner.unfinished = self._turns.unfinished()
         self._turns.end()
+        self._losses.end()
         with (
             self._zone,
             owned_by(self._owner),

@@ -5,12 +5,14 @@ Python prints them and goes on. A turn could end well although a part of the pip
 
 from __future__ import annotations
 
+import gc
 import threading
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, CancelledError, Task
 from asyncio.base_events import BaseEventLoop
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, TypeAlias
+from weakref import WeakSet
 
 from simkit.adapters.scoping import ContextListeners
 from simkit.capture.http.installing import Installation, Replacement
@@ -18,16 +20,65 @@ from simkit.core.errors import RunHalted
 
 Ended: TypeAlias = Literal["thread", "task"]
 """The kind of code that an error has ended."""
-LossListener: TypeAlias = Callable[[Ended, Exception], None]
+LossListener: TypeAlias = Callable[[Ended, BaseException], None]
 
-_listeners: Final = ContextListeners[LossListener]("simkit_lost_errors")
 _OF_THE_NETWORK: Final = ("transport", "protocol")
 """Keys of an error that ends a connection: the code that waits for it gets the error, too."""
+_NO_ERRORS: Final = (SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError)
+"""Exceptions by which code ends that nothing is wrong with."""
+_LOSSES: Final = "_simkit_losses"
+"""The attribute of a task with the losses of the run that made it."""
 
 
-def heeding_losses(listener: LossListener) -> AbstractContextManager[None]:
-    """Call ``listener`` with each error that is lost in this context, or in what it starts."""
-    return _listeners.activate(listener)
+class Losses:
+    """The errors that are lost in one run.
+
+    Python tells the error of a task when that is freed. A task that its own coroutine refers to,
+    as in ``self.task = asyncio.create_task(self.work())``, is freed by the collector, perhaps in
+    another run or never. So the collector runs after each turn in which such an error may be.
+    """
+
+    def __init__(self, listener: LossListener) -> None:
+        """``listener`` is called with each error, at any time until the run is over."""
+        self._listener = listener
+        self._tasks: WeakSet[Task[Any]] = WeakSet()
+        self._is_over = False
+
+    @contextmanager
+    def heeding(self) -> Iterator[None]:
+        """Listen to the code in this context, and to what it starts, for one turn."""
+        with _runs.activate(self):
+            try:
+                yield
+            finally:
+                if self._may_have_more():
+                    gc.collect()
+
+    def end(self) -> None:
+        """Tell no further errors: the run is over."""
+        self._is_over = True
+
+    def watch(self, task: Task[Any]) -> None:
+        """Take a task of the run into account."""
+        self._tasks.add(task)
+        with suppress(AttributeError):
+            setattr(task, _LOSSES, self)
+
+    def is_told(self, ended: Ended, problem: object) -> bool:
+        """Tell what has ended code; return whether it is an error that is told."""
+        if self._is_over or not isinstance(problem, BaseException):
+            return False
+        if isinstance(problem, _NO_ERRORS):
+            return False
+        self._listener(ended, problem)
+        return True
+
+    def _may_have_more(self) -> bool:
+        """Return whether there is a task with an error that nobody has looked at."""
+        return any(task.done() and task._log_traceback for task in self._tasks.copy())
+
+
+_runs: Final = ContextListeners[Losses]("simkit_lost_errors")
 
 
 def ended_thread(problem: BaseException) -> bool:
@@ -39,7 +90,9 @@ def ended_thread(problem: BaseException) -> bool:
         return True  # The end of the run gives the reason.
     if _has_hook():
         return False
-    return isinstance(problem, SystemExit) or _is_told("thread", problem)
+    losses = _runs.current()
+    is_told = losses is not None and losses.is_told("thread", problem)
+    return is_told or isinstance(problem, SystemExit)
 
 
 def _has_hook() -> bool:
@@ -48,14 +101,6 @@ def _has_hook() -> bool:
     function = getattr(hook, "func", hook)  # pytest's is a partial.
     is_tests = str(getattr(function, "__module__", "")).startswith("_pytest.")
     return hook is not threading.__excepthook__ and not is_tests
-
-
-def _is_told(ended: Ended, problem: object) -> bool:
-    listener = _listeners.current()
-    if listener is None or not isinstance(problem, Exception):
-        return False
-    listener(ended, problem)
-    return True
 
 
 def handle_loss(loop: AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -68,7 +113,11 @@ def _is_heard(context: dict[str, Any]) -> bool:
     problem = context.get("exception")
     if isinstance(problem, RunHalted):
         return True
-    return not context.keys() & _OF_THE_NETWORK and _is_told("task", problem)
+    if context.keys() & _OF_THE_NETWORK:
+        return False
+    task = context.get("future") or context.get("task")
+    losses: Losses | None = getattr(task, _LOSSES, None) or _runs.current()
+    return losses is not None and losses.is_told("task", problem)
 
 
 def _in_any_loop(before: Replacement) -> Replacement:
@@ -79,7 +128,21 @@ def _in_any_loop(before: Replacement) -> Replacement:
     return default_exception_handler
 
 
+def _watching(before: Replacement) -> Replacement:
+    def create_task(self: AbstractEventLoop, *args: Any, **kwargs: Any) -> Any:
+        task = before(self, *args, **kwargs)
+        losses = _runs.current()
+        if losses is not None and isinstance(task, Task):  # A factory may make other things.
+            losses.watch(task)
+        return task
+
+    return create_task
+
+
 hearing_loops: Final = Installation(
-    lambda: ((BaseEventLoop, "default_exception_handler", _in_any_loop),)
+    lambda: (
+        (BaseEventLoop, "default_exception_handler", _in_any_loop),
+        (BaseEventLoop, "create_task", _watching),
+    )
 )
 """A context manager for the loops that user code makes; several scenarios may enter it at once."""

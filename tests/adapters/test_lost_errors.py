@@ -84,6 +84,45 @@ LOST: Final = {
         def run(text):
             return asyncio.run(both(text))
     """,
+    "a task that its own object keeps": """
+        class Worker:
+            def __init__(self):
+                self.task = asyncio.create_task(self.work())
+
+            async def work(self):
+                broken()
+
+        async def run(text):
+            Worker()
+            return await awaited(text)
+    """,
+    "such a task in a loop of the code's own": """
+        class Worker:
+            def __init__(self):
+                self.task = asyncio.create_task(self.work())
+
+            async def work(self):
+                broken()
+
+        async def both(text):
+            Worker()
+            return await awaited(text)
+
+        def run(text):
+            return asyncio.run(both(text))
+    """,
+    "a thread that ends with what is no Exception": """
+        class Stopped(BaseException):
+            pass
+
+        def run(text):
+            def work():
+                raise Stopped("at work")
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            return asked(text)
+    """,
     "a callback of the loop": """
         async def run(text):
             asyncio.get_running_loop().call_soon(broken)
@@ -121,6 +160,28 @@ HANDLED: Final = {
             task = asyncio.create_task(asyncio.sleep(60))
             await asyncio.sleep(0)
             task.cancel()
+            return await awaited(text)
+    """,
+    "a task that is awaited in the next turn": """
+        tasks = []
+
+        async def run(text):
+            while tasks:
+                try:
+                    await tasks.pop()
+                except KeyError:
+                    pass
+            tasks.append(asyncio.create_task(breaks()))
+            return await awaited(text)
+    """,
+    "a group of tasks of which one fails": """
+        async def run(text):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(breaks())
+                    group.create_task(asyncio.sleep(60))
+            except* KeyError:
+                pass
             return await awaited(text)
     """,
     "a thread that exits": """
@@ -191,6 +252,39 @@ def test_two_runs_have_one_digest(module: tuple[str, Path]) -> None:
 
     assert first.trace.digest() == second.trace.digest()
     assert any(isinstance(event, e.ErrorLost) for event in first.trace.events)
+
+
+KEEPS: Final = """
+    async def breaks_itself():
+        me = asyncio.current_task()
+        kept.append(me)
+        broken()
+
+    kept = []
+
+    async def run(text):
+        asyncio.create_task(breaks_itself())
+        return await awaited(text)
+"""
+WELL: Final = """
+    async def run(text):
+        import lost_before
+        lost_before.kept.clear()
+        gc.collect()
+        return await awaited(text)
+"""
+
+
+def test_an_error_of_one_run_is_not_told_in_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "lost_before.py").write_text(f"{HEAD}\n\n{dedent(KEEPS)}")
+    (tmp_path / "lost_after.py").write_text(f"import gc\n{HEAD}\n\n{dedent(WELL)}")
+
+    findings_of(("lost_before:run", tmp_path))
+
+    assert findings_of(("lost_after:run", tmp_path)) == []
 
 
 ASKS_IN_A_THREAD: Final = """
