@@ -15,6 +15,7 @@ from simkit.checks.scope import Path
 from simkit.checks.searching import has_alternatives
 from simkit.core.messages import ABSENT, Message
 from simkit.language.matching import Matcher, compile_matcher, patterns_of
+from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, walk
@@ -26,6 +27,9 @@ from simkit.trace.views import View
 _CLAIMS: Final = ("agents", "reply", "state", "handoffs", "tool_calls", "error", "interrupt",
                   "logs", "events")  # fmt: skip
 _DENIAL: Final = "$not"
+_UNIQUE: Final = "$unique"
+_NEGATIVE: Final = (_DENIAL, _UNIQUE)
+_ANY: Final = {"$any": True}
 _NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 """A bound is no pattern: the number itself need not occur."""
 
@@ -38,7 +42,8 @@ def vacuous_claims(
 ) -> Iterator[Hit]:
     """Yield the `excludes` and `$not` with a pattern that occurs nowhere in the trace.
 
-    ``unheld`` are the paths of claims that failed or were skipped: these need no second finding.
+    Also the `$unique` that compares nothing. ``unheld`` are the paths of claims that failed or were
+    skipped: these need no second finding.
     """
     search, candidates = _Search(view, writer), Candidates(view)
     of_excludes: dict[Matcher, str] = {}
@@ -61,6 +66,8 @@ def _why_vacuous(
     search: _Search, candidates: Candidates, matcher: Any, inner: Path, turn: int
 ) -> str:
     """Return why a denied value could not occur at a place; empty if it could."""
+    if inner[-1] == _UNIQUE:
+        return _why_uncompared(search, matcher, inner[:-1], turn)
     if not polarity_of(matcher).affirms:
         return ""  # The denial of a denial affirms.
     is_message = _is_excludes(inner)
@@ -69,6 +76,24 @@ def _why_vacuous(
         return f"nothing in the trace matches {line(matcher)}"
     if not is_message and not candidates.could_be(matcher, place, turn):
         return f"no value of this claim in the trace could match {line(matcher)}"
+    return ""
+
+
+def _why_uncompared(search: _Search, operand: Any, place: Path, turn: int) -> str:
+    """Return why the `$unique` at a place compares no elements; empty if it could.
+
+    Of keys it is asked only if there are such elements: the next conversation may have some.
+    """
+    keys, matcher = unique_parts(operand)
+    element = _ANY if matcher is ABSENT else matcher
+    if matcher is not ABSENT:
+        if not polarity_of(matcher).affirms:
+            return ""
+        if not search.could_hold({"$has": [matcher]}, place, turn):
+            return f"nothing in the trace matches {line(matcher)}"
+    with_keys = {"$all": [element, *({key: _ANY} for key in keys)]}
+    if search.occurs(element, place) and not search.occurs(with_keys, place):
+        return f"no element in the trace has {' and '.join(f'`{key}`' for key in keys)}"
     return ""
 
 
@@ -92,21 +117,27 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
         for place, matcher in enumerate(context.excludes or ()):
             yield ("context", key, "excludes", place), matcher
         for name, matcher in context.claimed().items():
-            if name != "excludes" and _DENIAL in str(matcher):
+            if name != "excludes" and may_deny(matcher):
                 yield from _nots(("context", key, name), matcher)
     for key, run in expect.runs.items():
         for name, matcher in claims_of(run):
-            if _DENIAL in str(matcher):
+            if may_deny(matcher):
                 yield from _nots(("runs", key, name), matcher)
     claims_set = expect.model_fields_set
     for name in _CLAIMS:
-        if name in claims_set and _DENIAL in str(getattr(expect, name)):
+        if name in claims_set and may_deny(getattr(expect, name)):
             yield from _nots((name,), getattr(expect, name))
 
 
+def may_deny(matcher: Any) -> bool:
+    """Return whether a matcher may contain what is vacuous in some traces; false if it cannot."""
+    text = str(matcher)
+    return any(key in text for key in _NEGATIVE)
+
+
 def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
-    for path, inner in walk(matcher, at, lambda key: key in (_DENIAL, "$schema", "$unique")):
-        if path != at and path[-1] == _DENIAL:
+    for path, inner in walk(matcher, at, lambda key: key in (*_NEGATIVE, "$schema")):
+        if path != at and path[-1] in _NEGATIVE:
             yield path, inner
 
 
@@ -136,6 +167,10 @@ class _Search:
         elif not names:
             return True
         return self._occurring.occurs(matcher, path)
+
+    def occurs(self, element: Any, place: Path) -> bool:
+        """Return whether an element of the lists at a place matches."""
+        return self._occurring.occurs(element, (*place, "$has"))
 
     def _occurs(self, text: str, turn: int) -> bool:
         """Search around the claim's turn first: most patterns come from there."""

@@ -48,8 +48,8 @@ LINTS: Final[Mapping[str, LintEntry]] = {
     ),
     "RUN-03": LintEntry(
         "W", "vacuous-claim",
-        "the pattern of an `excludes` or `$not` occurs somewhere in the trace or in the given "
-        "values",
+        "the pattern of an `excludes`, `$not` or `$unique` occurs somewhere in the trace or in "
+        "the given values",
         "Correct the pattern: nothing in this run could match it.",
         cause="A typo in the pattern, or a pattern for text that this conversation never has: "
               "`excludes: [A-1043]` where every message says A-1042.",

@@ -26,6 +26,10 @@ from tests.checks.judging import HANDOFFS, MEALS, describe_findings, text
         "tool_calls: {$not: {$has: {args: {food: sugar}}}}",
         "handoffs: {$not: {$has: {payload: {food: sugar}}}}",
         "interrupt: {$not: {question: sugar}}",
+        "tool_calls: {$unique: {by: args.fodo}}",
+        "tool_calls: {$all: [{$unique: {of: {args: {food: sugar}}, by: args}}]}",
+        "state: {messages: {$unique: {of: {user: sugar}}}}",
+        "runs: {nutrition: {messages: {$unique: {of: {$contains: sugar}}}}}",
     ],
 )
 def test_a_pattern_that_occurs_nowhere_is_warned_of(claim: str) -> None:
@@ -55,6 +59,13 @@ def test_a_pattern_that_occurs_nowhere_is_warned_of(claim: str) -> None:
         "handoffs: {$not: {$has: {to: analyst}}}",
         "tool_calls: {$not: {$has: {tool: log_meal}}}",
         "events: {$not: {$has: {kind: HandoffMade}}}",
+        "tool_calls: {$unique: args.food}",
+        "tool_calls: {$unique: {of: {tool: log_meal}, by: [tool, args]}}",
+        "tool_calls: {$not: {$unique: {by: args.fodo}}}",
+        "state: {messages: {$unique: content}}",
+        "handoffs: {$unique: true}",
+        "events: {$unique: {of: {kind: LimitReached}, by: limit}}",
+        "context: {nutrition: {messages: {$unique: {of: {role: user}}}}}",
     ],
 )
 def test_a_pattern_that_occurs_somewhere_is_not(claim: str) -> None:
@@ -110,7 +121,7 @@ def test_the_warning_names_claim_and_pattern() -> None:
         RUN-03 W [turn 2]
         context.nutrition.excludes[1]: nothing in the trace matches {$contains: "kcals"}, so its absence proves nothing
         at `{$contains: kcals}`
-        | RUN-03 vacuous-claim: the pattern of an `excludes` or `$not` occurs somewhere in the trace or in the given values
+        | RUN-03 vacuous-claim: the pattern of an `excludes`, `$not` or `$unique` occurs somewhere in the trace or in the given values
         -> Correct the pattern: nothing in this run could match it.
     """)
 
