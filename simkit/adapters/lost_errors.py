@@ -55,7 +55,7 @@ class Losses:
                     gc.collect()
 
     def end(self) -> None:
-        """Tell no further errors: the run is over."""
+        """Report no further errors: the run is over."""
         self._is_over = True
 
     def watch(self, task: Task[Any]) -> None:
@@ -64,8 +64,8 @@ class Losses:
         with suppress(AttributeError):
             setattr(task, _LOSSES, self)
 
-    def is_told(self, ended: Ended, problem: object) -> bool:
-        """Tell what has ended code; return whether it is an error that is told."""
+    def takes(self, ended: Ended, problem: object) -> bool:
+        """Report an exception that has ended code; return whether it is an error."""
         if self._is_over or not isinstance(problem, BaseException):
             return False
         if isinstance(problem, _NO_ERRORS):
@@ -91,8 +91,8 @@ def ended_thread(problem: BaseException) -> bool:
     if _has_hook():
         return False
     losses = _runs.current()
-    is_told = losses is not None and losses.is_told("thread", problem)
-    return is_told or isinstance(problem, SystemExit)
+    is_taken = losses is not None and losses.takes("thread", problem)
+    return is_taken or isinstance(problem, SystemExit)
 
 
 def _has_hook() -> bool:
@@ -117,7 +117,7 @@ def _is_heard(context: dict[str, Any]) -> bool:
         return False
     task = context.get("future") or context.get("task")
     losses: Losses | None = getattr(task, _LOSSES, None) or _runs.current()
-    return losses is not None and losses.is_told("task", problem)
+    return losses is not None and losses.takes("task", problem)
 
 
 def _in_any_loop(before: Replacement) -> Replacement:

@@ -76,7 +76,7 @@ class KnownMessages:
             inner = self._by_json.get(encoded)
             if inner is None or not _fits(inner, tools):
                 where = f"{at}[{place}]"
-                record = record_of(encoded, where)  # What was split was not decoded yet.
+                record = record_of(encoded, where)  # It may be no JSON.
                 inner = parse(record, where, place, tools)
                 if not depends(record):
                     self._by_json[encoded] = inner
