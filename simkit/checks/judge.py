@@ -75,7 +75,7 @@ def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Ite
         try:
             with collected_meanwhile():
                 answer = predicate(view)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             raised = f"it raised {type(problem).__name__}: {short(str(problem), MESSAGE_MAX)}"
             yield writer.finding(
                 path,
@@ -97,7 +97,7 @@ def _answer_text(answer: Any) -> str:
     return f"it returned {returned}; a predicate returns true, or a text that says what is wrong"
 
 
-def _place_of(problem: Exception) -> str:
+def _place_of(problem: BaseException) -> str:
     """Return the place in user code that raised."""
     frame = extract_tb(problem.__traceback__)[-1]
     return f"raised at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"

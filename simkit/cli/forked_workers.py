@@ -190,6 +190,8 @@ def _answer(work: Callable[[int], object], place: int) -> bytes:
         return pickle.dumps((work(place), None))
     except Exception as problem:
         try:
-            return pickle.dumps((None, problem))
+            answer = pickle.dumps((None, problem))
+            pickle.loads(answer)  # An exception with arguments of its own may not come back.
         except Exception:
             return pickle.dumps((None, RuntimeError(repr(problem))))
+        return answer

@@ -146,7 +146,7 @@ class Runner:
                 outcome, note = self._outcome(prepared, seed)
         except SimkitError as problem:
             return self._lines(self._turned(not_run(entry, "broken", error=str(problem)), standing))
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._lines(not_run(entry, "broken", error=bug_text(problem, again)), None)
         outcome = self._strictly(outcome)

@@ -165,7 +165,8 @@ def called(
                 result = function(*args, **kwargs)
             if inspect.isawaitable(result):
                 result = _finished(awaited(result))
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
+        # A function that ends its program must not end simkit, perhaps with the exit code of a pass.
         raise FunctionFailed(f"`{name}` raised {exception_text(problem)}") from problem
     return result
 

@@ -98,6 +98,18 @@ def test_what_a_worker_raises_is_raised() -> None:
     assert printed == "ValueError(7)\n"
 
 
+def test_what_cannot_be_sent_is_raised_as_its_text() -> None:
+    printed = results_in_child(
+        "class Odd(Exception):\n"
+        "    def __init__(self, what, why): super().__init__(f'{what} {why}')\n"
+        "def work(batch): raise Odd(batch, 'less')\n"
+        "try: list(forked_results(work, [7], 2))\n"
+        "except RuntimeError as problem: print(problem)"
+    )
+
+    assert printed == "Odd('7 less')\n"
+
+
 def test_workers_end_with_their_first_process(tmp_path: Path) -> None:
     results_in_child(
         "def work(batch):\n"
