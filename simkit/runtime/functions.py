@@ -166,7 +166,7 @@ def called(
             if inspect.isawaitable(result):
                 result = _finished(awaited(result))
     except (Exception, SystemExit) as problem:
-        # A function that ends its program must not end simkit, perhaps with the exit code of a pass.
+        # A function that ends its program must not end simkit, perhaps with the code of a pass.
         raise FunctionFailed(f"`{name}` raised {exception_text(problem)}") from problem
     return result
 
