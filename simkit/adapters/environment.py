@@ -177,25 +177,32 @@ def _set_up(app: App, find: Callable[[str], Callable[..., Any]]) -> Iterator[Non
         return
     entry = app.options.setup
     prepare = find(entry)
-    try:
+    with _errors_of(entry, "prepares the app before its first turn"):
         result = prepare()
         is_generator = inspect.isgenerator(result)
         if is_generator:
             next(result, None)
-    except SimkitError:
-        raise
-    except Exception as problem:
-        where = raised_at(problem)
-        raise FunctionMissing(
-            f"`{entry}` prepares the app before its first turn, and raised "
-            f"{exception_text(problem)}{', at ' if where else ''}{where}.",
-            entry,
-        ) from problem
     if not is_generator:
         yield
         return
     try:
         yield
     finally:
-        for _ in result:
-            pass
+        with _errors_of(entry, "cleans up after the app's last turn"):
+            for _ in result:
+                pass
+
+
+@contextmanager
+def _errors_of(entry: str, purpose: str) -> Iterator[None]:
+    try:
+        yield
+    except SimkitError:
+        raise
+    except (Exception, SystemExit) as problem:
+        where = raised_at(problem)
+        raise FunctionMissing(
+            f"`{entry}` {purpose}, and raised "
+            f"{exception_text(problem)}{', at ' if where else ''}{where}.",
+            entry,
+        ) from problem

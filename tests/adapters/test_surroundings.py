@@ -148,6 +148,24 @@ def test_a_setup_is_called_before_and_one_that_yields_goes_on_afterwards(tmp_pat
     assert texts == ["once", "inside", "before", "inside", "after"]
 
 
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("problem", [OSError("no database"), SystemExit(0)], ids=repr)
+def test_a_setup_that_raises_is_an_error_of_the_scenario(
+    problem: BaseException, tmp_path: Path, *, is_after: bool
+) -> None:
+    def fails() -> Iterator[None]:
+        if is_after:
+            yield
+        raise problem
+
+    verb = "cleans up after" if is_after else "prepares"
+    with (
+        pytest.raises(FunctionMissing, match=rf"^`x:y` {verb} .* raised {type(problem).__name__}"),
+        surroundings(app(tmp_path, setup="x:y"), lambda name: fails),
+    ):
+        assert is_after
+
+
 def test_everything_is_taken_away_where_the_setup_fails(tmp_path: Path) -> None:
     def fails() -> None:
         raise OSError("no database")
