@@ -88,6 +88,30 @@ SCHEMAS = st.recursive(
 )
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "boolean"},
+        {"enum": ["a", None]},
+        {"type": "string", "maxLength": 2},
+        {"type": "string", "pattern": "^[A-Z]{3}$"},
+        {"type": "string", "pattern": r"^\d+$", "maxLength": 4},
+        {"type": "integer", "maximum": 1},
+        {"type": "integer", "multipleOf": 5, "minimum": 5, "maximum": 10},
+        {"$ref": "#/$defs/Size"},
+    ],
+)
+def test_items_that_must_differ_fit_their_schema(item: dict[str, Any]) -> None:
+    sizes = {"Size": {"enum": ["S", "M"]}}
+    schema = {"type": "array", "items": item, "minItems": 2, "uniqueItems": True, "$defs": sizes}
+
+    assert schema_errors(schema, example_of(schema)) == []
+
+
+def test_a_constant_null_is_null() -> None:
+    assert example_of({"const": None}) is None
+
+
 @given(SCHEMAS)
 def test_an_example_is_allowed(schema: dict[str, Any]) -> None:
     assert schema_errors(schema, example_of(schema)) == []

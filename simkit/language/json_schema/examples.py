@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.language.json_schema import schema_errors
@@ -20,6 +20,13 @@ _FORMATS: Final[Mapping[str, str]] = {
     "uri": "https://example.com",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
+
+
+_BOUNDS: Final = (
+    "type", "enum", "pattern", "minLength", "maxLength", "multipleOf",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+)  # fmt: skip
+"""Keywords that say how a value may differ from another one."""
 
 
 def example_of(schema: Any, name: str = "value") -> Any:
@@ -40,9 +47,10 @@ def _example(schema: Any, root: Any, name: str, depth: int) -> Any:
         return name
     if "$ref" in schema:
         return _example(schema_at(root, str(schema["$ref"])), root, name, depth + 1)
-    for key in ("const", "default"):
-        if schema.get(key) is not None:
-            return schema[key]
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("default") is not None:
+        return schema["default"]
     for key in ("enum", "examples"):
         if schema.get(key):
             return schema[key][0]
@@ -69,8 +77,9 @@ def _of_type(kind: str, schema: Mapping[str, Any], root: Any, name: str, depth: 
     if kind == "array":
         first = schema.get("prefixItems") or ()
         rest = [schema.get("items", {})] * (schema.get("minItems", 0) - len(first))
-        items = [_example(item, root, name, depth + 1) for item in (*first, *rest)]
-        return _unlike(items) if schema.get("uniqueItems") else items
+        schemas = (*first, *rest)
+        items = [_example(item, root, name, depth + 1) for item in schemas]
+        return _unlike(items, schemas, root) if schema.get("uniqueItems") else items
     if kind in ("integer", "number"):
         return _number(schema, kind)
     if kind == "boolean":
@@ -80,16 +89,38 @@ def _of_type(kind: str, schema: Mapping[str, Any], root: Any, name: str, depth: 
     return _text(schema, name)
 
 
-def _unlike(items: list[Any]) -> list[Any]:
-    """Return items of which no two are equal, as far as texts and numbers can be."""
+def _unlike(items: list[Any], schemas: Sequence[Any], root: Any) -> list[Any]:
+    """Return items of which no two are equal, as far as their schemas allow simple values."""
     for place, item in enumerate(items):
         if item not in items[:place]:
             continue
-        if isinstance(item, str):
-            items[place] = f"{item} {place + 1}"
-        elif isinstance(item, (int, float)) and not isinstance(item, bool):
-            items[place] = item + place
+        schema = schemas[place]
+        if isinstance(schema, Mapping) and "$ref" in schema:
+            schema = schema_at(root, str(schema["$ref"]))
+        known = schema if isinstance(schema, Mapping) else {}
+        bounds = {key: known[key] for key in _BOUNDS if key in known}
+        for other in _others(item, bounds, place):
+            if other not in items[:place] and not schema_errors(bounds, other):
+                items[place] = other
+                break
     return items
+
+
+def _others(item: Any, bounds: Mapping[str, Any], place: int) -> Iterator[Any]:
+    """Yield values like an item of a list; ``place`` is its index."""
+    yield from bounds.get("enum", ())
+    if isinstance(item, bool):
+        yield not item
+    elif isinstance(item, (int, float)):
+        step = bounds.get("multipleOf", 1)
+        yield from (item + place, item + place * step, item - place, item - place * step)
+    elif isinstance(item, str):
+        yield f"{item} {place + 1}"
+        number = str(place + 1)
+        yield f"{item[: -len(number)]}{number}"
+        if item:
+            yield f"{item[:-1]}{chr(ord(item[-1]) + place)}"
+        yield from texts_of(bounds.get("pattern", ""))
 
 
 def _number(schema: Mapping[str, Any], kind: str) -> Any:
