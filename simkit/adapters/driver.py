@@ -288,7 +288,8 @@ class CodeDriver:
         recorder.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
-        self._gate.halted = None  # An error of an earlier turn was claimed, or there is none now.
+        # An error of an earlier turn was claimed, or there is none now.
+        self._gate.halted = self._gate.last_failure = None
         script.schedule.begin_turn(place)
         script.model.begin_turn(place)
         script.plan.begin_turn(place)

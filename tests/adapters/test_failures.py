@@ -46,3 +46,35 @@ def test_a_failure_with_the_status_that_was_served_is_the_models(name: str) -> N
     failure = failure_of(problem, Fails("rate_limit", 429, "Slow down."), "app:answer")
 
     assert (failure.type, str(failure)) == ("rate_limit", "Slow down.")
+
+
+HANDLED_ONCE = """
+from openai import OpenAI, OpenAIError
+
+def answer(text):
+    if text == "again":
+        raise OpenAIError("no key is set")
+    sent = [{"role": "system", "content": "You are the desk."}, {"role": "user", "content": text}]
+    try:
+        client = OpenAI(api_key="none", max_retries=0)
+        return client.chat.completions.create(model="m", messages=sent).choices[0].message.content
+    except OpenAIError:
+        return "Later, please."
+"""
+
+
+def test_an_error_is_not_taken_for_a_failure_of_an_earlier_turn(tmp_path: Path) -> None:
+    (tmp_path / "handled_once.py").write_text(HANDLED_ONCE, encoding="utf-8")
+    turns = (
+        "agents: {desk: {system: {$starts: You are}}}\n"
+        "turns:\n"
+        "  - {user: hi, replies: {desk: {error: rate_limit}}, expect: {reply: 'Later, please.'}}\n"
+        "  - {user: again, expect: {error: rate_limit}}\n"
+    )
+
+    ran = run_app("handled_once:answer", turns, tmp_path)
+
+    assert ran.error() == (
+        "FunctionFailed",
+        "`handled_once:answer` raised OpenAIError: no key is set, at handled_once.py:6 in answer",
+    )
