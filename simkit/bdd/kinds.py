@@ -134,6 +134,8 @@ def _chosen(noun: str) -> Kind:
         if text in (f"every {noun}", f"the {noun} of every agent"):
             return Chosen("*", "")
         head, _, run = text.partition(_IN_ITS)
+        if not re.fullmatch(rf"(?:{_ORDINAL} run)?", run):
+            head, run = text, ""  # An agent's name may have any words.
         place, _, agent = (
             head.rpartition(f"{noun} of ") if f"{noun} of " in head else ("", "", head)
         )

@@ -200,6 +200,8 @@ class Story:
         """Let simulated users speak, and models answer anything, in many conversations."""
         if self._values.get("turns") or self._explored is not None:
             raise self.error("the story says already what happens", "Explore in one of its own.")
+        if runs == 0:
+            raise self.error("no conversation shows nothing", "Explore at least one.")
         # Only a story that explores needs Hypothesis.
         from simkit.bdd.exploring import Explored
 

@@ -342,6 +342,8 @@ def explain_command(words: tuple[str, ...]) -> None:
     echo("\n".join(explanation_lines(explanation_of(" ".join(words)))))
 
 
+RUNS_LIMIT, TURNS_LIMIT = 1_000_000_000, 8_000
+"""Those of `simkit.explore.campaigns`, which `--help` must not load."""
 PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
 """The names of `simkit.explore.profiles.PROFILES`, which `--help` must not load."""
 
@@ -352,10 +354,15 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
     epilog="Exit codes: 0 nothing found, 1 something found, 2 the pipeline cannot be run.",
 )
 @click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)
-@click.option("--runs", type=click.IntRange(min=1), default=300, help="Draw so many conversations.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, RUNS_LIMIT),
+    default=300,
+    help="Draw so many conversations.",
+)
 @click.option(
     "--turns",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, TURNS_LIMIT),
     help="Of at most so many turns; else as the simulation says, or 3.",
 )
 @click.option("--seed", type=int, help="Draw others; else as the simulation says, or 0.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -34,6 +35,8 @@ from simkit.spec.scenario.files import Library
 
 TIME_LEAST_S: Final = 0.001
 """The resolution of a clock: nothing takes no time."""
+_ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
+"""The address of a scheduler; dask tries one without a port for a long time."""
 
 
 def explore(name: str, bounds: Bounds, folder: str) -> int:
@@ -42,6 +45,10 @@ def explore(name: str, bounds: Bounds, folder: str) -> int:
     Scenario files are written into ``folder``.
     """
     _check(bounds)
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise SimkitError(
+            f"--to: {folder} is a file\n  Name a folder: scenarios are written there."
+        )
     was_found = False
     places = Places(memory=MEMORY, reads=FileReads().begin())
     try:
@@ -91,6 +98,11 @@ def _check(bounds: Bounds) -> None:
         raise SimkitError(
             "--exhaustive: every conversation is run in one process\n"
             "  Leave out -j and --cluster, or --exhaustive."
+        )
+    if bounds.cluster not in (None, LOCAL) and not _ADDRESS.fullmatch(str(bounds.cluster)):
+        raise SimkitError(
+            f"--cluster: {bounds.cluster!r} is no address\n"
+            f"  Write that of a dask scheduler, as tcp://host:8786, or {LOCAL}."
         )
     if bounds.cluster not in (None, LOCAL) and bounds.processes > 1:
         raise SimkitError(

@@ -9,14 +9,17 @@ import msgspec
 
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
-from simkit.explore.campaigns import RUNS, Bounds, command_of, run_campaign
+from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of, run_campaign
 from simkit.explore.conversations import Subject, label_of
 from simkit.explore.profiles import PROFILES
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.search import Campaign
 from simkit.explore.subjects import scenario_subject, subjects_named
+from simkit.language.json_schema import is_number
 from simkit.language.yaml import near
+from simkit.spec.fields import shown_value
 from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.simulations import TURNS_LIMIT
 
 
 class ExplorationFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,10 +86,20 @@ def explore(
     loaded scenario. The options are those of ``simkit explore``. Nothing is written, and a finding
     is no exception; raise SimkitError if the subject cannot be run.
     """
-    if min(runs, 1 if turns is None else turns) < 1:
-        raise SimkitError("`runs` and `turns` must be at least 1")
+    _check_number("runs", runs, most=RUNS_LIMIT)
+    if turns is not None:
+        _check_number("turns", turns, most=TURNS_LIMIT)
+    if seed is not None:
+        _check_number("seed", seed, least=None)
+    if seconds is not None and not (is_number(seconds) and seconds > 0):
+        raise SimkitError(f"`seconds` must be a number above 0, not {shown_value(seconds)}")
+    if not isinstance(subject, (str, PathLike, Prepared)):
+        raise SimkitError(
+            "a file, a folder, `module:name` or a loaded scenario can be explored, not "
+            f"{shown_value(subject)}"
+        )
     if profile is not None and profile not in PROFILES:
-        nearest = near(profile, PROFILES)
+        nearest = near(str(profile), PROFILES)
         hint = f" Did you mean {nearest!r}?" if nearest else ""
         raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
     bounds = Bounds(
@@ -117,6 +130,18 @@ def explore(
         ),
         skipped=tuple(f"{name}: {reason}" for name, reason in reasons.items() if reason),
     )
+
+
+def _check_number(
+    name: str, value: object, *, least: int | None = 1, most: int | None = None
+) -> None:
+    """Raise SimkitError for an option that is no whole number within its bounds."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SimkitError(f"`{name}` must be a whole number, not {shown_value(value)}")
+    if least is not None and value < least:
+        raise SimkitError(f"`{name}` must be at least {least}, not {value}")
+    if most is not None and value > most:
+        raise SimkitError(f"`{name}` must be at most {most:,}, not {value:,}")
 
 
 def _explored(

@@ -30,6 +30,8 @@ from simkit.spec.fields import FUNCTION_NAME
 
 RUNS: Final = 300
 """The number of conversations, if nothing else is said."""
+RUNS_LIMIT: Final = 1_000_000_000
+"""The most conversations: all chunks of a campaign are listed."""
 MEMORY: Final = Path(".simkit", "explore")
 """Where campaigns are kept; each subject has a folder of its own."""
 
@@ -232,8 +234,6 @@ def _advised(problem: SourceError, subject: str) -> str:
     if not FUNCTION_NAME.fullmatch(subject):
         return str(problem)
     text = problem.what
-    if not FUNCTION_NAME.fullmatch(subject):
-        return str(problem)
     if "a model call belongs to no agent" in text:
         head = text.partition("\n")[0]
         return (

@@ -33,7 +33,7 @@ from simkit.explore.reach import Part, parts_of
 from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES
 from simkit.runtime.functions import function_named
-from simkit.runtime.models.script import ScriptedLines, context_root
+from simkit.runtime.models.script import ScriptedLines, context_root, reply_of
 from simkit.runtime.ports import ModelRequest, ToolReply
 from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
 from simkit.spec.scenario.replies import line_of as reply_line_of
@@ -372,7 +372,7 @@ class ChoosingTools:
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Return a result that the tool may have, or that of its function."""
         if not self.scripts(tool):
-            return ToolReply(self._run(tool, args))
+            return reply_of(lambda: self._run(tool, args))
         choices = self._scene.source.result()
         results = self._scene.results[-1].setdefault(tool, [])
         at = ("turns", len(self._scene.results) - 1, "tool_results", tool, len(results))

@@ -128,6 +128,11 @@ def _nothing_there(name: str, known: Sequence[str]) -> str:
     if known:
         listed = "\n".join(f"  {each}" for each in known)
         return f"{name}: there is no such simulation. Known:\n{listed}"
+    if Path(name).is_file():
+        return (
+            f"{name}: it holds no simulation\n"
+            "  A simulation has `simulation:`, with its name, and `pipeline:`."
+        )
     return (
         f"{name}: there is no simulation and no scenario below. Name a simulation, a scenario, a "
         "pipeline file, or `module:name`."

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -322,6 +323,17 @@ def _at_least(value: Any, least: int) -> Any:
             "too_small", "must be at least {least}, not {value}", {"least": least, "value": value}
         )
     return int(value)
+
+
+def at_most(most: int) -> AfterValidator:
+    """Return the check that a whole number is not above ``most``."""
+
+    def check(value: int) -> int:
+        if value > most:
+            raise refuse(f"must be at most {most:,}, not {value:,}")
+        return value
+
+    return AfterValidator(check)
 
 
 def _as_number(value: Any) -> Any:

@@ -85,6 +85,10 @@ def test_mistakes_are_told_at_their_line(pytester: pytest.Pytester) -> None:
     When users speak as in "none.simulation.yaml", whatever the models do
     Then nothing breaks
 
+  Scenario: None at all
+    When users say anything in 0 conversations, whatever the models do
+    Then nothing breaks
+
   Scenario: No such agent
     When users say anything, whatever the models do
     Then it always holds that the clrk was asked once
@@ -101,5 +105,6 @@ def test_mistakes_are_told_at_their_line(pytester: pytest.Pytester) -> None:
             "desk.feature:20:5: no turn is the last one of conversations that are explored"
         ),
         "test_no_file": "desk.feature:24:5: there is no simulation `none.simulation.yaml`",
-        "test_no_such_agent": "desk.feature:28:5: unknown agent `clrk`",
+        "test_no_such_agent": "desk.feature:32:5: unknown agent `clrk`",
+        "test_none_at_all": "desk.feature:27:5: no conversation shows nothing",
     }

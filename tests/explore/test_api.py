@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,12 +74,24 @@ def test_a_folder_is_explored_as_a_whole_and_what_is_skipped_is_said() -> None:
     [
         ({"runs": 0}, "must be at least 1"),
         ({"turns": 0}, "must be at least 1"),
+        ({"turns": 9_000}, "must be at most 8,000"),
+        ({"runs": "5"}, "`runs` must be a whole number, not the text `5`"),
+        ({"runs": True}, "`runs` must be a whole number, not true"),
+        ({"seed": 1.5}, "`seed` must be a whole number, not 1.5"),
+        ({"seconds": -1}, "`seconds` must be a number above 0, not -1"),
+        ({"seconds": "x"}, "`seconds` must be a number above 0, not the text `x`"),
+        ({"profile": 3}, "no profile 3"),
         ({"profile": "chaso"}, "Did you mean 'chaos'"),
     ],
 )
-def test_a_mistake_is_one_clear_error(options: dict[str, int], problem: str) -> None:
+def test_a_mistake_is_one_clear_error(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(SimkitError, match=problem):
-        explore("desk.pipeline.yaml", **options)  # type: ignore[arg-type]
+        explore("desk.pipeline.yaml", **options)
+
+
+def test_only_what_can_be_explored_is_taken() -> None:
+    with pytest.raises(SimkitError, match="can be explored, not a mapping"):
+        explore({"pipeline": "desk"})  # type: ignore[arg-type]
 
 
 def test_the_function_has_the_options_of_the_command() -> None:

@@ -218,6 +218,12 @@ def test_options_that_do_not_fit_together_are_refused(simkit: Call) -> None:
     cluster = simkit("explore", FILE, "--cluster", "tcp://host:1", "-j", "2")
     assert cluster.code == 2
     assert cluster.err.startswith("-j: the workers of a cluster that runs already")
+    nowhere = simkit("explore", FILE, "--cluster", "nonsense")
+    assert nowhere.code == 2
+    assert nowhere.err.startswith("--cluster: 'nonsense' is no address\n")
+    file = simkit("explore", FILE, "--to", FILE)
+    assert file.code == 2
+    assert file.err.startswith(f"--to: {FILE} is a file\n")
 
 
 CAUSE = Cause("HND-03", "a", "")

@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
+from simkit.cli import commands
 from simkit.cli.commands import PROFILE_NAMES
 from simkit.core.errors import SourceError
+from simkit.explore import campaigns
 from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
 from simkit.explore.conversations import (
     Cause,
@@ -30,6 +32,7 @@ from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import Campaign, Discovery, search
 from simkit.explore.subjects import simulation_subject
 from simkit.session.simulate import simulate
+from simkit.spec.scenario import simulations
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in, simulations_in
 from tests.cli.conftest import project as project
@@ -324,6 +327,17 @@ def test_what_is_written_is_what_was_run(
         assert replayed_causes == lints | {cause} - {NOTHING}
 
 
+def test_a_function_that_raises_is_a_tool_that_fails(tmp_path: Path) -> None:
+    pipeline = DESK.replace("look: {args", "look: {function: tests.functions:failing, args")
+    lines = "models: {desk: [{calls: {look: {order: A}}}, Done.]}\nnever: [{kind: ToolFailed}]\n"
+    subject = subject_of(tmp_path, lines, pipeline=pipeline)
+
+    (discovery,) = campaign_of(subject, runs=20).discoveries
+
+    assert label_of(discovery.cause) == "never"
+    assert {label_of(cause) for cause in replayed(discovery, subject, tmp_path)} == {"always"}
+
+
 MISTAKES = {
     "users: {u: {}}": "a user has either `says` or `states`",
     "users: {u: {says: Hi, states: {a: {says: Hi}}}}": "a user has either `says` or `states`",
@@ -348,6 +362,18 @@ MISTAKES = {
         "a whole conversation may have several users, so it has no persona"
     ),
     "turns: 0": "must be at least 1",
+    "turns: 9000": "must be at most 8,000",
+    "users: {u: {says: Hi, sessions: 100000000}}": "must be at most 1,000",
+    "users: {u: {states: {end: {says: Hi}}}}": "`end` is no state",
+    "users: {u: {says: Hi, persona: {a: {$sample: []}}}}": "`$sample` has no value to choose",
+    "users: {u: {says: Hi, answers: {$sampel: [b]}}}": "unknown key `$sampel`",
+    "users: {u: {says: [{json: {a: {$sample: [b]}}}]}}": "`$sample` is not read here",
+    "users: {u: {states: {a: {says: [{json: {$sample: [b]}}]}}}}": "`$sample` is not read here",
+    "models: {desk: [{calls: {look: {order: {$sample: [b]}}}}]}": "`$sample` is not read here",
+    "tools: {look: {returns: {$sample: sent}}}": "takes a list of values, and stands alone",
+    "tools: {look: {returns: [{$sample: [a], b: 1}]}}": "takes a list of values, and stands alone",
+    "models: {desk: [{anything: false}]}": "there is no answer here",
+    "models: {desk: [{replies_of: [a.scenario.yaml]}]}": "must be the name of a scenario file",
     "turn: 3": "unknown key `turn`",
 }
 
@@ -385,6 +411,8 @@ def test_the_command_explores_the_simulations_of_a_folder(simkit: Call) -> None:
 
 def test_the_command_knows_every_profile() -> None:
     assert [*PROFILES] == [*PROFILE_NAMES]
+    limits = campaigns.RUNS_LIMIT, simulations.TURNS_LIMIT
+    assert limits == (commands.RUNS_LIMIT, commands.TURNS_LIMIT)
 
 
 @pytest.mark.parametrize("name", PROFILES)

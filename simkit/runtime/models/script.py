@@ -349,11 +349,7 @@ class ScriptedTools:
                 f"Add one under turns[{self._place}].tool_results.{tool}, "
                 f"or an entrypoint under tools.{tool}.function.{self._known()}"
             )
-        try:
-            return ToolReply(self._run(function, args))
-        except FunctionFailed as problem:
-            cause = problem.__cause__
-            return ToolReply(error=f"{type(cause).__name__}: {cause}")
+        return reply_of(lambda: self._run(function, args))
 
     def _place_of(self, tool: str, place: int) -> tuple[str | int, ...]:
         if tool not in self._turns[self._place]:
@@ -399,6 +395,15 @@ def _called_with(args: JsonValue) -> str:
     return (
         f"It was called with {args_text}.\n" if args_text else "It was called without arguments.\n"
     )
+
+
+def reply_of(run: Callable[[], JsonValue]) -> ToolReply:
+    """Return what a tool's function returns; one that raises is a tool that fails."""
+    try:
+        return ToolReply(run())
+    except FunctionFailed as problem:
+        cause = problem.__cause__
+        return ToolReply(error=f"{type(cause).__name__}: {cause}")
 
 
 def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 from simkit.core.errors import SourceError
 from simkit.language.paths import with_texts
 from simkit.language.yaml import Document, SourcePath
+from simkit.spec.fields import shown_value
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
 from simkit.spec.scenario.turns import waits
@@ -69,10 +70,16 @@ def _lines_in(
     library: Library, document: Document, agent: str, name: Any, at: SourcePath
 ) -> Iterator[Any]:
     """Yield the lines of an agent in a file's scenarios, each once."""
-    file = Path(document.file).parent / str(name)
-    if not str(name).endswith(SCENARIO_SUFFIX) or not file.is_file():
+    if not isinstance(name, str):
+        raise document.error(
+            at,
+            f"must be the name of a scenario file, not {shown_value(name)}",
+            advice="For several files, give each a line of its own.",
+        )
+    file = Path(document.file).parent / name
+    if not name.endswith(SCENARIO_SUFFIX) or not file.is_file():
         files = tuple(sorted(path.name for path in file.parent.glob(f"*{SCENARIO_SUFFIX}")))
-        raise document.error(at, f"there is no scenario file `{name}`", word=str(name), known=files)
+        raise document.error(at, f"there is no scenario file `{name}`", word=name, known=files)
     known: dict[bytes, Any] = {}
     agents: dict[str, None] = {}
     for item in items_in(str(file), library.cache):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from simkit.language.yaml import SourcePath, near
 from simkit.spec.durations import DURATION_SCHEMA, Duration
 from simkit.spec.fields import (
     Choice,
@@ -14,6 +15,7 @@ from simkit.spec.fields import (
     Positive,
     TextValue,
     YamlModel,
+    at_most,
     one_key,
     refuse,
     shown_value,
@@ -23,6 +25,10 @@ SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""
 END: Final = "end"
 """The state after which a user says nothing more."""
+
+
+SESSIONS_MAX: Final = 1_000
+"""The most conversations that a user has at once."""
 
 
 def _listed(value: Any) -> Any:
@@ -126,6 +132,13 @@ class UserState(YamlModel):
     nothing more."""
 
 
+Sessions = Annotated[
+    Positive,
+    at_most(SESSIONS_MAX),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": SESSIONS_MAX}),
+]
+
+
 class SimulatedUser(YamlModel):
     """A user that nobody scripted: a state machine, and what it knows."""
 
@@ -143,14 +156,28 @@ class SimulatedUser(YamlModel):
     """State to what the user says there."""
     answers: Any = None
     """The answer to an agent's question (an interrupt); one of a list."""
-    sessions: Positive = 1
+    sessions: Sessions = 1
     """The number of conversations that such a user has at once."""
 
 
 def check_user(user: SimulatedUser) -> SimulatedUser:
     """Return a user whose states lead somewhere; else raise a refusal."""
+    check_samples(user.persona, ("persona",))
+    check_samples(user.answers, ("answers",))
+    for at, messages in (
+        (("says",), user.says),
+        *((("states", name, "says"), state.says) for name, state in user.states.items()),
+    ):
+        for message in messages or ():
+            refuse_samples(message.json_, at)
     if (user.says is None) == (not user.states):
         raise refuse("a user has either `says` or `states`")
+    if END in user.states:
+        raise refuse(
+            f"`{END}` is no state: after it a user says nothing more",
+            advice="Give the state another name.",
+            at=("states", END),
+        )
     known = (*user.states, END)
     if user.start is not None and user.start not in user.states:
         raise refuse(
@@ -186,6 +213,45 @@ def _waits_for_ever(user: SimulatedUser, name: str) -> bool:
         coming += [then for then in state.then if then not in silent]
         silent.update(state.then)
     return False
+
+
+def check_samples(value: Any, at: SourcePath = ()) -> Any:
+    """Return a value in which each `$sample` is one; else raise a refusal."""
+    for path, mapping in _mappings(value, at):
+        for key, options in mapping.items():
+            if key == SAMPLE and (len(mapping) > 1 or not isinstance(options, (list, tuple))):
+                raise refuse(_NO_SAMPLE, advice=_ADVICE, at=path)
+            if key == SAMPLE and not options:
+                raise refuse("`$sample` has no value to choose", advice=_ADVICE, at=path)
+            if key != SAMPLE and near(str(key), (SAMPLE,)):
+                raise refuse(f"unknown key `{key}`", (SAMPLE,), str(key), at=(*path, key))
+    return value
+
+
+def refuse_samples(value: Any, at: SourcePath = ()) -> Any:
+    """Return a value without a `$sample`, where none is chosen; else raise a refusal."""
+    for _, mapping in _mappings(value, at):
+        if SAMPLE in mapping:
+            raise refuse(
+                "`$sample` is not read here",
+                advice="Write it in a `persona:`, and here `${persona.NAME}`.",
+                at=at,
+            )
+    return value
+
+
+def _mappings(value: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Mapping[Any, Any]]]:
+    if isinstance(value, Mapping):
+        yield at, value
+    items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, Mapping) else ()
+    if isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    for key, inner in items:
+        yield from _mappings(inner, (*at, key))
+
+
+_NO_SAMPLE: Final = "`$sample` takes a list of values, and stands alone"
+_ADVICE: Final = "Write `{$sample: [sent, lost]}`."
 
 
 def sample(value: Any, choose: Callable[[Sequence[Any]], Any]) -> Any:

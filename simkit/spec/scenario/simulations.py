@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from simkit.language.paths import as_text, lookup, walk
 from simkit.language.yaml import Document, SourcePath, path_text
@@ -22,6 +22,7 @@ from simkit.spec.fields import (
     Positive,
     TextValue,
     YamlModel,
+    at_most,
     one_key,
     refuse,
     validated,
@@ -35,7 +36,13 @@ from simkit.spec.scenario.never import JoinedClaims, NeverThings, is_of_whole
 from simkit.spec.scenario.orders import Schedule
 from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
 from simkit.spec.scenario.replies_of import with_replies_of
-from simkit.spec.scenario.simulated_users import SAMPLE, CheckedUser, sample
+from simkit.spec.scenario.simulated_users import (
+    SAMPLE,
+    CheckedUser,
+    check_samples,
+    refuse_samples,
+    sample,
+)
 
 MISBEHAVIOURS: Final = (
     "unknown_tool", "invalid_arguments", "malformed_json", "empty", "refusal", "repeats_itself",
@@ -52,6 +59,8 @@ RESTART, DUPLICATE_TURN = "restart", "duplicate_turn"
 FAULTS: Final = (*PROVIDER_FAULTS, RESTART, DUPLICATE_TURN)
 TURNS_MAX: Final = 3
 """The most turns of a conversation, if nothing else is said."""
+TURNS_LIMIT: Final = 8_000
+"""The most turns that may be asked for: Hypothesis draws no longer lists."""
 _PERSONA: Final = re.compile(r"\$\{(persona(?:\.[^{}]*)?)\}")
 _FIRST_TURN: Final = "Hello."
 
@@ -70,8 +79,15 @@ class ModelLine(ReplyLine):
 def _model_line(value: Any) -> Any:
     if not isinstance(value, dict):
         return {"text": value}
+    refuse_samples(value)
     if "anything" in value:
         one_key(value, "key of a line", ("anything",), ("weight",))
+        if value["anything"] is False:
+            raise refuse(
+                "there is no answer here",
+                advice="Leave the line out, or write `anything: true`.",
+                at=("anything",),
+            )
         return value
     line = {key: inner for key, inner in value.items() if key != "weight"}
     if "text" in line and ("calls" in line or "handoff" in line):
@@ -107,7 +123,7 @@ class SimulatedTool(YamlModel):
 
     noun: ClassVar[str] = "key of a tool"
 
-    returns: Any = None
+    returns: Annotated[Any, AfterValidator(check_samples)] = None
     """The result; `{$sample: […]}` is one of several. Without it, a value of the tool's schema."""
     fails: Share | None = None
     """The share of calls that fail."""
@@ -132,12 +148,19 @@ Misbehaviours = Annotated[dict[str, Share], _shares("misbehaviour", MISBEHAVIOUR
 SimulatedFaults = Annotated[dict[str, Share], _shares("fault", FAULTS)]
 
 
+MostTurns = Annotated[
+    Positive,
+    at_most(TURNS_LIMIT),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": TURNS_LIMIT}),
+]
+
+
 class Simulation(RunSetup):
     """Conversations that may happen, and the claims that must hold in all of them."""
 
     simulation: TextValue
     """The simulation's name: a sentence that says what must hold."""
-    turns: Positive = TURNS_MAX
+    turns: MostTurns = TURNS_MAX
     """The most turns of one conversation."""
     users: dict[str, CheckedUser] = Field(default_factory=dict)
     """Users by name; without any, one user says what users of a support desk say."""
