@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,18 +12,23 @@ import msgspec
 
 from simkit.bdd.assembling import EVERY, LISTS, WHOLE
 from simkit.bdd.places import Lines, Places
+from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, run_campaign
 from simkit.explore.conversations import CLAIM_KEYS, Subject, label_of
+from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.subjects import USER_TEXTS, made_up_subject, simulation_subject, simulations_of
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SIMULATION_SUFFIX, ScenarioCase
 
 RUNS: Final = 100
 """The number of conversations, if nothing else is said."""
+_OF_FILES: Final = ("version", "scenario", "pipeline")
+"""The keys of a story whose users are those of a simulation."""
 NOTHING: Final = Judgement((), (), (), ())
 
 
@@ -46,6 +52,8 @@ class Explored:
         self._texts, self._file, self._runs = tuple(texts) or USER_TEXTS, file, runs or RUNS
         self._is_checked = False
         """Whether errors and lints were looked for."""
+        self._unjudged: list[Finding] = []
+        """Claims that no conversation judged."""
 
     def claim(self, path: Sequence[str], matcher: Any, lines: Lines, turn: int | None) -> Judgement:
         """Explore with one claim on every turn, or on whole conversations; raise SourceError."""
@@ -62,14 +70,14 @@ class Explored:
         """Look for errors and lints, unless a line did; raise SourceError for one."""
         if not self._is_checked:
             self.check({}, lines, WHOLE)
-        return NOTHING
+        return msgspec.structs.replace(NOTHING, passed_over=tuple(self._unjudged))
 
     def check(self, claim: Mapping[str, Any], lines: Lines, turn: int | None) -> None:
         """Explore; raise SourceError for what breaks a claim, or any rule if there is none."""
         self._is_checked |= not claim
         try:
             subject = self._subject(claim, lines)
-            failure = _failure_in(
+            failure, unjudged = _explored(
                 subject, self._file or self._places.file, self._runs, claim, is_whole=turn == WHOLE
             )
         except SourceError:
@@ -78,6 +86,10 @@ class Explored:
             raise self._error(str(problem), lines) from problem
         if failure:
             raise self._error(failure, lines)
+        where = self._places.position(lines[0])
+        for name in unjudged if claim else ():
+            what = f"{name} was not looked at: what it speaks of happened in no conversation"
+            self._unjudged.append(Finding(CLAIM, "W", what, where))
 
     def _subject(self, claim: Mapping[str, Any], lines: Lines) -> Subject:
         if not self._file:
@@ -87,7 +99,24 @@ class Explored:
         cases = list(simulations_of(self._library, [self._file]))
         if len(cases) != 1:
             raise SimkitError(f"`{self._file}` holds {counted(len(cases), 'simulation')}, not one")
-        return simulation_subject(self._library, cases[0])
+        subject = simulation_subject(self._library, cases[0])
+        self._check_fits(subject.prepared, self._prepared(claim, lines))
+        return subject
+
+    def _check_fits(self, simulated: Prepared, told: Prepared) -> None:
+        """Raise SimkitError for a story that says what its simulation has already."""
+        if _pipeline_of(simulated) != _pipeline_of(told):
+            raise SimkitError(
+                f"`{self._file}` simulates another pipeline: {simulated.scenario.pipeline}\n"
+                "  Name that one, since the claims of the story speak of it."
+            )
+        more = [key for key in self._values if key not in _OF_FILES]
+        if more:
+            raise SimkitError(
+                f"`{self._file}` says how its conversations begin: it would ignore what the story "
+                f"says of {', '.join(f'`{key}`' for key in more)}\n"
+                "  Write that into the simulation."
+            )
 
     def _prepared(self, claim: Mapping[str, Any], lines: Lines) -> Prepared:
         """Return the story as a scenario of one turn, which also checks the claim's names."""
@@ -103,11 +132,20 @@ class Explored:
         return SourceError(self._places.position(lines[0]), problem, advice=advice)
 
 
-def _failure_in(
+def _pipeline_of(prepared: Prepared) -> tuple[str, object]:
+    """Return what is equal for equal pipelines."""
+    if isinstance(prepared.pipeline, App):
+        return prepared.scenario.pipeline, None
+    document = prepared.pipeline_document
+    return os.path.realpath(document.file), document.index
+
+
+def _explored(
     subject: Subject, name: str, runs: int, claim: Mapping[str, Any], *, is_whole: bool
-) -> str:
+) -> tuple[str, list[str]]:
     """Explore; return what breaks a claim, or any rule if there is none; empty if nothing does.
 
+    Return also the claims that no conversation judged.
     ``is_whole``: the claim is one on the whole conversation.
     """
     if claim:
@@ -123,8 +161,8 @@ def _failure_in(
         text = scenario_text(discovery, subject, Path.cwd(), command)
         lines = [f"    {line}".rstrip() for line in text.splitlines()]
         head = f"{label}: {headline(discovery)} (in {counted(discovery.runs, 'conversation')})"
-        return "\n".join([head, "", *lines])
-    return ""
+        return "\n".join([head, "", *lines]), []
+    return "", unjudged_claims(campaign.reach)
 
 
 def _nested(path: Sequence[str], matcher: Any) -> dict[str, Any]:

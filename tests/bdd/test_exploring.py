@@ -43,20 +43,54 @@ def test_what_always_holds_passes_and_what_does_not_shows_a_scenario(
 
 @pytest.mark.slow
 def test_users_of_a_simulation_speak(pytester: pytest.Pytester) -> None:
-    pytester.makefile(".simulation.yaml", desk=SIMULATION)
+    own, _, simulation = SIMULATION.partition("---\n")
+    (pytester.path / "desk.pipeline.yaml").write_text(own, encoding="utf-8")
+    simulation = simulation.replace("pipeline: desk\n", "pipeline: desk.pipeline.yaml\n")
+    pytester.makefile(".simulation.yaml", desk=simulation, other=SIMULATION)
+    speaking = 'When users speak as in "desk.simulation.yaml" in 60 conversations, whatever the'
 
     result = run(
         pytester,
-        """
+        f"""
   Scenario: Paid twice
-    When users speak as in "desk.simulation.yaml", whatever the models do
+    {speaking} models do
     Then it always holds that the state has at most 1 refunds
+
+  Scenario: Nobody of this name
+    {speaking} models do
+    Then it always holds that the context of the dsk excludes "tram"
+
+  Scenario: Its own beginning
+    Given the seed 7
+    {speaking} models do
+    Then nothing breaks
+
+  Scenario: Another pipeline
+    When users speak as in "other.simulation.yaml", whatever the models do
+    Then nothing breaks
+
+  Scenario: Not looked at
+    {speaking} models do
+    Then it always holds that the 9th context of billing excludes "tram"
 """,
     )
 
+    lines = {name: text.splitlines()[0] for name, text in first_lines(result).items()}
+    del lines["test_paid_twice"], lines["test_not_looked_at"]
+    assert lines == {
+        "test_nobody_of_this_name": "desk.feature:11:5: unknown agent `dsk`",
+        "test_its_own_beginning": (
+            "desk.feature:16:5: `desk.simulation.yaml` says how its conversations begin: it would "
+            "ignore what the story says of `seed`"
+        ),
+        "test_another_pipeline": (
+            "desk.feature:20:5: `other.simulation.yaml` simulates another pipeline: desk"
+        ),
+    }
     text = result.stdout.str()
+    assert "1 claim not looked at: what it speaks of happened in no conversation" in text
     assert "desk.feature:7:5: always: the claim on `state.refunds` does not hold" in text
-    assert "# `simkit explore desk.simulation.yaml --runs 100 --seed 0` found it" in text
+    assert "# `simkit explore desk.simulation.yaml --runs 60 --seed 0` found it" in text
 
 
 @pytest.mark.slow
