@@ -327,6 +327,14 @@ def test_what_is_written_is_what_was_run(
         assert replayed_causes == lints | {cause} - {NOTHING}
 
 
+def test_a_key_that_resembles_sample_is_a_key(tmp_path: Path) -> None:
+    text = "tools: {look: {returns: {sales: 1, sample: {$sample: [2]}}}}\n"
+
+    tool = subject_of(tmp_path, text).simulation.tools["look"]
+
+    assert tool.returns == {"sales": 1, "sample": {"$sample": [2]}}
+
+
 def test_a_function_that_raises_is_a_tool_that_fails(tmp_path: Path) -> None:
     pipeline = DESK.replace("look: {args", "look: {function: tests.functions:failing, args")
     lines = "models: {desk: [{calls: {look: {order: A}}}, Done.]}\nnever: [{kind: ToolFailed}]\n"

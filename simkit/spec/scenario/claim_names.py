@@ -40,6 +40,11 @@ EVENT_KEYS: Final = (
     "kind",
     *sorted({name for event in AnyEvent.__args__ for name in event.__struct_fields__}),
 )
+EVENT_KEYS_BY_KIND: Final[Mapping[str, Sequence[str]]] = {
+    str(event.__struct_config__.tag): ("kind", *event.__struct_fields__)
+    for event in AnyEvent.__args__
+}
+"""Kind of an event to the fields that it has."""
 _INNER: Final = (
     "$not", "$either", "$all", "$in", "$eq", "$ne", "$has", "$each", "$in_order", "$unordered",
     "$exact",
@@ -265,14 +270,23 @@ class ClaimNames:
         if matcher is None:
             return
         for path, entry in _mappings_in(matcher, at):
+            keys, noun = _keys_of(entry, entries)
             for key, operand in entry.items():
                 if key.startswith("$"):
                     continue
-                if entries.keys and not leads_to(key, entries.keys):
-                    where, word = (*path, key), head_of(key)
-                    require(self._document, where, entries.noun, word, entries.keys, key=True)
+                if keys and not leads_to(key, keys):
+                    require(self._document, (*path, key), noun, head_of(key), keys, key=True)
                 if key in entries.values:
                     self._texts(operand, (*path, key), entries.values[key], sections)
+
+
+def _keys_of(entry: Mapping[str, Any], entries: Entries) -> tuple[Sequence[str], str]:
+    """Return the known keys of a mapping, and their noun: those of its kind, if it names one."""
+    kind = entry.get("kind")
+    if entries.values.get("kind") != "event" or not isinstance(kind, str):
+        return entries.keys, entries.noun
+    keys = EVENT_KEYS_BY_KIND.get(kind)
+    return (entries.keys, entries.noun) if keys is None else (keys, f"field of the event {kind}")
 
 
 def _words_in(value: Any) -> set[str]:

@@ -223,7 +223,7 @@ def check_samples(value: Any, at: SourcePath = ()) -> Any:
                 raise refuse(_NO_SAMPLE, advice=_ADVICE, at=path)
             if key == SAMPLE and not options:
                 raise refuse("`$sample` has no value to choose", advice=_ADVICE, at=path)
-            if key != SAMPLE and near(str(key), (SAMPLE,)):
+            if key != SAMPLE and str(key).startswith("$") and near(str(key), (SAMPLE,)):
                 raise refuse(f"unknown key `{key}`", (SAMPLE,), str(key), at=(*path, key))
     return value
 
