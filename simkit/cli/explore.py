@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import dropwhile
 from pathlib import Path
 from typing import Final
 
@@ -138,7 +139,7 @@ def _lines(
         command = command_of(name, subject, bounds)
         yield from _discovery_lines(discovery, subject, command, Path(folder))
     if not campaign.discoveries:
-        claims = ", no claim" if subject.has_claims else ""
+        claims = ", no broken claim" if subject.has_claims else ""
         yield f"nothing was found: no error, no lint, no limit{claims}"
 
 
@@ -166,12 +167,17 @@ def _discovery_lines(
 def _write(folder: Path, discovery: Discovery, text: str) -> Path:
     """Write a text to the first file of the discovery's names that is free; return the file.
 
-    A file that has the text already is that file.
+    A file that has the text already is that file, whichever command found it.
     """
     number = 1
     while not write_new(file := folder / file_name(discovery.cause, number), text):
         with suppress(OSError, UnicodeDecodeError):
-            if file.read_text(encoding="utf-8") == text:
+            if _scenario_in(file.read_text(encoding="utf-8")) == _scenario_in(text):
                 break
         number += 1
     return file
+
+
+def _scenario_in(text: str) -> list[str]:
+    """Return the lines of a file below its comment."""
+    return [*dropwhile(lambda line: line.startswith("#"), text.splitlines())]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from simkit.explore.choices import Choices, Source
-from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample
+from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample, session_name
 from simkit.spec.scenario.simulations import (
     DUPLICATE_TURN,
     RESTART,
@@ -76,7 +76,7 @@ class Crowd:
         count = sum(user.sessions for _, user in users)
         self._sessions = [
             UserSession(
-                FIRST_SESSION if count == 1 else _session_name(name, number, user.sessions),
+                FIRST_SESSION if count == 1 else session_name(name, number, user.sessions),
                 user,
                 choices,
             )
@@ -129,7 +129,3 @@ class Crowd:
 
     def _fate(self, place: int) -> str:
         return self._source.fate(place, self._shares)
-
-
-def _session_name(user: str, number: int, count: int) -> str:
-    return user if count == 1 else f"{user}-{number + 1}"

@@ -264,6 +264,16 @@ def test_a_file_that_is_there_is_kept(simkit: Call) -> None:
     assert Path("found/HND-03-billing-2.scenario.yaml").is_file()
 
 
+def test_a_scenario_that_another_command_found_is_written_once(simkit: Call) -> None:
+    write("desk.pipeline.yaml", BROKEN)
+
+    simkit("explore", "desk.pipeline.yaml", "--runs", "60")
+    done = simkit("explore", "desk.pipeline.yaml", "--runs", "50")
+
+    assert [path.name for path in Path("found").iterdir()] == ["HND-03-billing.scenario.yaml"]
+    assert "simkit replay found/HND-03-billing.scenario.yaml\n" in done.out
+
+
 def test_the_page_shows_what_the_command_says_and_writes(simkit: Call) -> None:
     page = PAGE.read_text(encoding="utf-8")
     output, scenario = re.findall(r"^```text\n(.*?)^```$", page, re.M | re.S)

@@ -178,6 +178,8 @@ def check_user(user: SimulatedUser) -> SimulatedUser:
             advice="Give the state another name.",
             at=("states", END),
         )
+    if isinstance(user.answers, (list, tuple)) and not user.answers:
+        raise refuse("must not be empty", at=("answers",))
     known = (*user.states, END)
     if user.start is not None and user.start not in user.states:
         raise refuse(
@@ -264,6 +266,28 @@ def sample(value: Any, choose: Callable[[Sequence[Any]], Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return [sample(inner, choose) for inner in value]
     return value
+
+
+def session_name(user: str, number: int, count: int) -> str:
+    """Return the name of one of the sessions of a user who has so many."""
+    return user if count == 1 else f"{user}-{number + 1}"
+
+
+def check_users(users: dict[str, SimulatedUser]) -> dict[str, SimulatedUser]:
+    """Return users whose sessions have names of their own; else raise a refusal."""
+    known: set[str] = set()
+    for name, user in users.items():
+        if not name:
+            raise refuse("a user needs a name", at=(name,))
+        sessions = {session_name(name, number, user.sessions) for number in range(user.sessions)}
+        if twice := sorted(sessions & known):
+            raise refuse(
+                f"`{twice[0]}` is the session of another user, too",
+                advice="Give the user another name.",
+                at=(name,),
+            )
+        known |= sessions
+    return users
 
 
 CheckedUser = Annotated[SimulatedUser, AfterValidator(check_user)]

@@ -40,6 +40,7 @@ from simkit.spec.scenario.simulated_users import (
     SAMPLE,
     CheckedUser,
     check_samples,
+    check_users,
     refuse_samples,
     sample,
 )
@@ -162,7 +163,9 @@ class Simulation(RunSetup):
     """The simulation's name: a sentence that says what must hold."""
     turns: MostTurns = TURNS_MAX
     """The most turns of one conversation."""
-    users: dict[str, CheckedUser] = Field(default_factory=dict)
+    users: Annotated[dict[str, CheckedUser], AfterValidator(check_users)] = Field(
+        default_factory=dict
+    )
     """Users by name; without any, one user says what users of a support desk say."""
     models: dict[str, ModelLines] = Field(default_factory=dict)
     """Agent to the lines of which its model answers one; other agents answer anything that their
