@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from simkit.core.errors import SourceError
 from simkit.session.simulate import simulate
+from simkit.spec.scenario import filling
+from simkit.spec.scenario.simulated_users import SimulatedUser
+from simkit.spec.scenario.speeches import Speech, speech_of
 from tests.building import prepared
 
 PIPELINE = "agents: {desk: {instructions: Hi.}}\nflow: {handoffs: {start: desk}}\n"
@@ -56,12 +60,27 @@ def test_one_of_several_texts_is_said_as_often_as_the_turn_repeats() -> None:
     assert {*texts} == {"A", "B"}
 
 
+def test_a_user_is_drawn_once_for_all_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def draw(user: SimulatedUser, random: Random, most: int) -> Speech:
+        drawn.append(most)
+        return speech_of(user, random, most)
+
+    monkeypatch.setattr(filling, "speech_of", draw)
+    prepared(PIPELINE, USER.replace("repeat: 4", "repeat: 30"))
+
+    assert drawn == [30]
+
+
 @pytest.mark.parametrize(
     ("user", "problem", "at"),
     [
         ("{}", "a user has either `says` or `states`", "turns[0].user.simulate"),
         ("{says: '${persona.x}'}", "persona.x", "turns[0].user"),
         ("{states: {a: {pause: 1 h}}}", "may end without a word", "turns[0].user.simulate"),
+        ("{says: Hi, sessions: 2}", "`sessions` says nothing", "turns[0].user.simulate.sessions"),
+        ("{says: Hi, answers: [B]}", "`answers` says nothing", "turns[0].user.simulate.answers"),
         ("{states: {a: {says: Hi, then: b}}}", "no state `b`", "turns[0].user.simulate.states"),
     ],
 )

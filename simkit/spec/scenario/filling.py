@@ -38,6 +38,11 @@ _AT_WORK: Final = {"user": (("app", "input"),), "session": _PLACES, "project": _
 """References that are resolved while the pipeline runs, and the keys that may contain them."""
 _PERSONA: Final = "persona"
 """The reference to the simulated user of a turn."""
+_OF_SIMULATIONS: Final[Mapping[str, str]] = {
+    "sessions": "Write `session:` beside `user:`, in each turn that has another one.",
+    "answers": "Write a turn with `resume:` for the answer.",
+}
+"""Keys of simulated users that have a meaning only in simulations, and what scenarios have."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _APART: Final = ("examples", "pipeline")
 """Keys of a scenario with references that are resolved separately."""
@@ -77,6 +82,8 @@ class Filling:
         self._numbers = numbers
         self.waiting: dict[int, Any] = {}
         """Turn index, or WHOLE, to the source that waits for replies of earlier turns."""
+        self._speeches: dict[int, tuple[Any, Speech]] = {}
+        """Turn index to its user as written, and what that one says."""
         self._words = Words(_start_of(data))
         self._entries: tuple[str, ...] = ()
         self._heads: dict[str, Any] = {}
@@ -164,12 +171,21 @@ class Filling:
 
     def _speech(self, document: Document, place: int, turn: Any, most: int) -> Speech:
         """Return the messages of a turn's simulated user; raise SourceError."""
+        source, known = self._speeches.get(place, (None, None))
+        # Fewer messages of a user are the first ones of more.
+        if known is not None and source is turn["user"] and len(known.turns) >= most:
+            return known
         at: SourcePath = ("turns", place, "user", "simulate")
         user = validated_at(UserMessage, turn["user"], document, at[:-1]).simulate
         assert user is not None
+        for key, advice in _OF_SIMULATIONS.items():
+            if key in user.model_fields_set:
+                problem = f"`{key}` says nothing in a scenario"
+                raise document.error((*at, key), problem, key=True, advice=advice)
         speech = speech_of(user, Chance(self._seed).child(f"user/{place}").random, most)
         if not speech.turns:
             raise document.error(at, "this user may end without a word")
+        self._speeches[place] = turn["user"], speech
         return speech
 
     def _times(self, document: Document, place: int, turn: Any) -> int:
