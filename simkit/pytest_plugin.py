@@ -75,7 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--simkit-runs",
-        type=int,
+        type=_runs,
         default=100,
         metavar="N",
         help="draw N conversations of each simulation (default: 100)",
@@ -104,6 +104,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="change scenario files: failing claims into what was found (fix, the default), "
         "or write claims for turns that have none (create)",
     )
+
+
+def _runs(word: str) -> int:
+    count = int(word) if word.isdecimal() else 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {word!r}")
+    return count
 
 
 def _update_mode(word: str) -> str:

@@ -88,8 +88,8 @@ class Explored:
             raise self._error(failure, lines)
         where = self._places.position(lines[0])
         for name in unjudged if claim else ():
-            what = f"{name} was not looked at: what it speaks of happened in no conversation"
-            self._unjudged.append(Finding(CLAIM, "W", what, where))
+            text = f"{name} was not looked at: what it speaks of happened in no conversation"
+            self._unjudged.append(Finding(CLAIM, "W", text, where))
 
     def _subject(self, claim: Mapping[str, Any], lines: Lines) -> Subject:
         if not self._file:
@@ -103,11 +103,11 @@ class Explored:
         self._check_fits(subject.prepared, self._prepared(claim, lines))
         return subject
 
-    def _check_fits(self, simulated: Prepared, told: Prepared) -> None:
+    def _check_fits(self, simulation: Prepared, story: Prepared) -> None:
         """Raise SimkitError for a story that says what its simulation has already."""
-        if _pipeline_of(simulated) != _pipeline_of(told):
+        if _pipeline_of(simulation) != _pipeline_of(story):
             raise SimkitError(
-                f"`{self._file}` simulates another pipeline: {simulated.scenario.pipeline}\n"
+                f"`{self._file}` simulates another pipeline: {simulation.scenario.pipeline}\n"
                 "  Name that one, since the claims of the story speak of it."
             )
         more = [key for key in self._values if key not in _OF_FILES]

@@ -515,6 +515,16 @@ def test_a_misspelt_document_is_no_pipeline(simkit: Call) -> None:
     assert "unknown key `simulaton`" in done.err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("count", ["0", "-3", "many"])
+def test_pytest_draws_at_least_one_conversation(count: str, pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--simkit-runs", count)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    problem = f"*--simkit-runs: must be a whole number of at least 1, not '{count}'"
+    result.stderr.fnmatch_lines([problem])
+
+
 def test_a_simulation_is_an_item_of_pytest(pytester: pytest.Pytester) -> None:
     pytester.makefile(".simulation.yaml", a=DESK + BUYER)
     broken = DESK + BUYER + REFUNDS + "always: {state: {refunds: []}}\n"
