@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.viewer.browser import CHROMIUM, MISSING, browser, pages_of, write_page
-from tests.viewer.scenes import HOSTILE, SHOP
+from tests.viewer.scenes import HOSTILE, HOSTILE_NAMES, SHOP
 
 
 @pytest.fixture(scope="package")
@@ -44,6 +44,12 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a page whose texts are an attacker's."""
     return _page(tmp_path_factory.mktemp("hostile"), HOSTILE)
+
+
+@pytest.fixture(scope="package")
+def hostile_names(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page whose names are an attacker's."""
+    return _page(tmp_path_factory.mktemp("names"), HOSTILE_NAMES)
 
 
 def _page(folder: Path, text: str) -> str:

@@ -89,6 +89,42 @@ turns:
     replies: {desk: "<b>bold</b> &amp; {{simkit-data}} \\u2028 <!-- "}
 """.replace("ATTACK", ATTACK)
 
+UNSEEN: Final = r"\u202E\u2066\u200B\x1B[31m\x07\x9B"
+HOSTILE_NAMES: Final = """\
+version: 1
+pipeline: "shop UNSEEN"
+channels:
+  "orders UNSEEN": {reducer: append, scope: session}
+agents:
+  "desk UNSEEN":
+    instructions: Help.
+    tools: ["look UNSEEN"]
+    handoffs: ["refunds UNSEEN"]
+  "refunds UNSEEN":
+    instructions: Refund.
+    writes: {"orders UNSEEN": [{"key UNSEEN": "value UNSEEN"}]}
+tools: {"look UNSEEN": {args: {type: object}}}
+contracts:
+  - {from: "desk UNSEEN", to: "refunds UNSEEN", type: "kind UNSEEN", payload: {type: object}}
+flow: {handoffs: {start: "desk UNSEEN"}}
+---
+version: 1
+scenario: "a name UNSEEN"
+pipeline: "shop UNSEEN"
+turns:
+  - user: Hello
+    replies:
+      "desk UNSEEN":
+        - calls: ["look UNSEEN": {"of UNSEEN": "it UNSEEN"}]
+        - handoff: {to: "refunds UNSEEN", type: "kind UNSEEN", payload: {"key UNSEEN": 1}}
+      "refunds UNSEEN": Done.
+    tool_results: {"look UNSEEN": {"found UNSEEN": 1}}
+    expect:
+      agents: ["refunds UNSEEN", "desk UNSEEN"]
+      state: {"orders UNSEEN": ["other UNSEEN"]}
+""".replace("UNSEEN", UNSEEN)
+"""Names, not only texts, that hold what no screen shows."""
+
 LONG: Final = """\
 version: 1
 pipeline: p

@@ -13,6 +13,13 @@ from tests.viewer.browser import pages_of, write_page
 from tests.viewer.scenes import ATTACK, SHOP
 from tests.viewer.test_page import opened
 
+SHOWN = """() => {
+  document.querySelectorAll('details').forEach((part) => { part.open = true; });
+  const parts = [...document.querySelectorAll('#app *')];
+  return [document.title, document.getElementById('app').textContent,
+    ...parts.flatMap((part) => [part.title, part.getAttribute('aria-label')])].join(' ');
+}"""
+UNSEEN = re.compile("[\u202e\u2066\u200b\x1b\x07\x9b]")
 ENDS = re.compile(r"</script", re.IGNORECASE)
 
 
@@ -64,6 +71,31 @@ def test_what_is_invisible_is_shown_and_right_to_left_stays_in_its_line(
     assert "\\u202e" in context.inner_text()
     assert "\u202e" not in tab.get_by_role("main").inner_text()
     assert context.locator(".text").first.get_attribute("dir") == "auto"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["", "/who", "/state/turn-1", "/pipeline", "/file"])
+def test_no_name_holds_what_is_invisible(tab: Any, hostile_names: str, view: str) -> None:
+    opened(tab, hostile_names)
+    link = tab.locator(".scenario a").first
+    assert "\\u202e" in link.inner_text()
+
+    opened(tab, hostile_names, link.get_attribute("href") + view)
+    tab.wait_for_timeout(200)
+
+    shown = tab.evaluate(SHOWN)
+    assert "\\u202e" in shown
+    assert not UNSEEN.findall(shown)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["#%", "#%E0%A4%A/who", "#__proto__", "#" + "a" * 5000])
+def test_a_link_that_names_nothing_says_so(tab: Any, shop: str, link: str) -> None:
+    opened(tab, shop, link)
+
+    assert "No scenario of this page is named" in tab.get_by_role("alert").inner_text()
+    assert tab.locator(".scenario").count() == 2
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1280
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Claim, RunData, Scenario } from "./document";
-import { Differences, visible } from "./parts";
+import { counted, Differences, visible } from "./parts";
 
 const WORDS: Record<string, [string, string]> = {
   held: ["✓", "held"], failing: ["✗", "does not hold"], skipped: ["–", "not looked at"],
@@ -20,7 +20,7 @@ export const File = ({ run, scenario, text }: { run: RunData | null; scenario: S
   const count = (state: string): number => all.filter((claim) => claim.state === state).length;
   return (
     <section class="panel" aria-label="Scenario file">
-      <h2>{scenario.file}<small> {all.length} claims: {count("held")} held, {count("failing")} failing{count("skipped") ? `, ${count("skipped")} not looked at` : ""}</small></h2>
+      <h2>{scenario.file}<small> {counted(all.length, "claim")}: {count("held")} held, {count("failing")} failing{count("skipped") ? `, ${count("skipped")} not looked at` : ""}</small></h2>
       <ol class="source code" ref={box}>
         {text.split("\n").map((line, place) => {
           const here = claims.get(place + 1) ?? [];

@@ -25,8 +25,17 @@ export const keysOf = (index: Index): Map<string, Scenario> => {
   return keys;
 };
 
+/** A link that somebody cut or mistyped (`#a%`) cannot be decoded, and is taken as it is. */
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};
+
 export const placeOf = (hash: string): Place => {
-  const [scenario = "", ...rest] = decodeURIComponent(hash.replace(/^#/, "")).split("/");
+  const [scenario = "", ...rest] = decoded(hash.replace(/^#/, "")).split("/");
   const place: Place = { scenario, view: "run", turn: 0, call: 0, item: "" };
   for (const part of rest) {
     const counted = /^(turn|call)-(\d+)$/.exec(part);

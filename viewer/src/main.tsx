@@ -3,8 +3,9 @@ import { render } from "preact";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Index, Scenario } from "./document";
+import { escapeAllTexts, plain } from "./hidden";
 import { hashOf, keysOf, placeOf } from "./links";
-import { markWord, visible } from "./parts";
+import { markWord, one, visible } from "./parts";
 import { Overview } from "./overview";
 import { Source } from "./reading";
 import { type Moves, ScenarioView } from "./scenario";
@@ -42,7 +43,7 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
     return () => removeEventListener("hashchange", go);
   }, []);
   useEffect(() => {
-    document.title = scenario ? `${scenario.name} · simkit` : "simkit report";
+    document.title = scenario ? `${plain(scenario.name)} · simkit` : "simkit report";
   }, [scenario]);
   useEffect(() => {
     if (!scenario) markWord("");
@@ -95,7 +96,7 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
         <span class="made">{visible(index.title)} · simkit {index.simkit}</span>
         <button onClick={() => help.current?.showModal()} aria-label="Keys">?</button>
       </div>
-      {place.scenario && !scenario && <p class="bad missing" role="alert">No scenario of this page is named <b>{visible(place.scenario)}</b>: the link may be of another report.</p>}
+      {place.scenario && !scenario && <p class="bad missing" role="alert">No scenario of this page is named <b>{visible(one(place.scenario))}</b>: the link may be of another report.</p>}
       {scenario
         ? <ScenarioView scenario={scenario} name={names.get(scenario) ?? scenario.key} place={place} source={source} index={index} moves={moves} />
         : <Overview index={index} linkOf={(one) => hashOf({ scenario: names.get(one) ?? one.key })} cursor={cursor} />}
@@ -134,4 +135,5 @@ const begin = async (): Promise<void> => {
   }
 };
 
+escapeAllTexts();
 void begin();

@@ -3,18 +3,9 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Share } from "./contexts";
 import { lineDiff } from "./comparing";
+import { escaped, HIDDEN } from "./hidden";
 
-// As in `simkit/core/output.py`: control characters, bidirectional controls, tags, zero widths.
-const HIDDEN =
-  // eslint-disable-next-line no-control-regex
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]|[\u{e0000}-\u{e0fff}]/gu;
-
-const escaped = (sign: string): string => {
-  const code = sign.codePointAt(0) ?? 0;
-  return code < 0x20 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
-};
-
-/** Text of others: what controls a screen, or is invisible, is shown as an escape. */
+/** A text of others, with its escapes in a colour of their own. */
 export const visible = (text: string): ComponentChildren => {
   if (!text.match(HIDDEN)) return text;
   const parts: ComponentChildren[] = [];

@@ -42,6 +42,8 @@ test("a link leads back to its place", () => {
   const place = { scenario: "a-b", view: "state" as const, turn: 2, call: 3, item: "" };
   expect(placeOf(hashOf(place))).toEqual(place);
   expect(placeOf("#a%2Fb/turn-x/call-1").call).toBe(1);
+  expect(placeOf("#a%/turn-2").turn).toBe(2);
+  expect(placeOf("#%E0%A4%A").scenario).toBe("%E0%A4%A");
   expect(placeOf("")).toEqual({ scenario: "", view: "run", turn: 0, call: 0, item: "" });
 });
 
