@@ -6,6 +6,7 @@ pytest-bdd.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,18 @@ from simkit.core.errors import DirectoryGone, SimkitError
 from simkit.core.gc_pause import imports_frozen
 
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
+
+
+class _Number(click.FloatRange):
+    """A finite number: click lets ``nan`` pass, which is neither below nor above any limit."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number.", param, ctx)
+        return number
 
 
 class _Group(click.Group):
@@ -127,7 +140,7 @@ _STRICT: Final = click.option(
 )
 _FAIL_UNDER: Final = click.option(
     "--fail-under",
-    type=click.FloatRange(0, 100),
+    type=_Number(0, 100),
     default=0.0,
     metavar="PERCENT",
     help="End with 1 if the share is smaller.",
@@ -369,7 +382,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
 @click.option(
     "--time",
     "seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Number(min=0, min_open=True),
     metavar="SECONDS",
     help="End after so long, with what was found.",
 )
@@ -556,7 +569,7 @@ def judge_command(
 )
 @click.option(
     "--budget-usd",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Number(min=0, min_open=True),
     metavar="USD",
     help="Start no run that could exceed this. It needs prices of all models.",
 )
@@ -578,12 +591,12 @@ def judge_command(
 @click.option(
     "--k",
     type=click.IntRange(min=1),
-    default=3,
-    help="Of how many runs pass@k (one holds) and pass^k (all hold) speak.",
+    help="Of how many runs pass@k (one holds) and pass^k (all hold) speak: 3, or --runs if those "
+    "are fewer.",
 )
 @click.option(
     "--fail-under",
-    type=click.FloatRange(0, 100),
+    type=_Number(0, 100),
     default=100.0,
     metavar="PERCENT",
     help="End with 1 if a scenario holds in a smaller share of its runs; 100 without it.",

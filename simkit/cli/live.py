@@ -49,6 +49,8 @@ from simkit.update.files import CI_VARIABLE, is_ci
 PRICES_FILE: Final = "prices.yaml"
 """The file of prices that is read if the command names none."""
 STEM_MAX: Final = 60
+K: Final = 3
+"""The number of runs of pass@k and pass^k if the user says none."""
 _ROUNDING: Final = 1e-9
 """US dollars by which sums of costs may be off."""
 _CUT_SHORT: Final = "cut short: calls of runs that did not end are in no number above"
@@ -67,7 +69,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     first_turn: int
     all_claims: bool
     """Whether claims are judged that only the script can keep."""
-    k: int
+    k: int | None
+    """The user's number of runs of pass@k and pass^k; None without one."""
     folder: str
     """Where failed runs are kept."""
     fail_under: float
@@ -95,6 +98,7 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
 def live(call: LiveOptions) -> int:
     """Run the selected scenarios live, and report; return the exit code."""
     _refuse_in_ci(call.force)
+    _check_options(call)
     prices = _prices(call)
     library, scenarios, skipped = Library(DocumentCache()), list[ScenarioRuns](), []
     items = _items(call, library.cache)
@@ -117,7 +121,7 @@ def live(call: LiveOptions) -> int:
         raise
     report = campaign.report(end, skipped)
     _print(call, report)
-    return _exit_code(report, call.fail_under)
+    return exit_code(report, call.fail_under)
 
 
 def _refuse_in_ci(is_forced: bool) -> None:
@@ -126,6 +130,22 @@ def _refuse_in_ci(is_forced: bool) -> None:
             f"simkit live sends real requests, which cost money, and is refused in CI "
             f"({CI_VARIABLE} is set)\n  --force runs it there."
         )
+
+
+def _check_options(call: LiveOptions) -> None:
+    """Raise SimkitError for what would be found out only after runs that cost money."""
+    if call.k is not None and call.k > call.runs:
+        raise SimkitError(
+            f"--k {call.k}: pass@{call.k} needs at least {counted(call.k, 'run')}, and --runs is "
+            f"{call.runs}\n  Ask for more with --runs {call.k}."
+        )
+    above = Path(call.folder)
+    while not os.path.lexists(above):
+        above = above.parent
+    if not above.is_dir():
+        raise SimkitError(f"--to {call.folder}: {above} is a file\n  Name a folder.")
+    if not os.access(above, os.W_OK):
+        raise SimkitError(f"--to {call.folder}: the folder {above} cannot be written to")
 
 
 def _prices(call: LiveOptions) -> PriceTable:
@@ -153,7 +173,8 @@ def _items(call: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
         items.append(entry)
     if not items:
         fits = f" that fits -k {call.expression!r}" if call.expression else ""
-        raise SourceError(", ".join(call.paths), f"there is no scenario{fits}")
+        advice = "" if fits else "Scenarios are in files named *.scenario.yaml."
+        raise SourceError(", ".join(call.paths), f"there is no scenario{fits}", advice=advice)
     return items
 
 
@@ -225,7 +246,7 @@ class _Campaign:
         """Return the report of the runs so far."""
         return LiveReport(
             scenarios=self._scenarios,
-            k=min(self._call.k, self._call.runs),
+            k=self._call.k or min(K, self._call.runs),
             runs_requested=self._call.runs * len(self._scenarios),
             skipped=skipped,
             budget_usd=self._call.budget_usd,
@@ -413,8 +434,8 @@ def _print(call: LiveOptions, report: LiveReport) -> None:
         echo(line)
 
 
-def _exit_code(report: LiveReport, fail_under: float) -> int:
+def exit_code(report: LiveReport, fail_under: float) -> int:
     """Return 1 if a scenario held in fewer runs than asked for, or in none that was made."""
     rates = [scenario.rate for scenario in report.scenarios]
-    below = any(not rate.runs or rate.share * 100 < fail_under for rate in rates)
+    below = any(not rate.runs or rate.passes * 100 < fail_under * rate.runs for rate in rates)
     return int(below)

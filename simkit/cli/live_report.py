@@ -161,7 +161,7 @@ def _failed_lines(run: FinishedRun) -> Iterator[str]:
     yield f"  run {run.number} failed: {short(first, TEXT_MAX)}{more}"
     if run.trial.unsaved:
         yield f"    not kept: {short(run.trial.unsaved, TEXT_MAX)}"
-    else:
+    elif run.file:
         yield f"    simkit replay {run.file}"
         if run.is_replayed is False:
             yield "    It ends otherwise offline: what the code sends differs in each run."

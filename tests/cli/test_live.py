@@ -19,10 +19,13 @@ from typing import Any
 import pytest
 
 from simkit.cli import main
+from simkit.cli.live import exit_code
+from simkit.cli.live_report import FinishedRun, LiveReport, ScenarioRuns
 from simkit.core.messages import Message, ToolCall, Usage
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
+from simkit.session.live.trials import Trial
 from tests.cli.projects import Done
 from tests.recording import Provider, completion, provider
 from tests.scripted_providers import (
@@ -433,11 +436,19 @@ def test_a_program_of_its_own_is_refused(desk: Path, simkit: Call) -> None:
         (("nowhere.scenario.yaml",), "there is no such file"),
         (("desk.scenario.yaml", "-k", "other"), "there is no scenario that fits -k 'other'"),
         (("desk.scenario.yaml", "--prices", "nowhere.yaml"), "there is no such file of prices"),
+        (("empty",), "there is no scenario\n  Scenarios are in files named *.scenario.yaml."),
+        (("desk.scenario.yaml", "--to", "prices.yaml"), "--to prices.yaml: prices.yaml is a file"),
+        (("desk.scenario.yaml", "--to", "prices.yaml/x"), "prices.yaml is a file"),
+        (("desk.scenario.yaml", "--runs", "2", "--k", "5"), "Ask for more with --runs 5."),
+        (("desk.scenario.yaml", "--budget-usd", "nan"), "nan is no number"),
+        (("desk.scenario.yaml", "--budget-usd", "inf"), "inf is no number"),
+        (("desk.scenario.yaml", "--fail-under", "nan"), "nan is no number"),
     ],
 )
-def test_a_mistake_is_one_error(
-    desk: Path, simkit: Call, words: tuple[str, ...], problem: str
+def test_a_mistake_is_one_error_before_anything_is_sent(
+    desk: Path, server: Provider, simkit: Call, words: tuple[str, ...], problem: str
 ) -> None:
+    (desk / "empty").mkdir()
     simulation = "simulation: s\npipeline: desk.pipeline.yaml\n"
     (desk / "x.simulation.yaml").write_text(simulation, encoding="utf-8")
 
@@ -446,6 +457,47 @@ def test_a_mistake_is_one_error(
     assert done.code == 2
     assert problem in done.err
     assert "Traceback" not in done.err
+    assert server.requests == []
+    assert not (desk / "live").exists()
+
+
+@pytest.mark.slow
+def test_an_address_at_which_nobody_answers_is_one_error(
+    desk: Path, simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+
+    done = simkit("live", "desk.scenario.yaml")
+
+    assert done.code == 2
+    assert "no provider answered: turn 1 ended with error connection" in done.err
+    assert "Set its address in the environment" in done.err
+    assert done.out == ""
+    assert not (desk / "live").exists()
+
+
+def scenario_with(passes: int, runs: int) -> ScenarioRuns:
+    """Returns a scenario that held in so many of its runs."""
+    trials = [
+        Trial(passed=number < passes, unheld=(), unseen=(), others=(), texts=("no",), places=(),
+              calls=(), seconds=1)
+        for number in range(runs)
+    ]  # fmt: skip
+    finished = [FinishedRun(number=n + 1, trial=trial) for n, trial in enumerate(trials)]
+    return ScenarioRuns("a", "a", "a", None, finished)  # type: ignore[arg-type]
+
+
+def test_a_share_that_is_asked_for_is_enough() -> None:
+    for runs in (7, 100, 1000):
+        for percent in range(1, 101):
+            if percent * runs % 100 == 0:
+                passes = percent * runs // 100
+                report = LiveReport(
+                    scenarios=[scenario_with(passes, runs)], k=3, runs_requested=runs
+                )
+                assert exit_code(report, float(percent)) == 0
+                assert exit_code(report, percent + 0.01) == 1
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from tests.viewer.browser import pages_of, write_page
 from tests.viewer.scenes import ATTACK, SHOP
 from tests.viewer.test_page import opened
 
-SHOWN = """() => {
+TEXTS = """() => {
   document.querySelectorAll('details').forEach((part) => { part.open = true; });
   const parts = [...document.querySelectorAll('#app *')];
   return [document.title, document.getElementById('app').textContent,
@@ -83,9 +83,9 @@ def test_no_name_holds_what_is_invisible(tab: Any, hostile_names: str, view: str
     opened(tab, hostile_names, link.get_attribute("href") + view)
     tab.wait_for_timeout(200)
 
-    shown = tab.evaluate(SHOWN)
-    assert "\\u202e" in shown
-    assert not UNSEEN.findall(shown)
+    texts = tab.evaluate(TEXTS)
+    assert "\\u202e" in texts
+    assert not UNSEEN.findall(texts)
 
 
 @pytest.mark.slow

@@ -194,6 +194,9 @@ def run_trial(
         trial = _trial_of(live, outcome, meter, seconds, now)
         if trial.passed:
             return trial, ""
+        if meter.calls and not any(call.status for call in meter.calls):
+            # Nothing was said, so that there is nothing to replay.
+            return _broken(live, _unanswered(trial), meter, seconds, now), ""
         return _with_replay(live, conversation, files, trial)
 
 
@@ -208,6 +211,13 @@ def _with_replay(
         return msgspec.structs.replace(trial, unsaved=str(problem)), ""
     prepared = live.prepared.after(said_in(conversation.view))
     return trial, replay_text(prepared, files, trial, has_traffic=interactions > 0)
+
+
+def _unanswered(trial: Trial) -> str:
+    return (
+        f"no provider answered: {trial.texts[0]}\n"
+        "  Set its address in the environment, or try again when the network is there."
+    )
 
 
 def _stopped(meter: Meter, seconds: float) -> Trial:
