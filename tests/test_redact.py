@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from simkit.core.redact import Redactor, secrets_written_in
 from simkit.core.redact.names import secrets_of
 from simkit.core.redact.shapes import PERSONAL, SHAPES
+from simkit.core.text import short
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS
 
 SECRET = 'hunter2/é"x-99'
@@ -170,6 +171,28 @@ def test_secret_is_known_in_pieces_cut_anywhere(redactor: Redactor, kind: str, s
 
         assert len(texts) == len(pieces)
         assert "".join(texts) == redactor.text(text)
+
+
+@pytest.mark.parametrize(
+    "kind", ["anthropic", "aws", "github", "google", "groq", "openai", "stripe"]
+)
+def test_a_key_that_a_report_cut_is_known(redactor: Redactor, kind: str) -> None:
+    text = f"use {SHAPED[kind]}, please"
+    shortest = len("use sk_live_") + 8
+
+    for most in range(shortest, len(text)):
+        cut = redactor.text(short(text, most))
+
+        assert cut.startswith("use [redacted:"), cut
+        assert SHAPED[kind][:12] not in cut
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a task-list and…", "sk-learning…", "API-2024-06-01…", "key-1234567…", "pa-rental…", "ghp_…"],
+)
+def test_a_cut_word_is_no_key(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text) == text
 
 
 def test_text_parts_of_one_message_are_read_together(redactor: Redactor) -> None:

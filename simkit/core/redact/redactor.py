@@ -19,7 +19,15 @@ import msgspec
 
 from simkit.core.redact.names import KINDS, NAMES, is_secret_parameter, kind_of, secrets_of
 from simkit.core.redact.shapes import EDGE, FREE, HINTS, PERSONAL, PREFIXED, SHAPES
-from simkit.core.redact.spans import DEPTH_MAX, ELLIPSIS, Span, cut, cut_spans, percent_decoded
+from simkit.core.redact.spans import (
+    DEPTH_MAX,
+    ELLIPSIS,
+    Span,
+    cut,
+    cut_keys,
+    cut_spans,
+    percent_decoded,
+)
 
 _PLACEHOLDER: Final = rf"\[redacted:(?:env|parameter|{'|'.join((*SHAPES, *PERSONAL, *NAMES))})\]"
 
@@ -194,7 +202,7 @@ class Redactor:
             for match in self._rules.finditer(text)
             if (span := _span(match)) is not None and text[span.start : span.end] != span.text
         ]
-        spans = spans or list(cut_spans(text, self._forms))
+        spans = spans or list(cut_spans(text, self._forms)) or list(cut_keys(text))
         places: list[int] | None = None
         decoded = text
         for _ in range(DEPTH_MAX):

@@ -7,7 +7,8 @@ recognized by its name only (`names`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 EDGE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9A-Fa-f]{2}))"
@@ -188,6 +189,25 @@ PREFIXED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     ),
 }  # fmt: skip
 """For each kind: prefixes of its keys, and its pattern."""
+
+_EVERYDAY: Final = frozenset(("API-", "key-", "sdk-", "secret_"))
+"""Prefixes that everyday words have, too, such as those of versions and ids."""
+
+
+def _marks(prefixes: Iterable[str]) -> str:
+    """Return a pattern for the prefixes that say alone whose key begins; empty if none does."""
+    plain = (p for p in prefixes if len(p) > 3 or p[-1] in "-_")
+    return "|".join(re.escape(p) for p in plain if p not in _EVERYDAY and not re.search("[./]", p))
+
+
+CUT: Final = (
+    EDGE
+    + f"(?:{'|'.join(f'(?P<{k}>{m})' for k, (p, _) in PREFIXED.items() if (m := _marks(p)))})"
+    + _RANDOM
+    + r"[\w-]{6,}(?=[\"'`]?…)"
+)
+"""The beginning of a key that a report cut: ``ghp_4fK1x9…`` is shorter than a key, and most of it
+may be there."""
 
 _UNPREFIXED: Final[Mapping[str, tuple[str, str]]] = {
     "private_key": (

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
+
+from simkit.core.redact.shapes import CUT
 
 _ENCODED: Final = re.compile(r"%([0-7][0-9A-Fa-f])")
 DEPTH_MAX: Final = 3
@@ -89,6 +92,19 @@ def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:
         if right:
             yield Span(match.end(), match.end() + right, "[redacted:env]")
         ended = match.end() + right
+
+
+def cut_keys(text: str) -> Iterator[Span]:
+    """Yield the beginnings of vendors' keys where a report shortened a text."""
+    if "…" in text:
+        for match in _cut_rule().finditer(text):
+            yield Span(match.start(), match.end(), f"[redacted:{match.lastgroup}]")
+
+
+@cache
+def _cut_rule() -> re.Pattern[str]:
+    """Return the rule, compiled for the first text that was shortened."""
+    return re.compile(CUT, re.ASCII)
 
 
 def _left_of(text: str, start: int, end: int, secrets: Sequence[str]) -> int:
