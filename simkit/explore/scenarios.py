@@ -24,7 +24,7 @@ from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in
 from simkit.spec.scenario.modules import folder_with
 from simkit.spec.scenario.never import thing_denied
-from simkit.spec.scenario.writing import block
+from simkit.spec.scenario.writing import block, comment
 
 SATISFIES: Final = "satisfies"
 _LEFT_OUT: Final = ("scenario", "turns", "expect", "examples", "xfail", "tags", "skip", "cassette")
@@ -49,8 +49,8 @@ def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command:
     redactor = prepared.redactor(os.environ)
     tree, title = redactor.value(tree), redactor.text(title)
     lines = [
-        f"# {label_of(discovery.cause)}: {title}",
-        f"# `{command}` found it, and made it as small as it could.",
+        comment(f"{label_of(discovery.cause)}: {title}"),
+        comment(f"`{command}` found it, and made it as small as it could."),
         *block(tree, 0),
     ]
     own = prepared.pipeline_document

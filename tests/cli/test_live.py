@@ -382,6 +382,22 @@ def test_a_key_that_the_provider_refuses_ends_the_runs(
     assert kept_files() == []
 
 
+@pytest.mark.slow
+def test_words_of_a_provider_are_no_keys_of_the_scenario_that_is_kept(
+    desk: Path, server: Provider, simkit: Call
+) -> None:
+    words = "no\rapp: {path: [elsewhere]}\u2028notes: \u202e\x1b[31m"
+    body = json.dumps({"error": {"message": words}}).encode()
+    server.answer = lambda request: HttpResponse(400, (), (body,))
+
+    done = simkit("live", "desk.scenario.yaml", "--runs", "1", "--format", "json")
+
+    (run,) = report_of(done)["scenarios"][0]["runs"]
+    assert run["replays"] is True
+    text = Path(run["scenario"]).read_text(encoding="utf-8")
+    assert text.splitlines()[0].endswith("app: {path: [elsewhere]} notes: \\u202e\\x1b[31m")
+
+
 def test_ci_is_refused(
     desk: Path, server: Provider, simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.language.yaml import load_text
-from simkit.spec.scenario.writing import WIDTH, entry, flow, scalar, text_block
+from simkit.spec.scenario.writing import WIDTH, comment, entry, flow, scalar, text_block
 
 TEXTS = [
     "plain", "", " lead", "12", "1.50", "true", "null", "~", "yes", "2026-01-01", "a: b", "a #b",
@@ -26,6 +26,7 @@ ANY_TEXT = st.text(
     ),
     max_size=12,
 )
+BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"]
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), ANY_TEXT,
     st.floats(allow_nan=False, allow_infinity=False),
@@ -120,3 +121,13 @@ def test_a_text_that_some_reader_would_change_is_quoted(word: str) -> None:
     escaped = word.replace("\x85", "\\u0085")
 
     assert entry("key", word, 0) == [f'key: "{escaped}"']
+
+
+@given(
+    st.one_of(ANY_TEXT, st.lists(st.sampled_from(["a: b", "---", "#", " ", *BREAKS])).map("".join))
+)
+def test_a_comment_is_one_line_whatever_it_says(text: str) -> None:
+    document = f"{comment(text)}\nversion: 1\n"
+
+    assert load_text(document, "a.yaml")[0].data == {"version": 1}
+    assert yaml.safe_load(document) == {"version": 1}

@@ -30,7 +30,7 @@ from simkit.session.execution.alone import replayed_alone, run_alone
 from simkit.session.execution.scaffold import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
-from simkit.spec.scenario.writing import block, flow, quoted
+from simkit.spec.scenario.writing import block, comment, flow, quoted
 
 DEFAULT_MESSAGE: Final = "Hello"
 _VARIABLES_MAX: Final = 6
@@ -305,7 +305,9 @@ def _tool_comment(first: FirstScenario, document: Mapping[str, Any]) -> Iterator
         if offer.schema is None or offer.name.startswith(PREFIXES):
             continue
         call = flow({offer.name: example_of(offer.schema)}).removeprefix("{").removesuffix("}")
-        yield f"# `{agent}` is offered tools. A reply that calls one; the tool itself does not run:"
+        yield comment(
+            f"`{agent}` is offered tools. A reply that calls one; the tool itself does not run:"
+        )
         yield f"#     replies: {{{flow(agent)}: [{{calls: [{{{call}}}]}}, What it says then.]}}"
         yield f"#     tool_results: {{{flow(offer.name)}: what it returns}}"
         if "agents" in document and offer.name in first.functions:

@@ -28,7 +28,7 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, items_in
 from simkit.spec.scenario.model import Scenario
 from simkit.spec.scenario.turns import WHOLE
-from simkit.spec.scenario.writing import block
+from simkit.spec.scenario.writing import block, comment
 from simkit.trace.views import said_in
 
 _LEFT_OUT: Final = ("examples", "skip", "xfail", "cassette")
@@ -314,7 +314,7 @@ def replay_text(prepared: Prepared, files: ReplayFiles, trial: Trial, *, has_tra
     ordered = {key: literal[key] for key in order if key in literal}
     redactor = prepared.redactor(os.environ)
     lines = [
-        f"# A live run of {trial.began_at} that failed: {redactor.text(trial.texts[0])}",
+        comment(f"A live run of {trial.began_at} that failed: {redactor.text(trial.texts[0])}"),
         *block(redactor.value({**ordered, **literal}), 0),
     ]
     own = prepared.pipeline_document

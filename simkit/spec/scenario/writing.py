@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from simkit.core.errors import SourceError
+from simkit.core.output import visible
 from simkit.language.yaml import load_text
 
 WIDTH: Final = 100
@@ -24,6 +25,15 @@ _FOLDED_LEAST: Final = 40
 
 Plain: TypeAlias = Any
 """A text, a number, a boolean, None, or lists and mappings of them."""
+
+
+def comment(text: str) -> str:
+    """Return a comment of one line, whatever the text holds.
+
+    YAML ends a comment at any line break, so that ``\\r`` in the words of somebody else would begin
+    a key.
+    """
+    return f"# {visible(' '.join(text.split()))}"
 
 
 def flow(value: Plain) -> str:
