@@ -443,9 +443,9 @@ def graph_command(path: str, form: str, file: str | None) -> int:
     which is run for that, or a trace.
     """
     from simkit.cli.graph import graph_text
-    from simkit.core.output import echo_picture
+    from simkit.core.output import echo_picture, picture
 
-    text = graph_text(path, form)
+    text = picture(graph_text(path, form))
     if file is None:
         echo_picture(text)
         return 0

@@ -6,6 +6,7 @@ import os
 import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from simkit.core.errors import SimkitError, TraceError
 from simkit.core.output import echo
 from simkit.core.text import counted
 from simkit.report.diffs import Compared, diff_object
-from simkit.report.last_run import FOLDER
+from simkit.report.last_run import FOLDER, make_folder
 from simkit.update.files import is_ci
 from simkit.viewer import RunPage, run_page
 
@@ -45,11 +46,17 @@ def view(call: ViewOptions) -> int:
     file = call.file or str(Path(FOLDER, REPORT))
     with unchanged(call.traces or (FOLDER,)):
         files = list(dict.fromkeys(f for path in call.traces or (FOLDER,) for f in traces_at(path)))
-        check_place(file, "-o")
+        if call.file:
+            check_place(file, "-o")
         pairs = _pairs(call) if call.base else {}
         progress = Progress(len(files))
         scenarios = list(_scenarios(files, call.question, pairs, progress))
         progress.end()
+    if not any(page.run for page in scenarios):
+        raise SimkitError(_no_trace(files[0], scenarios[0].scenario.error))
+    if not call.file:
+        with suppress(OSError):  # The page then says that it cannot be written.
+            make_folder(Path(FOLDER))
     sides = (call.base, ", ".join(call.traces) or "the last run") if call.base else ("", "")
     title = ", ".join(call.traces) or "the last run"
     report = write_page(file, title, scenarios, sides)
@@ -57,6 +64,13 @@ def view(call: ViewOptions) -> int:
     if call.opens and sys.stdout.isatty() and not is_ci(os.environ):
         webbrowser.open(Path(file).resolve().as_uri())
     return 0
+
+
+def _no_trace(file: str, problem: str) -> str:
+    """Return the error of files of which none is a trace, so that a page would show nothing."""
+    if not file.endswith((".yaml", ".yml")):
+        return problem
+    return f"{problem}\n  To run a scenario and see it: `simkit replay {file} --html report.html`."
 
 
 def _scenarios(

@@ -136,9 +136,14 @@ def echo_json(text: str) -> None:
     _write(neutral(visible(text)) + "\n", False)
 
 
+def picture(text: str) -> str:
+    """Return a picture in a text format as it may leave the process, to a screen or to a file."""
+    return visible(current_redactor().text(text))
+
+
 def echo_picture(text: str) -> None:
-    """Write a picture in a text format to stdout; its own texts have been cleaned."""
-    _write(visible(current_redactor().text(text)) + "\n", False)
+    """Write a picture of which `picture` was made to stdout."""
+    _write(text + "\n", False)
 
 
 def command(line: str, redactor: Redactor | None = None) -> str:

@@ -67,7 +67,7 @@ class Ledger:
     def begin(self) -> str:
         """Return the name of this run, for the processes that write for it."""
         if not self._run:
-            self._make()
+            make_folder(self._folder)
             runs = self._folder / "runs"
             runs.mkdir(exist_ok=True)
             with exclusive(runs):
@@ -157,11 +157,13 @@ class Ledger:
                     if lock.acquire(waits=False):
                         shutil.rmtree(left, ignore_errors=True)
 
-    def _make(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        ignore = self._folder / ".gitignore"
-        if not ignore.exists():
-            write_whole(ignore, b"*\n")
+
+def make_folder(folder: Path) -> None:
+    """Make ``.simkit/`` where there is none, out of version control; raise OSError if it fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        write_whole(ignore, b"*\n")
 
 
 def _link(file: Path, name: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,18 @@ def test_a_trace_without_its_scenario_is_shown_without_claims(simkit: Call) -> N
     assert outcomes("report.html") == {"the clerk answers": "unjudged"}
 
 
+def test_traces_are_shown_where_nothing_ran_yet(simkit: Call) -> None:
+    simkit("replay", "-q")
+    shutil.move(".simkit/traces", "kept")
+    shutil.rmtree(".simkit")
+
+    done = simkit("view", "--no-open", "kept")
+
+    assert (done.code, done.err) == (0, "")
+    assert index_of(".simkit/report.html")["stored_runs"] == 2
+    assert Path(".simkit/.gitignore").read_text(encoding="utf-8") == "*\n"
+
+
 def test_two_runs_are_shown_side_by_side(simkit: Call) -> None:
     simkit("replay", "-q")
     Path(".simkit").rename("base")
@@ -112,15 +125,23 @@ def test_two_runs_are_shown_side_by_side(simkit: Call) -> None:
         (("view", "--no-open", "nowhere"), "nowhere: there is no such file or folder\n"),
         (("replay", "--html", "no/r.html"), "--html: there is no folder no\n"),
         (("replay", "--html", "scenarios"), "--html: scenarios is a folder\n"),
+        (
+            ("view", "--no-open", "scenarios/late.scenario.yaml"),
+            "`simkit replay scenarios/late.scenario.yaml --html report.html`.\n",
+        ),
+        (("view", "--no-open", "broken.jsonl"), "broken.jsonl:1: this is no simkit trace"),
         (("graph", "nowhere.pipeline.yaml"), "nowhere.pipeline.yaml"),
     ],
 )
 def test_an_error_is_one_clear_text(simkit: Call, arguments: tuple[str, ...], text: str) -> None:
+    Path("broken.jsonl").write_text("{}", encoding="utf-8")
+
     done = simkit(*arguments)
 
     assert done.code == 2
     assert text in f"{done.err}\n"
     assert "Traceback" not in done.err
+    assert not Path(".simkit/report.html").exists()
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(simkit: Call) -> None:
@@ -162,3 +183,22 @@ def test_a_picture_goes_into_a_file(simkit: Call) -> None:
     assert done.code == 0
     assert done.out == ""
     assert ElementTree.parse("desk.svg").getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize("form", ["svg", "mermaid", "dot"])
+def test_a_picture_in_a_file_is_that_of_the_screen(
+    simkit: Call, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_TOKEN", "hunter2hunter2")
+    text = DRAWN
+    for end in ("]", ":"):
+        text = text.replace(f"manager{end}", f'"manager \\e[31m\\u202E hunter2hunter2"{end}')
+    Path("desk.pipeline.yaml").write_text(text, encoding="utf-8")
+
+    shown = simkit("graph", "desk.pipeline.yaml", "--format", form)
+    simkit("graph", "desk.pipeline.yaml", "--format", form, "-o", "picture")
+
+    assert Path("picture").read_text(encoding="utf-8") == shown.out
+    assert "\\u202e" in shown.out
+    assert not set(shown.out) & set("\x1b\u202e")
+    assert "hunter2" not in shown.out
