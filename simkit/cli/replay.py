@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -260,7 +261,9 @@ def _write_page(call: ReplayOptions, rans: Sequence[Ran], printer: _Printer) -> 
     """Write the page of all runs, and print where it is."""
     from simkit.cli.pages import write_page
 
-    title = " ".join(call.paths or (DEFAULT_PATH,))
+    paths = call.paths or (DEFAULT_PATH,)
+    # On the page of somebody else `.` says nothing.
+    title = " ".join(Path.cwd().name if path in (".", "./") else path for path in paths)
     scenarios = [ran.page for ran in rans if ran.page is not None]
     printer.note_page(write_page(call.page, title, scenarios))
 

@@ -87,6 +87,12 @@ def test_a_trace_without_its_scenario_is_shown_without_claims(simkit: Call) -> N
     assert outcomes("report.html") == {"the clerk answers": "unjudged"}
 
 
+def test_a_page_of_this_folder_has_its_name(simkit: Call) -> None:
+    simkit("replay", "-q", ".", "--html", "report.html")
+
+    assert index_of("report.html")["title"] == Path.cwd().name
+
+
 def test_traces_are_shown_where_nothing_ran_yet(simkit: Call) -> None:
     simkit("replay", "-q")
     shutil.move(".simkit/traces", "kept")
@@ -195,10 +201,10 @@ def test_a_picture_in_a_file_is_that_of_the_screen(
         text = text.replace(f"manager{end}", f'"manager \\e[31m\\u202E hunter2hunter2"{end}')
     Path("desk.pipeline.yaml").write_text(text, encoding="utf-8")
 
-    shown = simkit("graph", "desk.pipeline.yaml", "--format", form)
+    screen = simkit("graph", "desk.pipeline.yaml", "--format", form)
     simkit("graph", "desk.pipeline.yaml", "--format", form, "-o", "picture")
 
-    assert Path("picture").read_text(encoding="utf-8") == shown.out
-    assert "\\u202e" in shown.out
-    assert not set(shown.out) & set("\x1b\u202e")
-    assert "hunter2" not in shown.out
+    assert Path("picture").read_text(encoding="utf-8") == screen.out
+    assert "\\u202e" in screen.out
+    assert not set(screen.out) & set("\x1b\u202e")
+    assert "hunter2" not in screen.out

@@ -56,7 +56,7 @@ export const Overview = ({
     <main id="main" class="overview">
       <h1>{counted(all.length, "scenario")}<small> of {visible(one(index.title, 70))}</small></h1>
       {index.sides && index.sides[0] && (
-        <p>{counted(differ, "scenario")} of them differ between {visible(index.sides[0])} and {visible(index.sides[1])}.</p>
+        <p>{number(differ)} of them {differ === 1 ? "differs" : "differ"} between {visible(index.sides[0])} and {visible(index.sides[1])}.</p>
       )}
       <div class="filters">
         <label class="search">
