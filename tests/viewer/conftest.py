@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.viewer.browser import CHROMIUM, MISSING, browser, pages_of, write_page
-from tests.viewer.scenes import HOSTILE, HOSTILE_NAMES, SHOP
+from tests.viewer.scenes import HOSTILE, HOSTILE_NAMES, LONG_WORDS, SHOP
 
 
 @pytest.fixture(scope="package")
@@ -50,6 +50,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
 def hostile_names(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a page whose names are an attacker's."""
     return _page(tmp_path_factory.mktemp("names"), HOSTILE_NAMES)
+
+
+@pytest.fixture(scope="package")
+def long_words(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page whose values have no place to break."""
+    return _page(tmp_path_factory.mktemp("words"), LONG_WORDS)
 
 
 def _page(folder: Path, text: str) -> str:

@@ -125,6 +125,27 @@ turns:
 """.replace("UNSEEN", UNSEEN)
 """Names, not only texts, that hold what no screen shows."""
 
+LONG_WORDS: Final = """\
+version: 1
+pipeline: shop
+agents:
+  triage: {instructions: Send the user on., handoffs: [refunds]}
+  refunds: {instructions: Refund., context: [instructions, handoff]}
+contracts:
+  - {from: triage, to: refunds, type: refund, payload: {type: object, required: [order_id]}}
+flow: {handoffs: {start: triage}}
+---
+version: 1
+scenario: long words
+pipeline: shop
+turns:
+  - user: Hello
+    replies:
+      triage: {handoff: {to: refunds, payload: {order_id: WORD}}}
+      refunds: WORD
+    expect: {reply: otherWORD}
+""".replace("WORD", "x" * 75)
+
 LONG: Final = """\
 version: 1
 pipeline: p

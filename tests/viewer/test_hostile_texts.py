@@ -89,6 +89,18 @@ def test_no_name_holds_what_is_invisible(tab: Any, hostile_names: str, view: str
 
 
 @pytest.mark.slow
+def test_a_long_word_pushes_no_column_out_of_a_narrow_window(tab: Any, long_words: str) -> None:
+    tab.set_viewport_size({"width": 390, "height": 844})
+
+    opened(tab, long_words, "#long-words")
+    tab.locator(".payload").wait_for()
+
+    ends = "(cells) => Math.max(...cells.map((cell) => cell.getBoundingClientRect().right))"
+    for table in (".payload", ".differences"):
+        assert tab.locator(f"{table} td, {table} th").evaluate_all(ends) <= 390, table
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["#%", "#%E0%A4%A/who", "#__proto__", "#" + "a" * 5000])
 def test_a_link_that_names_nothing_says_so(tab: Any, shop: str, link: str) -> None:
     opened(tab, shop, link)
