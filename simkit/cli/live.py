@@ -49,6 +49,10 @@ from simkit.update.files import CI_VARIABLE, is_ci
 PRICES_FILE: Final = "prices.yaml"
 """The file of prices that is read if the command names none."""
 STEM_MAX: Final = 60
+"""The longest name of a kept file in characters, without its number and endings."""
+STEM_BYTES_MAX: Final = 150
+"""The same in bytes of UTF-8: file systems take 255, and a file is first written beside its place
+under a longer name."""
 K: Final = 3
 """The number of runs of pass@k and pass^k if the user says none."""
 _ROUNDING: Final = 1e-9
@@ -370,7 +374,8 @@ def _stems(scenarios: Sequence[ScenarioRuns]) -> list[str]:
     """Return a name for each scenario's files, all different."""
     stems: list[str] = []
     for scenario in scenarios:
-        stem = re.sub(r"[^\w-]+", "-", scenario.name.lower()).strip("-")[:STEM_MAX] or "scenario"
+        name = re.sub(r"[^\w-]+", "-", scenario.name.lower()).strip("-")[:STEM_MAX]
+        stem = name.encode()[:STEM_BYTES_MAX].decode(errors="ignore") or "scenario"
         count = 2
         unique = stem
         while unique in stems:

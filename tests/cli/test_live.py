@@ -383,6 +383,22 @@ def test_a_key_that_the_provider_refuses_ends_the_runs(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("letter", ["w", "字", "𠀀"])
+def test_a_run_of_a_scenario_with_a_long_name_is_kept(
+    desk: Path, server: Provider, simkit: Call, letter: str
+) -> None:
+    text = SCENARIO.replace("a broken order is refunded", letter * 300)
+    (desk / "desk.scenario.yaml").write_text(text, encoding="utf-8")
+    server.answer = Dealer(0.0)
+
+    done = simkit("live", "desk.scenario.yaml", "--runs", "1", "--format", "json")
+
+    (run,) = report_of(done)["scenarios"][0]["runs"]
+    assert run["replays"] is True
+    assert Path(run["scenario"]).name.startswith(letter * 37)
+
+
+@pytest.mark.slow
 def test_words_of_a_provider_are_no_keys_of_the_scenario_that_is_kept(
     desk: Path, server: Provider, simkit: Call
 ) -> None:
