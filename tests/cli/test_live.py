@@ -399,6 +399,23 @@ def test_a_run_of_a_scenario_with_a_long_name_is_kept(
 
 
 @pytest.mark.slow
+def test_a_model_that_the_provider_does_not_have_ends_the_runs(
+    desk: Path, server: Provider, simkit: Call
+) -> None:
+    server.answer = lambda request: HttpResponse(404, (), (b'{"error": {"message": "no"}}',))
+
+    done = simkit("live", "desk.scenario.yaml", "--runs", "5")
+
+    assert done.code == 2
+    assert done.err == (
+        "the provider has no `gpt-5-mini` at this address (status 404)\n"
+        "  Correct the name of the model, or the address in the environment.\n"
+    )
+    assert len(server.requests) == 1
+    assert kept_files() == []
+
+
+@pytest.mark.slow
 def test_words_of_a_provider_are_no_keys_of_the_scenario_that_is_kept(
     desk: Path, server: Provider, simkit: Call
 ) -> None:

@@ -22,6 +22,8 @@ from simkit.spec.prices import PriceTable
 _KEY_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 REFUSED: Final = (401, 403)
 """The statuses with which providers refuse a key."""
+UNKNOWN: Final = 404
+"""The status of a model, or of an address, that the provider does not have."""
 BUSY: Final = (429, 503, 529)
 """The statuses after which clients try again later."""
 WAIT_MAX_S: Final = 60.0
@@ -169,14 +171,19 @@ class Meter:
                 seconds = 0.5 * 2**self._failures
             self._sleep(min(max(seconds, 0.0), WAIT_MAX_S))
 
-    def check_key(self) -> None:
-        """Raise SimkitError if the provider refused the key in every call."""
+    def check_refusals(self) -> None:
+        """Raise SimkitError if the provider refused the key, or the model, in every call."""
         statuses = {call.status for call in self.calls}
+        models = ", ".join(sorted({f"`{call.model}`" for call in self.calls}))
         if statuses and statuses <= {*REFUSED}:
-            models = ", ".join(sorted({f"`{call.model}`" for call in self.calls}))
             raise SimkitError(
                 f"the provider refused the key for {models} (status {min(statuses)})\n"
                 "  Set a valid key in the environment."
+            )
+        if statuses == {UNKNOWN}:
+            raise SimkitError(
+                f"the provider has no {models} at this address (status {UNKNOWN})\n"
+                "  Correct the name of the model, or the address in the environment."
             )
 
 

@@ -190,7 +190,7 @@ def run_trial(
             trial = _broken(live, str(problem), meter, seconds, now)
             return _with_replay(live, conversation, files, trial)
         seconds = time.perf_counter() - started
-        meter.check_key()
+        meter.check_refusals()
         trial = _trial_of(live, outcome, meter, seconds, now)
         if trial.passed:
             return trial, ""
