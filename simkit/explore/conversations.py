@@ -190,7 +190,9 @@ class _Conversation:
         calls = sum(type(event) is ContextBuilt for event in events)
         agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
         pipeline = subject.prepared.pipeline
-        declared = _names_of(pipeline) if isinstance(pipeline, Pipeline) else ()
+        # Of code, only these names are known, and one that is misspelt is never reached.
+        named = {*subject.prepared.scenario.agents, *subject.lines}
+        declared = _names_of(pipeline) if isinstance(pipeline, Pipeline) else named
         skipped = {finding.path[3:5] for finding in judgement.passed_over}
         judged = {
             part

@@ -425,3 +425,22 @@ def test_bugs_of_frameworks_are_found_from_the_application_alone(
     assert int(smallest[1]) <= turns
     assert int(smallest[2]) <= lines
     assert "simkit replay found/" in part
+
+
+def test_a_misspelt_agent_of_code_is_never_reached(simkit: Call) -> None:
+    write(
+        "desk.py",
+        "from openai import OpenAI\n\nclient = OpenAI(api_key='sk-test')\n\n\ndef answer(text):\n"
+        "    messages = [{'role': 'system', 'content': 'You are the desk.'}]\n"
+        "    reply = client.chat.completions.create(model='gpt-5-mini', messages=messages)\n"
+        "    return reply.choices[0].message.content\n",
+    )
+    write(
+        "desk.simulation.yaml",
+        "simulation: a desk\npipeline: desk:answer\napp: {path: [.]}\n"
+        "agents: {desk: {system: You are the desk.}}\nmodels: {dsk: Hello.}\n",
+    )
+
+    done = simkit("explore", "desk.simulation.yaml", "--runs", "5")
+
+    assert "reached 1 of 2 agents\nnever reached: agent dsk\n" in done.out
