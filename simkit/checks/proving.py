@@ -169,11 +169,12 @@ class _Proof:
 
     def _session_started(self, event: e.SessionStarted) -> None:
         self._sessions += 1
-        if self._sessions > 1:
+        # A session that starts later has an empty state from then on.
+        if self._sessions > 1 or self._place >= 0:
             raise _Unproven
 
     def _turn_started(self, event: e.TurnStarted) -> None:
-        if self._is_open:
+        if self._is_open or not self._sessions:
             raise _Unproven
         self._place += 1
         self._claims = self._turns[self._place] if self._place < len(self._turns) else None
@@ -273,6 +274,8 @@ class _Proof:
     def _state_updated(self, event: e.StateUpdated) -> None:
         if event.state:
             return  # It is the state of an inner graph.
+        if not self._sessions:
+            raise _Unproven
         update, reducers = event.update, self._reducers
         for name in update:
             if name in reducers:
