@@ -53,9 +53,12 @@ def rows(rounds: int) -> list[list[object]]:
     """Return how many of the chosen faults are found: by system, by kind, and which are not."""
     del rounds
     table: list[list[object]] = []
-    for source, faults in (("mutations.yaml", written()), ("simkit mutate", made())):
+    for source, faults in (
+        ("mutations.yaml", mutation_faults()),
+        ("simkit mutate", mutant_faults()),
+    ):
         chosen = random.Random(SEED).sample(faults, min(CHOSEN, len(faults)))
-        results = [(fault, found(fault)) for fault in chosen]
+        results = [(fault, explore_fault(fault)) for fault in chosen]
         table += _table(f"system, {source}", [(fault.folder, by) for fault, by in results])
         table += _table(f"kind, {source}", [(fault.kind, by) for fault, by in results])
         table += [
@@ -85,7 +88,7 @@ def _table(title: str, results: Sequence[tuple[str, str]]) -> Iterator[list[obje
         ]
 
 
-def written() -> list[Planted]:
+def mutation_faults() -> list[Planted]:
     """Return the faults that the systems' files of mutations hold."""
     faults: list[Planted] = []
     for mutation in mutations.mutations():
@@ -104,9 +107,9 @@ def written() -> list[Planted]:
     return faults
 
 
-def made() -> list[Planted]:
+def mutant_faults() -> list[Planted]:
     """Return the mutants that `simkit mutate` makes of the pipelines of the written faults."""
-    documents = {fault.pipeline: fault for fault in written()}
+    documents = {fault.pipeline: fault for fault in mutation_faults()}
     return [
         Planted(fault.folder, file, mutant.kind, mutant.text, fault.document, mutant.edits)
         for file, fault in documents.items()
@@ -149,7 +152,7 @@ def kind_of(edit: Edit) -> str:
     return "others"
 
 
-def found(fault: Planted, runs: int = RUNS) -> str:
+def explore_fault(fault: Planted, runs: int = RUNS) -> str:
     """Return what shows a planted fault, `lint` or `claim` or `refused`; empty if nothing does."""
     try:
         document = fault.document.with_data(apply_edits(fault.document.data, fault.edits))
@@ -207,9 +210,9 @@ def _explored(subject: Subject, runs: int) -> set[Cause]:
 
 def _main(arguments: Sequence[str]) -> None:
     """Print which faults of the named folders are not found, for who writes their simulations."""
-    for fault in [*written(), *made()]:
+    for fault in [*mutation_faults(), *mutant_faults()]:
         if fault.folder in arguments or Path(fault.pipeline).name.split(".")[0] in arguments:
-            by = found(fault, 100)
+            by = explore_fault(fault, 100)
             if not by:
                 print(fault.folder, Path(fault.pipeline).name, fault.kind, fault.name, sep="\t")
 

@@ -94,7 +94,7 @@ class Progress:
         with self._lock:
             self._label = ""
             if self._drawn:
-                self._put(mark("clear"))
+                self._write(mark("clear"))
                 self._drawn = ""
 
     def end(self) -> None:
@@ -116,10 +116,10 @@ class Progress:
             line = short(self._label, max(width - len(rest), 10)) + rest
             line = short(line, width)
             if line != self._drawn:
-                self._put(mark("clear") + line)
+                self._write(mark("clear") + line)
                 self._drawn = line
 
-    def _put(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         with suppress(OSError, ValueError):
             self._stream.write(clean(text))
             self._stream.flush()

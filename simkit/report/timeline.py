@@ -222,6 +222,10 @@ class _Timeline:
     def _fault(self, event: e.FaultInjected) -> None:
         self._add(event, "fault").answered.append(event.fault)
 
+    def _lost(self, event: e.ErrorLost) -> None:
+        text = f"{event.error.type}: {event.error.message}"
+        self._add(event, "error").answered.append(f"a {event.ended} ended: {text}")
+
     def _uncontrolled(self, event: e.UncontrolledEffect) -> None:
         self._add(event, "uncontrolled").answered.append(f"{event.effect} {event.where}")
 
@@ -243,6 +247,7 @@ _HANDLERS: Final[dict[type, Any]] = {
     e.TurnFinished: _Timeline._turn_finished,
     e.GuardrailTripped: _Timeline._guardrail,
     e.FaultInjected: _Timeline._fault,
+    e.ErrorLost: _Timeline._lost,
     e.UncontrolledEffect: _Timeline._uncontrolled,
 }
 

@@ -298,6 +298,9 @@ class _Reader:
     def _uncontrolled(self, event: e.UncontrolledEffect) -> None:
         self._mark("effect", event, text=f"{event.effect} {event.where}")
 
+    def _lost(self, event: e.ErrorLost) -> None:
+        self._mark("effect", event, text=f"a {event.ended} ended: {event.error.message}")
+
     def _unread(self, event: e.RequestUnread) -> None:
         self._mark("unread", event, text=f"{event.method} {event.url}")
 
@@ -342,6 +345,7 @@ _HANDLERS: Final[Mapping[type, Callable[[_Reader, Any], None]]] = {
     e.FaultInjected: _Reader._fault,
     e.HistorySummarised: _Reader._summarised,
     e.LogRecorded: _Reader._logged,
+    e.ErrorLost: _Reader._lost,
     e.UncontrolledEffect: _Reader._uncontrolled,
     e.RequestUnread: _Reader._unread,
     e.AgentFinished: _Reader._agent_finished,

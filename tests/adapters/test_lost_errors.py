@@ -11,8 +11,10 @@ from typing import Final
 
 import pytest
 
+from simkit.report.timeline import rows_of
 from simkit.session.simulate import simulate
 from simkit.trace import events as e
+from simkit.viewer.run_data import run_data
 from tests.adapters.running import prepared
 
 HEAD: Final = """
@@ -315,3 +317,15 @@ def test_a_run_that_cannot_go_on_prints_nothing_of_its_threads(tmp_path: Path) -
     assert ended.returncode == 2, ended.stdout
     assert "a model call belongs to no agent" in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("module", [LOST["a thread that is joined"]], ids=["lost"], indirect=True)
+def test_the_timeline_and_the_page_show_what_was_lost(module: tuple[str, Path]) -> None:
+    view = simulate(prepared(module[0], SCENARIO, module[1])).view
+
+    answers = [row.answered for row in rows_of(view) if row.agent == "error"]
+    assert len(answers) == 2
+    assert "a thread ended" in answers[0]
+    assert "KeyError" in answers[0]
+    marks = run_data(view, None).marks
+    assert len([mark for mark in marks if "a thread ended" in (mark.text or "")]) == 2

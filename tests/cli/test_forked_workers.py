@@ -119,9 +119,10 @@ def test_workers_end_with_their_first_process(tmp_path: Path) -> None:
         "os._exit(0)"
     )
 
-    for worker in [int(file.name) for file in tmp_path.iterdir()]:
-        while Path(f"/proc/{worker}").exists():
-            time.sleep(0.02)
+    workers = [file.name for file in tmp_path.iterdir()]
+    assert workers
+    while [name for name in workers if Path("/proc", name).exists()]:
+        time.sleep(0.02)  # Until the limit of a test.
 
 
 def scenarios(count: int) -> str:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
+from simkit.report import timeline
 from simkit.report.timeline import Row, rows_of, selected
+from simkit.trace.events import AnyEvent
 from simkit.trace.views import View
 from tests.report.flows import GRAPH, SUPERVISED
 
@@ -119,3 +122,18 @@ def test_a_supervised_agent_is_given_its_task(view_of_run: Ran) -> None:
         ("reader", "Read the table", "3 rows"),
         ("writer", "Sum up 3 rows", "Three."),
     ]
+
+
+NO_ROWS: Final = {
+    *("AgentStarted", "CheckpointRestored", "CheckpointSaved", "HandoffRequested", "RouteChosen"),
+    *("HistorySummarised", "LogRecorded", "MessageAdded", "ModelCalled", "ModelRetried"),
+    *("ReplyParsed", "RequestUnread", "RunFinished", "RunStarted", "SessionStarted"),
+    *("StateOpened", "StoreRead", "StoreWritten", "ToolCalled"),
+}
+"""Events that add no words to a row. Decide it for each new one: an error must be seen."""
+
+
+def test_each_event_has_words_in_the_timeline_or_is_named_as_one_without() -> None:
+    kinds = {kind.__name__ for kind in AnyEvent.__args__ if kind not in timeline._HANDLERS}
+
+    assert kinds == NO_ROWS
