@@ -1,0 +1,72 @@
+"""A signal that comes where Python drops exceptions still stops a command."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+LOSES = """
+import gc, signal, time, weakref
+from simkit.core.stopping import terminable
+
+class Finalised:
+    pass
+
+def stop(*told):
+    signal.raise_signal(signal.{signal})
+
+def collected(phase, info):
+    gc.callbacks.remove(collected)
+    stop()
+
+def in_a_collection():
+    gc.callbacks.append(collected)
+    gc.collect()
+
+def in_a_finaliser():
+    type("Finalised", (), {{"__del__": stop}})()
+
+def in_a_reference():
+    value = Finalised()
+    reference = weakref.ref(value, stop)
+    del value
+
+try:
+    with terminable():
+        {place}()
+        {waits}
+    print("it was lost")
+except KeyboardInterrupt as problem:
+    print(type(problem).__name__)
+"""
+
+
+@pytest.mark.parametrize("waits", ["time.sleep(60)", "while True: pass"])
+@pytest.mark.parametrize("place", ["in_a_collection", "in_a_finaliser", "in_a_reference"])
+@pytest.mark.parametrize(
+    ("name", "raised"), [("SIGINT", "KeyboardInterrupt"), ("SIGTERM", "Terminated")]
+)
+def test_a_signal_is_not_lost(name: str, raised: str, place: str, waits: str) -> None:
+    program = LOSES.format(signal=name, place=place, waits=waits)
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
+    )
+
+    assert done.stdout.strip() == raised
+    assert "Traceback" not in done.stderr
+
+
+def test_other_dropped_errors_are_printed_as_before() -> None:
+    program = LOSES.format(signal=signal.SIGINT.name, place="in_a_finaliser", waits="pass")
+    program = program.replace("signal.raise_signal(signal.SIGINT)", "raise ValueError('of it')")
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
+    )
+
+    assert done.stdout.strip() == "it was lost"
+    assert "ValueError: of it" in done.stderr
