@@ -17,11 +17,11 @@ from typing import Any, Final
 import click
 
 from simkit.cli.commands import TRACEBACK_VARIABLE, cli
+from simkit.cli.sudden_end import BROKEN, sudden_end_told
 from simkit.core.errors import OutputFailed, OutputUnread, SimkitError, Terminated
 from simkit.core.requirements import missing_package, was_asked_by_simkit
 from simkit.core.stopping import TERMINATED, terminable
 
-BROKEN: Final = 2
 STOPPED: Final = 130
 UNREAD: Final = 141
 """The exit code of a program whose reader closed the stream, as shells count SIGPIPE."""
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if is_closed:
         _say("stdout is closed: there is nowhere to write to")
         sys.exit(BROKEN)
-    with terminable():
+    with terminable(), sudden_end_told():
         code = _exit_code(arguments)
     sys.exit(code)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import process as process
 from tests.cli.projects import Done, write
 
 MODULE = """\
@@ -48,3 +49,19 @@ def test_a_function_that_exits_fails_its_scenario(
     assert done.code in (1, 2)
     assert "SystemExit: 0" in done.out
     assert "3 held" in done.out
+
+
+def test_a_function_that_ends_the_process_ends_no_command_with_success(
+    process: Callable[..., Done], project: Path
+) -> None:
+    write("leaves_at_once.py", "import os\n\n\ndef leave(message):\n    os._exit(0)\n")
+    write(
+        "scenarios/leaves.scenario.yaml",
+        "scenario: it leaves\npipeline: leaves_at_once:leave\napp: {path: [..]}\n"
+        "turns: [{user: hi, expect: {reply: Bye.}}]\n",
+    )
+
+    done = process("replay", "scenarios")
+
+    assert done.code == 2
+    assert "leaves_at_once.py:5: the code under test called os._exit(0)" in done.err
