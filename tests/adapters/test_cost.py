@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,18 +30,20 @@ def applications(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def calls_of(function: Callable[[], object]) -> int:
-    """The number of calls in this thread, those of functions in C included."""
+    """The number of calls in this thread and those that it starts, functions in C included."""
     count = 0
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
+    threading.setprofile(profile)
     sys.setprofile(profile)
     try:
         function()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return count
 
 

@@ -61,6 +61,11 @@ EXECUTORS: Final = (
     _LANGGRAPH.slot("langgraph.prebuilt.tool_node:get_executor_for_config"),
 )
 """The thread pools for parallel tools and chains. In a run, simkit executes them one by one."""
+IN_BACKGROUND: Final = _LANGGRAPH.slot("langgraph.pregel._executor:BackgroundExecutor.submit")
+"""Called with each save of a checkpointer and a cache, and with the nodes of a step if they are
+several. In a run, simkit saves at once."""
+loop_class: Final[type] = _LANGGRAPH.find(_LOOP)
+"""The owner of the method that saves a checkpoint after the one before it."""
 
 
 def client_threads() -> Iterator[Slot]:

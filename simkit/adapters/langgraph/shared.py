@@ -1,6 +1,9 @@
-"""LangChain's threads for tools and parallel chains: run one by one here.
+"""Threads of LangChain and LangGraph.
 
-So their order is the same every time. A thread that waits for another one continues after a while.
+Tools and parallel chains run one by one here, so that their order is the same every time. A thread
+that waits for another one continues after a while. Checkpointers and caches save at once, in the
+thread of the graph: a save that takes its turn waits until the step is over, and a turn of a thread
+costs more than most saves.
 """
 
 from __future__ import annotations
@@ -8,8 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Final
+
+from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import GraphBubbleUp
 
 from simkit.adapters.api import PATIENCE_S, Replacement, Row, threads_take_turns, wait_for_thread
 from simkit.adapters.langgraph import compat
@@ -18,7 +26,34 @@ from simkit.adapters.langgraph import compat
 def rows_for(hears: Callable[[], object]) -> list[Row]:
     """Return replacements that serialize threads while somebody observes."""
     rows: list[Row] = [(*slot, _in_step(hears)) for slot in compat.EXECUTORS]
+    rows.append((*compat.IN_BACKGROUND, _saved_at_once(hears)))
     return [*rows, *((*slot, _at_once(hears)) for slot in compat.client_threads())]
+
+
+_SAVES: Final = (BaseCheckpointSaver, BaseCache, compat.loop_class)
+"""The owners of the methods that LangGraph calls in the background to save something."""
+
+
+def _saved_at_once(hears: Callable[[], object]) -> Callable[[Replacement], Replacement]:
+    def wrapper(before: Replacement) -> Replacement:
+        def submit(self: Any, work: Any, *args: Any, **options: Any) -> Any:
+            owner = getattr(work, "__self__", None)
+            if options or not isinstance(owner, _SAVES) or hears() is None:
+                return before(self, work, *args, **options)
+            future = Future[Any]()
+            try:
+                future.set_result(copy_context().run(work, *args))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
+                future.set_exception(problem)
+                if not isinstance(problem, GraphBubbleUp):
+                    self.tasks[future] = False, True  # It is raised when the graph ends.
+            return future
+
+        return submit
+
+    return wrapper
 
 
 class _InStep:

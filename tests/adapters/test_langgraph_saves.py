@@ -1,0 +1,81 @@
+"""Saves of a graph's checkpointer: at once, in the thread of the graph."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+if find_spec("langgraph") is None:
+    pytest.skip("langgraph is not installed", allow_module_level=True)
+
+from tests.adapters.running import run_app
+
+SAVING = """
+import threading
+from typing import TypedDict
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+
+SAVED = []
+
+class Saver(InMemorySaver):
+    def put(self, config, checkpoint, metadata, versions):
+        SAVED.append(threading.current_thread().name)
+        if checkpoint["channel_values"].get("words") == "fail 1":
+            raise OSError("the disk is full")
+        return super().put(config, checkpoint, metadata, versions)
+
+class State(TypedDict, total=False):
+    words: str
+    saves: int
+    threads: list[str]
+
+def first(state):
+    return {"words": state["words"] + " 1"}
+
+def second(state):
+    return {"saves": len(SAVED), "threads": sorted({*SAVED} - {threading.current_thread().name})}
+
+def graph():
+    SAVED.clear()
+    built = StateGraph(State)
+    built.add_sequence([first, second])
+    built.add_edge(START, "first")
+    built.add_edge("second", END)
+    return built.compile(checkpointer=Saver())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "saving_graph.py").write_text(SAVING)
+    return tmp_path
+
+
+def test_a_step_is_saved_in_its_own_thread_before_the_next_one_begins(folder: Path) -> None:
+    ran = run_app(
+        "saving_graph:graph",
+        """
+        app: {path: [.], input: {words: "${user}"}, output: words}
+        turns: [{user: hello, expect: {reply: hello 1, state: {saves: 3, threads: []}}}]
+        """,
+        folder,
+    )
+
+    assert [finding.what for finding in ran.judgement.findings] == []
+
+
+def test_a_save_that_fails_ends_the_turn_with_its_error(folder: Path) -> None:
+    ran = run_app(
+        "saving_graph:graph",
+        """
+        app: {path: [.], input: {words: "${user}"}, output: words}
+        turns:
+          - {user: fail, expect: {error: {type: FunctionFailed, message: {$contains: disk is full}}}}
+        """,
+        folder,
+    )
+
+    assert [finding.what for finding in ran.judgement.findings] == []
