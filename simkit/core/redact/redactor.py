@@ -66,21 +66,36 @@ def _branch(tree: Mapping[str, Any]) -> str:
     return f"(?:{'|'.join(ways)})" + ("?" if "" in tree else "")
 
 
-# A text is searched for these first. They find all that the rules find, and more. Each begins with
-# a literal or with few first letters, which `re` finds fast.
+# A text is searched for these first. They find all that the rules find, and more. `re` looks for
+# one first letter ten times as fast as for one of several, and most texts lack some letters. So
+# patterns are grouped by their first letter, and compiled for the first text that has the letter.
 _LOWER: Final = bytes(range(256)).lower()
 _FORMS: Final = [
     (prefix.encode(), EDGE + pattern)
     for prefixes, pattern in PREFIXED.values()
     for prefix in prefixes
 ]
-_FORWARD: Final = [form for form in _FORMS if form[0][-1:].islower() or form[0][-1:].isdigit()]
-"""Prefixes that are searched from the front; all others by their end, which is rarer."""
-_BACKWARD: Final = [form for form in _FORMS if form not in _FORWARD]
-_ANY_PREFIX: Final = re.compile(_trie(prefix.decode() for prefix, _ in _FORWARD).encode()).search
-_ANY_PREFIX_BACK: Final = re.compile(
-    _trie(prefix.decode()[::-1] for prefix, _ in _BACKWARD).encode()
-).search
+
+
+def _is_backward(prefix: str) -> bool:
+    """Return whether a prefix is searched by its end: it is rarer in texts than its beginning."""
+    return not prefix[-1].isalnum() or (prefix[-1].isupper() and not prefix[0].isupper())
+
+
+_FORWARD: Final = [form for form in _FORMS if not _is_backward(form[0].decode())]
+_BACKWARD: Final = [form for form in _FORMS if _is_backward(form[0].decode())]
+
+
+def _by_first(words: Iterable[str]) -> dict[bytes, str]:
+    """Return a pattern for the words with each first letter."""
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        groups.setdefault(word[0], []).append(word)
+    return {letter.encode(): _trie(group) for letter, group in groups.items()}
+
+
+_ANY_PREFIX: Final = _by_first(prefix.decode() for prefix, _ in _FORWARD)
+_ANY_PREFIX_BACK: Final = _by_first(prefix.decode()[::-1] for prefix, _ in _BACKWARD)
 _BY_PREFIX: Final = {
     prefix: [pattern for short, pattern in _FORWARD if prefix.startswith(short)]
     for prefix, _ in _FORWARD
@@ -90,20 +105,21 @@ _BY_PREFIX_BACK: Final = {
     for prefix, _ in _BACKWARD
 }
 """For each reversed prefix: the patterns to try. Base64 of pictures contains each prefix by
-chance. A pattern is compiled when its prefix is found: few runs contain one, and there are a
-hundred."""
-_ANY_OF: Final = tuple(
-    re.compile(pattern.encode()).search
-    for pattern in (
-        *HINTS,
-        # A character that needs no escape could hide one of the others.
-        r"\\(?:u00|/)",
-    )
-)
-_ANY_OF_PLAIN: Final = tuple(
-    re.compile(pattern.encode()).search
-    for pattern in (
-        rf"[\"'](?:{_trie(KINDS)})\\*[\"']",
+chance."""
+
+
+def _grouped(patterns: Iterable[str]) -> dict[bytes, str]:
+    """Return patterns, each of which begins with a literal, as one for each first letter."""
+    groups: dict[str, list[str]] = {}
+    for pattern in patterns:
+        groups.setdefault(pattern.lstrip("\\")[0], []).append(pattern)
+    return {letter.encode(): "|".join(group) for letter, group in groups.items()}
+
+
+# A character that needs no escape could hide one of the others.
+_ANY_OF: Final = {**_grouped(HINTS), b"\\": r"\\(?:u00|/)"}
+_ANY_OF_PLAIN: Final = _grouped(
+    (
         "bearer",
         r"basic\s",
         # The pattern skips the letter that remains of an escaped line break.
@@ -111,7 +127,13 @@ _ANY_OF_PLAIN: Final = tuple(
     )
 )
 """The same for a lower-case line without separators between words."""
-_ANY_ASSIGNED: Final = re.compile(f"=(?:{_trie(name[::-1] for name in KINDS)})".encode()).search
+_ANY_NAME: Final = rf"[\"'](?:{_trie(KINDS)})\\*[\"']"
+_ANY_NAME_END: Final = {
+    letter: rf"{words}\\*[\"']"
+    for letter, words in _by_first(dict.fromkeys(name.split("_")[-1] for name in NAMES)).items()
+}
+"""The same for quoted names, and for their ends: a text has fewer of these than quotes."""
+_ANY_ASSIGNED: Final = f"=(?:{_trie(name[::-1] for name in KINDS)})"
 """The same for that line reversed, because ``=`` is rarer than the names before it."""
 _TEXT_PARTS: Final = re.compile(rb'"text"[^\n]*"text"').search
 """The start of a line with several text parts, across which a secret may continue."""
@@ -302,12 +324,14 @@ class Redactor:
         plain = line.translate(_LOWER, b"-_")
         return (
             _shows_prefixed(line)
-            or any(search(line) for search in _ANY_OF)
-            or any(search(plain) for search in _ANY_OF_PLAIN)
-            or (b"=" in line and _ANY_ASSIGNED(plain[::-1]) is not None)
+            or _shows_any(_ANY_OF, line)
+            or _shows_any(_ANY_OF_PLAIN, plain)
+            or (_shows_any(_ANY_NAME_END, plain) and _shows(_ANY_NAME, plain))
+            or (b"=" in line and _shows(_ANY_ASSIGNED, plain[::-1]))
             or any(needle in line for needle in self._needles)
             or any(search(line) for search in self._hints)
-            or ELLIPSIS in line
+            # `in` looks for a single byte many times as fast.
+            or (ELLIPSIS[:1] in line and ELLIPSIS in line)
         )
 
     def _foreign_line(self, line: bytes) -> bytes:
@@ -388,22 +412,37 @@ def redactor_of(secrets: frozenset[str], personal: tuple[str, ...] = ()) -> Reda
     return Redactor({}, personal=personal, literals=secrets)
 
 
+def _shows(pattern: str, text: bytes) -> bool:
+    return _compiled(pattern).search(text) is not None
+
+
+def _shows_any(groups: Mapping[bytes, str], text: bytes) -> bool:
+    """Return whether a text has any of the patterns, which are grouped by their first letters."""
+    return any(letter in text and _shows(pattern, text) for letter, pattern in groups.items())
+
+
 def _shows_prefixed(line: bytes) -> bool:
-    at = 0
-    while following := _ANY_PREFIX(line, at):
-        at = following.start()
-        if any(_compiled(pattern).match(line, at) for pattern in _BY_PREFIX[following[0]]):
+    for at, prefix in _found(_ANY_PREFIX, line):
+        if any(_compiled(pattern).match(line, at) for pattern in _BY_PREFIX[prefix]):
             return True
-        at += 1
-    backwards, at = line[::-1], 0
-    while following := _ANY_PREFIX_BACK(backwards, at):
-        at = following.start()
+    for at, prefix in _found(_ANY_PREFIX_BACK, line[::-1]):
         end = len(line) - at
-        forms = _BY_PREFIX_BACK[following[0]]
+        forms = _BY_PREFIX_BACK[prefix]
         if any(_compiled(pattern).match(line, end - size) for size, pattern in forms):
             return True
-        at += 1
     return False
+
+
+def _found(groups: Mapping[bytes, str], text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the place of each prefix in a text, and the prefix."""
+    for letter, pattern in groups.items():
+        if letter not in text:
+            continue
+        search, at = _compiled(pattern).search, 0
+        while following := search(text, at):
+            at = following.start()
+            yield at, following[0]
+            at += 1
 
 
 def _bytes_of(text: str) -> bytes:
