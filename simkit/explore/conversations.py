@@ -15,6 +15,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding
 from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
+from simkit.explore.called_names import check_called
 from simkit.explore.choices import SIMPLEST, Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
@@ -183,6 +184,8 @@ class _Conversation:
             for finding in judgement.findings:
                 if finding.breaks:
                     raise SourceError(finding.where, finding.what)
+            if subject.has_claims and self._scene.tool_args:
+                check_called(subject.prepared, self._scene.tool_args, conversation.events)
             events = conversation.events
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows

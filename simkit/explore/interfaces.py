@@ -89,6 +89,8 @@ class Scene:
         """The answers of tools, turn by turn, as a scenario has them."""
         self.questions: set[Any] = set()
         """Session, agent and question of each interrupt so far."""
+        self.tool_args: dict[str, JsonValue] = {}
+        """For code: the tools that models were offered, with the schemas of their arguments."""
         self.offered: set[Part] = set()
         """The tools and handoffs that models were offered."""
         self.reached: set[Part] = set()
@@ -151,6 +153,7 @@ class ChoosingModel:
             # Tools without a schema are the provider's own: no answer asks the code for them.
             tools = tuple(tool for tool in request.tools if tool in request.args)
             request = msgspec.structs.replace(request, tools=tools)
+            self._scene.tool_args.update(request.args)
         choices = self._scene.source.answer()
         kind = self._scene.source.oddity(self._scene.shares)
         unusual = self._unusual(kind, request, choices) if kind else None

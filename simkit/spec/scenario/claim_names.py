@@ -28,6 +28,7 @@ from simkit.spec.scenario.claims import (
     selected,
 )
 from simkit.spec.scenario.known import KnownNames
+from simkit.spec.scenario.value_names import NO_VALUES, FileValues, ValueNames
 from simkit.trace.events import AnyEvent
 
 FEATURE_SUFFIX: Final = ".feature"
@@ -69,17 +70,19 @@ class Entries(NamedTuple):
     """The known keys; empty if they are checked elsewhere."""
     noun: str = ""
     """The noun for a key in messages."""
+    has_values: bool = False
+    """Whether they have arguments, payloads or results."""
 
 
 _AGENT: Final = {"agent": "agent"}
 LISTS: Final[Mapping[str, Entries]] = {
     "handoffs": Entries(
         {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
-        HANDOFF_KEYS, "field of a handoff",
+        HANDOFF_KEYS, "field of a handoff", True,
     ),
-    "tool_calls": Entries({**_AGENT, "tool": "tool"}, TOOL_KEYS, "field of a tool call"),
+    "tool_calls": Entries({**_AGENT, "tool": "tool"}, TOOL_KEYS, "field of a tool call", True),
     "logs": Entries({**_AGENT, "level": "log level"}, LOG_KEYS, "field of a log record"),
-    "events": Entries({"kind": "event", **_AGENT}, EVENT_KEYS, "field of an event"),
+    "events": Entries({"kind": "event", **_AGENT}, EVENT_KEYS, "field of an event", True),
     "findings": Entries({"id": "lint", **_AGENT}),
     "dropped": Entries({"what": "kind of cut", "by": "filter"}),
     "left_out": Entries({"section": "section", "channel": "channel", "by": "reason"}),
@@ -90,9 +93,19 @@ LISTS: Final[Mapping[str, Entries]] = {
 class ClaimNames:
     """The check of one scenario's claims against the names of its pipeline."""
 
-    def __init__(self, document: Document, known: KnownNames, initial_state: Any = None) -> None:
-        """``initial_state`` is the state before the first turn: its messages may name any tool."""
+    def __init__(
+        self,
+        document: Document,
+        known: KnownNames,
+        initial_state: Any = None,
+        values: FileValues = NO_VALUES,
+    ) -> None:
+        """``initial_state`` is the state before the first turn: its messages may name any tool.
+
+        ``values`` are those that the file gives.
+        """
         self._document, self._known, self._initial_state = document, known, initial_state
+        self._values = ValueNames(known.values, values)
 
     def check(self, expect: Expect, at: SourcePath) -> None:
         """Raise SourceError for the first unknown name."""
@@ -237,7 +250,7 @@ class ClaimNames:
         for path, entry in _mappings_in(matcher, at):
             if "tool" in entry and "role" in entry:  # Without a role it is a tool message's key.
                 self._texts(entry["tool"], (*path, "tool"), _CALLED)
-            calls = Entries({"tool": _CALLED, "name": _CALLED})
+            calls = Entries({"tool": _CALLED, "name": _CALLED}, has_values=not self._initial_state)
             self._entries(entry.get("calls"), (*path, "calls"), calls)
 
     def _names(self, noun: str, sections: Sections) -> tuple[Iterable[str], Collection[str]]:
@@ -278,6 +291,8 @@ class ClaimNames:
                     require(self._document, (*path, key), noun, head_of(key), keys, key=True)
                 if key in entries.values:
                     self._texts(operand, (*path, key), entries.values[key], sections)
+            if entries.has_values:
+                self._values.check(self._document, path, entry)
 
 
 def _keys_of(entry: Mapping[str, Any], entries: Entries) -> tuple[Sequence[str], str]:
@@ -323,5 +338,6 @@ def _inner(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
                 keys, elements = unique_parts(operand)
                 if elements is not ABSENT:
                     yield (*at, key, "of"), elements
+                other_keys = elements if isinstance(elements, Mapping) else {}
                 for name in keys:
-                    yield (*at, key), {name: _ANY}
+                    yield (*at, key), {**other_keys, name: _ANY}

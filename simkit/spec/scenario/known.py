@@ -23,6 +23,7 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS, Recall, items_of
 from simkit.spec.pipeline.recipe import KINDS as SECTION_KINDS
 from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.value_names import ValueSchemas, schemas_in
 from simkit.trace.events import KINDS
 
 Subject: TypeAlias = Pipeline | App
@@ -66,6 +67,8 @@ class KnownNames(msgspec.Struct, frozen=True):
     """The channels that hold messages."""
     goals: Sequence[str] = ()
     """A supervisor's goals."""
+    values: ValueSchemas = ValueSchemas({})
+    """The schemas of tools and handoffs; empty if they are not known."""
 
     def of(self, noun: str) -> Iterable[str]:
         """Return the names of a noun such as `agent`, `tool`, `mode`."""
@@ -107,6 +110,7 @@ def known_in(subject: Subject) -> KnownNames:
         frozenset(_recalled(subject)),
         spoken_channels(subject),
         tuple(subject.flow.supervisor.goals) if subject.flow.supervisor is not None else (),
+        subject.remembered(("values",), lambda: schemas_in(subject)),
     )
 
 

@@ -24,6 +24,7 @@ from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
 from simkit.spec.scenario.orders import places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
+from simkit.spec.scenario.value_names import values_in
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
 
 _RULE: tuple[str, ...] = ("when", "score")
@@ -154,7 +155,7 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
         _check_declared(scenario, document, subject)
         check_shown(scenario, document)
     _check_given(scenario.given.state, document, known)
-    claims = ClaimNames(document, known, scenario.given.state)
+    claims = ClaimNames(document, known, scenario.given.state, values_in(scenario))
     projects: dict[str, str] = {}
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)

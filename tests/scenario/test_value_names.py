@@ -1,0 +1,219 @@
+"""Names in claims on arguments, payloads and results are those of the declared schemas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from simkit.core.errors import SourceError
+from simkit.explore.choices import Plan, TurnPlan
+from simkit.explore.conversations import converse
+from tests.explore.test_simulations import subject_of
+from tests.refusals import refusal_of
+
+PIPELINE: Final = """
+version: 1
+pipeline: desk
+agents:
+  desk: {instructions: You are the desk., tools: [refund, look, note, free]}
+  billing: {instructions: You bill.}
+  notary: {instructions: You write., handoffs: []}
+schemas:
+  Account: {type: object, properties: {iban: {type: string}, holder: {$ref: Person}}}
+  Person:
+    type: object
+    properties: {name: {type: string}, friends: {type: array, items: {$ref: Person}}}
+tools:
+  refund:
+    args:
+      type: object
+      properties: {amount: {type: integer}, to: {$ref: Account}, "order.id": {type: string}}
+      allOf: [{properties: {reason: {type: string}}}, {required: [amount]}]
+    returns: {type: object, properties: {state: {enum: [done, refused]}}}
+  look:
+    args: {anyOf: [{type: object, properties: {order: {type: string}}}, {type: "null"}]}
+  note:
+    args:
+      type: object
+      properties: {text: {type: object, properties: {body: {}}}}
+      additionalProperties: true
+  free: {args: {type: object}}
+contracts:
+  - from: desk
+    to: billing
+    payload: {type: object, properties: {order: {type: string}}, required: [order]}
+flow: {handoffs: {start: desk}}
+"""
+SCENARIO: Final = """
+---
+version: 1
+scenario: s
+pipeline: desk
+turns:
+  - user: Hi
+    replies:
+      desk:
+        - calls: [look: {order: A-1, since: monday}, note: {}, free: {}]
+        - calls: [refund: {amount: 3, to: {iban: X, bank: Y}}]
+        - handoff: {to: billing, payload: {order: A-1, note: {by: desk}}}
+      billing: Billed.
+    tool_results: {look: {a: 1}, note: {}, free: {}, refund: {state: done, at: noon}}
+    expect: {<CLAIM>}
+"""
+
+REFUSED: Final = {
+    "tool_calls: {$has: {tool: refund, args: {amuont: 3}}}": ("amuont", "amount"),
+    "tool_calls: {$not: {$has: [{tool: refund, args: {amuont: 3}}]}}": ("amuont", "amount"),
+    "tool_calls: {$not: {$has: [{tool: refund, asked: {amuont: 3}}]}}": ("amuont", "amount"),
+    "tool_calls: {$not: {$has: [{tool: refund, args.amuont: 3}]}}": ("amuont", "amount"),
+    "tool_calls: {$not: {$has: [{tool: refund, args: {to.ibn: X}}]}}": ("ibn", "iban"),
+    "tool_calls: {$not: {$has: [{tool: refund, args: {to: {holder: {nam: X}}}}]}}": ("nam", "name"),
+    "tool_calls: {$not: {$has: [{tool: refund, args: {to: {holder: {friends: [{nam: A}]}}}}]}}": (
+        "nam", "name",
+    ),
+    "tool_calls: {$not: {$has: [{tool: refund, 'args.to.holder.friends[0].nam': X}]}}": (
+        "nam", "name",
+    ),
+    "tool_calls: {$not: {$has: [{tool: refund, args: {$not: {raeson: late}}}]}}": (
+        "raeson", "reason",
+    ),
+    "tool_calls: {$each: {$either: [{tool: look}, {tool: refund, args: {$keys: [amout]}}]}}": (
+        "amout", "amount",
+    ),
+    "tool_calls: {$not: {$has: [{tool: refund, args: {$eq: {amuont: 3}}}]}}": ("amuont", "amount"),
+    "tool_calls: {$not: {$has: [{tool: look, args: {amount: 3}}]}}": ("amount", ""),
+    "tool_calls: {$not: {$has: [{tool: {$in: [look, refund]}, args: {amuont: 3}}]}}": (
+        "amuont", "amount",
+    ),
+    "tool_calls: {$not: {$has: [{tool: refund, result: {stat: done}}]}}": ("stat", "state"),
+    "tool_calls: {$unique: {of: {tool: refund}, by: args.amuont}}": ("amuont", "amount"),
+    "tool_calls: {$not: {$has: [{tool: note, args: {text: {bdy: X}}}]}}": ("bdy", "body"),
+    "events: {$not: {$has: [{kind: ToolCalled, tool: refund, args: {amuont: 3}}]}}": (
+        "amuont", "amount",
+    ),
+    "events: {$not: {$has: [{kind: HandoffMade, from_agent: desk, to_agent: billing, "
+    "payload: {ordre: A}}]}}": ("ordre", "order"),
+    "handoffs: {$not: {$has: [{from: desk, to: billing, payload: {ordre: A}}]}}": (
+        "ordre", "order",
+    ),
+    "context: {desk: {excludes: [{calls: [{tool: refund, args: {amuont: 3}}]}]}}": (
+        "amuont", "amount",
+    ),
+}  # fmt: skip
+ACCEPTED: Final = (
+    "tool_calls: {$has: {tool: refund, args: {amount: 3, to: {iban: X}}}}",
+    "tool_calls: {$not: {$has: [{tool: refund, args: {to.holder.friends: {$len: 3}}}]}}",
+    "tool_calls: {$not: {$has: [{tool: refund, args: {order.id: A-1}}]}}",
+    # Names that a line writes, which the schema does not forbid.
+    "tool_calls: {$has: {tool: look, args: {since: monday}}}",
+    "tool_calls: {$has: {tool: refund, args: {to: {bank: Y}}}}",
+    "tool_calls: {$has: {tool: refund, result: {at: noon}}}",
+    "handoffs: {$has: {from: desk, to: billing, payload: {note: {by: desk}}}}",
+    # What is not there needs no name that is.
+    "tool_calls: {$has: {tool: refund, args: {card: {$absent: true}}}}",
+    # A schema that allows any names, or none.
+    "tool_calls: {$not: {$has: [{tool: note, args: {author: X}}]}}",
+    "tool_calls: {$not: {$has: [{tool: free, args: {author: X}}]}}",
+    "tool_calls: {$not: {$has: [{args: {author: X}}]}}",
+    # Some pair has no contract, and so any payload.
+    "handoffs: {$not: {$has: [{from: billing, to: notary, payload: {secret: X}}]}}",
+    "handoffs: {$not: {$has: [{to: billing, payload: {secret: X}}]}}",
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def text_with(claim: str, pipeline: str = PIPELINE, scenario: str = SCENARIO) -> str:
+    return pipeline + scenario.replace("<CLAIM>", claim)
+
+
+@pytest.mark.parametrize("claim", REFUSED)
+def test_name_that_no_value_has_is_refused(claim: str) -> None:
+    name, near = REFUSED[claim]
+
+    refusal = refusal_of(text_with(claim))
+
+    assert f"no argument `{name}`, so" in refusal or f"no key `{name}`, so" in refusal
+    assert f"did you mean `{near}`?" in refusal or not near
+
+
+@pytest.mark.parametrize("claim", ACCEPTED)
+def test_name_that_a_value_may_have_is_accepted(claim: str) -> None:
+    assert refusal_of(text_with(claim)) == ""
+
+
+def test_refusal_says_where_what_and_the_nearest() -> None:
+    (claim, *_) = REFUSED
+
+    assert refusal_of(text_with(claim)).partition(":")[2].split(": ", 1)[1] == (
+        "tool `refund` has no argument `amuont`, so this could never match\n"
+        "  at turns[0].expect.tool_calls.$has.args.amuont\n"
+        "  did you mean `amount`?   known: amount, to, order.id, reason"
+    )
+
+
+def test_recordings_may_have_any_name() -> None:
+    claim = "tool_calls: {$not: {$has: [{tool: refund, args: {card: 3}}]}}"
+    recorded = SCENARIO.replace("scenario: s", "scenario: s\ncassette: c.yaml")
+    pipeline = PIPELINE.replace("agents:", "models: {default: openai/gpt-5}\nagents:", 1)
+
+    assert "no argument `card`" in refusal_of(text_with(claim, pipeline))
+    assert refusal_of(text_with(claim, pipeline, recorded)) == ""
+
+
+CODE: Final = """
+import json
+import openai
+
+SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
+
+
+def ask(text):
+    client = openai.OpenAI(api_key="sk-test")
+    messages = [{"role": "system", "content": "You are the desk."}]
+    messages.append({"role": "user", "content": text})
+    for _ in range(5):
+        answer = client.chat.completions.create(
+            model="gpt-5", messages=messages, tools=[TOOL]
+        ).choices[0].message
+        messages.append(answer.model_dump(exclude_none=True))
+        if not answer.tool_calls:
+            return answer.content
+        for call in answer.tool_calls:
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": "sent"})
+"""
+OF_CODE: Final = """
+version: 1
+simulation: s
+pipeline: MODULE:ask
+app: {path: [.]}
+agents: {desk: {system: You are the desk.}}
+models: {desk: [{calls: [{look: {order: A-1}}]}, Done.]}
+never: [{tool: look, asked: {<NAME>: B-7}}]
+"""
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("order", True), ("ordr", False)])
+def test_arguments_of_code_are_those_that_its_requests_show(
+    name: str, is_known: bool, tmp_path: Path
+) -> None:
+    module = f"named_{name}"
+    Path(f"{module}.py").write_text(CODE, encoding="utf-8")
+    text = OF_CODE.replace("<NAME>", name).replace("MODULE", module)
+    subject = subject_of(tmp_path, text, pipeline="")
+    plan = Plan((TurnPlan(), TurnPlan()))
+
+    if is_known:
+        assert converse(subject, plan).model_calls
+        return
+    with pytest.raises(SourceError) as problem:
+        converse(subject, plan)
+
+    assert problem.value.what == ("tool `look` has no argument `ordr`, so this could never match")
+    assert (problem.value.at, problem.value.near) == ("never[0].asked.ordr", "order")
