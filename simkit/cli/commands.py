@@ -405,7 +405,20 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
     metavar="DIR",
     help="Write scenario files here.",
 )
-def explore_command(subject: str, folder: str, **options: Any) -> int:
+@click.option(
+    "--needs-met",
+    is_flag=True,
+    help="What needs a library that is not installed cannot be run (2), and is not skipped.",
+)
+@click.option(
+    "--strict",
+    "is_strict",
+    is_flag=True,
+    help="Claims under `always` that no conversation judged end with 1.",
+)
+def explore_command(
+    subject: str, folder: str, needs_met: bool, is_strict: bool, **options: Any
+) -> int:
     """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
 
     PATH is a simulation, a pipeline file, one scenario to start from (its users' texts and options
@@ -415,10 +428,11 @@ def explore_command(subject: str, folder: str, **options: Any) -> int:
     simulation is found once for each cause, in the smallest conversation that shows it.
     """
     # Imported here because `simkit explore --help` must not load what runs scenarios.
-    from simkit.cli.explore import explore
+    from simkit.cli.explore import Strictness, explore
     from simkit.explore.campaigns import Bounds
 
-    return explore(subject, Bounds(**options), folder)
+    strictness = Strictness(needs_met=needs_met, is_strict=is_strict)
+    return explore(subject, Bounds(**options), folder, strictness)
 
 
 @cli.command(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
@@ -28,7 +28,7 @@ from simkit.explore.campaigns import (
 )
 from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.conversations import Subject, label_of
-from simkit.explore.reach import reach_lines
+from simkit.explore.reach import reach_lines, unjudged_claims
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import subjects_named
@@ -40,33 +40,62 @@ _ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
 """The address of a scheduler; dask tries one without a port for a long time."""
 
 
-def explore(name: str, bounds: Bounds, folder: str) -> int:
+class Strictness(NamedTuple):
+    """Whether what proves nothing is an error."""
+
+    needs_met: bool = False
+    """Whether a library that is missing is an error, and no reason to skip."""
+    is_strict: bool = False
+    """Whether claims that no conversation judged end with 1."""
+
+
+def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness) -> int:
     """Explore what a name stands for; return the exit code: 1 if something was found.
 
-    Scenario files are written into ``folder``.
+    It is 2 if something cannot be run, and is not skipped. Scenario files are written into
+    ``folder``.
     """
     _check(bounds)
     if Path(folder).exists() and not Path(folder).is_dir():
         raise SimkitError(
             f"--to: {folder} is a file\n  Name a folder: scenarios are written there."
         )
-    was_found = False
+    was_found = is_broken = False
+    skips = count = 0
     places = Places(memory=MEMORY, reads=FileReads().begin())
     try:
         for own_name, subject in subjects_named(Library(), name):
-            if own_name != name and subject.prepared.skip is None:
+            count += 1
+            prepared = subject.prepared
+            if strictness.needs_met and prepared.scenario.skip is None and prepared.unmet:
+                echo(str(prepared.refusal()), err=True)
+                is_broken = True
+                continue
+            if prepared.skip is not None:
+                echo(f"{own_name}: skipped: {prepared.skip}")
+                skips += 1
+                continue
+            if own_name != name:
                 echo(f"{own_name}:")
-            was_found |= _explore(own_name, subject, bounds, folder, places)
+            was_found |= _explore(own_name, subject, bounds, folder, places, strictness)
     finally:
         places.reads.end()
+    if skips == count:
+        echo(f"nothing was explored: {count} skipped")
+    if is_broken:
+        return 2
     return 1 if was_found else 0
 
 
-def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: Places) -> bool:
-    """Explore a subject, and report; return whether something was found."""
-    if subject.prepared.skip is not None:
-        echo(f"{name}: skipped: {subject.prepared.skip}")
-        return False
+def _explore(
+    name: str,
+    subject: Subject,
+    bounds: Bounds,
+    folder: str,
+    places: Places,
+    strictness: Strictness,
+) -> bool:
+    """Explore a subject, and report; return whether something was found, or not looked at."""
     progress = Progress()
     progress.begin(f"exploring {name}")
     started = time.monotonic()
@@ -90,7 +119,10 @@ def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: P
     took = time.monotonic() - started
     for line in _lines(campaign, bounds, name, subject, took, folder):
         echo(line)
-    return bool(campaign.discoveries)
+    left_out = unjudged_claims(campaign.reach) if strictness.is_strict else []
+    for claim in left_out:
+        echo(f"{claim}: no conversation judged it: what it speaks of never happened")
+    return bool(campaign.discoveries or left_out)
 
 
 def _check(bounds: Bounds) -> None:

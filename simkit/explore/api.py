@@ -65,6 +65,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         lines = [counted(self.conversations, "conversation")]
+        lines += [f"skipped: {name}" for name in self.skipped]
         for finding in self.findings:
             lines += [f"{finding.id}: {finding.text}", "", finding.scenario]
         return "\n".join(lines)

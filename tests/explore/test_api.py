@@ -95,8 +95,11 @@ def test_only_what_can_be_explored_is_taken() -> None:
 
 
 def test_the_function_has_the_options_of_the_command() -> None:
-    ways = {"subject", "folder", "processes", "cluster"}
-    """Where it runs, and writes: the function runs in its caller's process, and writes nothing."""
+    ways = {"subject", "folder", "processes", "cluster", "needs_met", "is_strict"}
+    """Where it runs, writes, and ends with an error.
+
+    The function runs in its caller's process, writes nothing, and returns what was not looked at.
+    """
     options = {parameter.name for parameter in explore_command.params} - ways
 
     assert options == {*inspect.signature(api.explore).parameters} - ways
