@@ -49,12 +49,13 @@ class Writer:
         context: Iterable[str] = (),
         fix: str = "",
         several: bool = False,
+        event: Callable[[Sequence[Mismatch]], int | None] | None = None,
     ) -> list[Finding]:
         """Return the finding that a value does not match; nothing if it does.
 
         ``context`` is only read for a finding, so it may be an expensive generator. ``several``
         says that the claim concerns other values, too; the advice then does not propose the actual
-        value.
+        value. ``event`` returns the index of the event that the mismatches concern.
         """
         misses = self.misses(matcher, value)
         if not misses:
@@ -70,6 +71,7 @@ class Writer:
                 context=context,
                 fix=fix,
                 at=misses[0].at,
+                event=None if event is None or self.is_quiet else event(misses),
             )
         ]
 
@@ -95,13 +97,18 @@ class Writer:
         fix: str = "",
         at: Path = (),
         breaks: bool = False,
+        event: int | None = None,
     ) -> Finding:
-        """Return a finding at a claim; ``at`` is the path of the failing part inside it."""
+        """Return a finding at a claim; ``at`` is the path of the failing part inside it.
+
+        ``event`` is the index in the trace of the event that it concerns.
+        """
         which = self._document.repetition(path)
         what = f"{what}, {which}" if which else what
         return Finding(
             CLAIM, "E", what, self._document.position((*path, *at)), (*path, *at), turn, agent,
             call, tuple(differences), tuple(context), self._around(path, at), fix, breaks,
+            event=event,
         )  # fmt: skip
 
     def position(self, path: Path) -> str:

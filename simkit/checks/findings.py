@@ -55,6 +55,8 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     """Whether the scenario itself is wrong: exit 2, not 1."""
     follows: str = ""
     """The place and headline of the finding that caused this one; empty if none did."""
+    event: int | None = None
+    """The index in the trace of the event that it concerns; None if it concerns no single one."""
 
     @property
     def place_and_what(self) -> str:
@@ -98,6 +100,8 @@ class Hit(msgspec.Struct, frozen=True, gc=False):
     """The place in the scenario that it concerns; empty if there is none."""
     breaks: bool = False
     """Whether the scenario itself is wrong: exit 2, not 1."""
+    event: int | None = None
+    """The index in the trace of the event at which it was found."""
 
     def fields(self) -> dict[str, JsonValue]:
         """Return the fields for claims under ``findings``."""

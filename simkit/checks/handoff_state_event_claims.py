@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from simkit.checks.claims import LINES_MAX, Writer, listed, listing
 from simkit.checks.findings import Finding
+from simkit.checks.pinning import element_of, event_at, write_of
 from simkit.checks.scope import Scope, event_fields, log_fields
 from simkit.core.text import short
 from simkit.language.matching import Mismatch
@@ -23,13 +24,23 @@ def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     handoffs = [handoff.fields() for handoff in scope.handoffs]
     title = f"handoffs requested {scope.words}:"
     otherwise = f"no handoff was requested {scope.words}"
+    claimed = _made_by_default(scope.expect.handoffs)
+
+    def event(misses: Sequence[Mismatch]) -> int | None:
+        place = element_of(claimed, handoffs, misses)
+        if place is None:
+            return None
+        id_ = scope.handoffs[place].id
+        return event_at(scope, e.HandoffRequested, lambda event_: event_.handoff == id_)
+
     yield from writer.compare(
-        _made_by_default(scope.expect.handoffs),
+        claimed,
         handoffs,
         (*scope.path, "handoffs"),
         "handoffs",
         turn=scope.turn,
         context=listing(title, handoffs, _handoff_line, otherwise),
+        event=event,
     )
 
 
@@ -78,7 +89,15 @@ def check_state(scope: Scope, writer: Writer) -> Iterator[Finding]:
             "state",
             turn=scope.turn,
             context=list(_writers(misses, scope)),
+            event=lambda misses: _write_of(misses, scope),
         )
+
+
+def _write_of(misses: Sequence[Mismatch], scope: Scope) -> int | None:
+    """Return the last write of the first differing channel that was written."""
+    channels = [_channel(str(miss.path[0]), scope) for miss in misses if miss.path]
+    places = (write_of(scope, channel) for channel in channels)
+    return next((place for place in places if place is not None), None)
 
 
 def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
@@ -121,7 +140,17 @@ def _writer(update: e.StateUpdated) -> str:
 
 def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Check the log records of the code's own loggers, in order."""
-    logs = [log_fields(event) for event in scope.events if isinstance(event, e.LogRecorded)]
+    records = [
+        (place, event)
+        for place, event in enumerate(scope.events, scope.span.start or 0)
+        if isinstance(event, e.LogRecorded)
+    ]
+    logs = [log_fields(event) for _, event in records]
+
+    def event(misses: Sequence[Mismatch]) -> int | None:
+        place = element_of(scope.expect.logs, logs, misses)
+        return None if place is None else records[place][0]
+
     title, otherwise = f"log records {scope.words}:", f"nothing was logged {scope.words}"
     yield from writer.compare(
         scope.expect.logs,
@@ -130,6 +159,7 @@ def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
         "logs",
         turn=scope.turn,
         context=listing(title, logs, _log_line, otherwise),
+        event=event,
     )
 
 
@@ -140,6 +170,11 @@ def _log_line(record: Mapping[str, Any]) -> str:
 def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Check fields of the events."""
     events = [event_fields(scope.view.whole_event(event)) for event in scope.events]
+
+    def event_place(misses: Sequence[Mismatch]) -> int | None:
+        place = element_of(scope.expect.events, events, misses)
+        return None if place is None else place + (scope.span.start or 0)
+
     yield from writer.compare(
         scope.expect.events,
         events,
@@ -147,6 +182,7 @@ def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
         "events",
         turn=scope.turn,
         context=_events_near(scope),
+        event=event_place,
     )
 
 

@@ -182,4 +182,5 @@ def as_finding(hit: Hit, writer: Writer, more: Sequence[str] = ()) -> Finding:
         hit.id, "E" if severity_of(hit) == "E" else "W", hit.what, writer.position(path), path,
         hit.turn, hit.agent, hit.call, (), (f"{hit.id} {entry.name}: {entry.rule}", *more),
         writer.excerpt(path) if hit.path else "", entry.advice(writer.is_code), hit.breaks,
+        event=hit.event,
     )  # fmt: skip

@@ -20,14 +20,16 @@ from simkit.checks.choosing import (
 from simkit.checks.claims import Writer, differences, listed, listing, no_place
 from simkit.checks.findings import Finding
 from simkit.checks.observing import claims_of, not_observable, unobservable_in_run, untold_of_run
+from simkit.checks.pinning import element_of, end_of, event_at, run_of
 from simkit.checks.scope import Scope
 from simkit.core.messages import value_said
 from simkit.core.text import counted, short
-from simkit.language.matching import compile_matcher
+from simkit.language.matching import Mismatch, compile_matcher
 from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.values import Content
 from simkit.spec.scenario.claims import ALL_AGENTS, EVERY, SOME, Selector, selected
-from simkit.trace.views import RunView
+from simkit.trace import events as e
+from simkit.trace.views import CallView, RunView
 
 _GROUP: Final = "$unordered"
 """The meaning of a nested list: its agents in any order."""
@@ -56,6 +58,7 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
         "agents does not match",
         turn=scope.turn,
         context=lines,
+        event=_run_at(element_of(claimed, actual, misses), scope, actual is groups),
         differences=[
             replace(difference, expected=difference.expected.replace(f"{_GROUP}: [", "the group ["))
             for difference in differences(misses)
@@ -68,6 +71,17 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
             if step != _GROUP or place == 0 or isinstance(at[place - 1], str)
         ),
     )
+
+
+def _run_at(place: int | None, scope: Scope, by_group: bool) -> int | None:
+    """Return the start of the run, or of the first one of a group, at an index."""
+    if place is None:
+        return None
+    runs: dict[str, RunView] = {}
+    for run in scope.runs:
+        runs.setdefault((by_group and run.group) or run.id, run)
+    first = list(runs.values())[place]
+    return event_at(scope, e.AgentStarted, lambda event: event.run == first.id)
 
 
 def _group_advice(claimed: Any, groups: list[Any]) -> str:
@@ -158,7 +172,16 @@ def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
         "reply",
         turn=scope.turn,
         context=lines,
+        event=lambda _: end_of(scope) if scope.error else _reply_at(finished, scope),
     )
+
+
+def _reply_at(finished: Sequence[RunView], scope: Scope) -> int | None:
+    """Return the last event of the run that replied."""
+    if not finished:
+        return None
+    last = max(finished, key=lambda run: run.finished_at)
+    return run_of(scope, last, "reply")
 
 
 def _error_line(scope: Scope) -> str:
@@ -261,6 +284,9 @@ def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
             *lines,
         ],
         several=not is_single or any(_value(run_view.item, name) != value for run_view in looked),
+        event=lambda misses: run_of(
+            claim.scope, run, name, [str(miss.path[0]) for miss in misses if miss.path]
+        ),
     )
 
 
@@ -293,6 +319,17 @@ def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Check tool calls in order."""
     calls_found = [tool.fields() for tool in scope.tools]
     title, otherwise = f"tools called {scope.words}:", f"no tool was called {scope.words}"
+
+    def event(misses: Sequence[Mismatch]) -> int | None:
+        place = element_of(scope.expect.tool_calls, calls_found, misses)
+        if place is None:
+            return None
+        tool = scope.tools[place]
+        key = tool.call_id, tool.tool, tool.at
+        return event_at(
+            scope, e.ToolCalled, lambda event_: (event_.call_id, event_.tool, event_.at) == key
+        )
+
     yield from writer.compare(
         scope.expect.tool_calls,
         calls_found,
@@ -300,6 +337,7 @@ def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
         "tool_calls",
         turn=scope.turn,
         context=listing(title, calls_found, _call_line, otherwise),
+        event=event,
     )
 
 
@@ -310,7 +348,8 @@ def _call_line(call: Mapping[str, Any]) -> str:
 def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Check the number of each agent's model calls."""
     for agent, expected in (scope.expect.model_calls or {}).items():
-        actual = len(scope.calls.get(agent, ()))
+        calls_found = scope.calls.get(agent, ())
+        actual = len(calls_found)
         if actual == expected:
             continue
         counts = [f"{name} {len(calls)}" for name, calls in scope.calls.items()]
@@ -321,7 +360,12 @@ def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
             turn=scope.turn,
             agent=agent,
             context=[f"model calls {scope.words}: {listed(counts)}"],
+            event=_call_at(calls_found[min(expected, actual - 1)], scope) if actual else None,
         )
+
+
+def _call_at(call: CallView, scope: Scope) -> int | None:
+    return event_at(scope, e.ContextBuilt, lambda event: event.call == call.id)
 
 
 def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
@@ -332,7 +376,13 @@ def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
     actual = None if scope.error is None else error_fields(scope)
     lines = [f"there was no error {scope.words}" if actual is None else _error_line(scope)]
     yield from writer.compare(
-        expected, actual, (*scope.path, "error"), "error", turn=scope.turn, context=lines
+        expected,
+        actual,
+        (*scope.path, "error"),
+        "error",
+        turn=scope.turn,
+        context=lines,
+        event=lambda _: end_of(scope) if scope.error else None,
     )
 
 
@@ -352,4 +402,5 @@ def check_interrupt(scope: Scope, writer: Writer) -> Iterator[Finding]:
         "interrupt",
         turn=scope.turn,
         context=lines,
+        event=lambda _: event_at(scope, e.TurnInterrupted, last=True),
     )

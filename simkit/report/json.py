@@ -78,5 +78,5 @@ def _group_object(group: Group) -> dict[str, Any]:
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(finding)
-    del fields["follows"]  # Its place shows it.
+    del fields["follows"], fields["event"]  # Its place shows the one; pages show the other.
     return fields

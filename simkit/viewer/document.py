@@ -228,7 +228,7 @@ class TurnData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class FindingData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A finding, with the model call to which it is pinned."""
+    """A finding, with the event to which it is pinned."""
 
     level: str
     """``failing``, ``warning``, ``noted`` or ``skipped``."""
@@ -238,7 +238,9 @@ class FindingData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     turn: int = 0
     agent: str = ""
     call: int = -1
-    """Index in ``calls``; -1 if it concerns no call."""
+    """Index in ``calls``; -1 if it is pinned to no call."""
+    mark: int = -1
+    """Index in ``marks`` of the event to which it is pinned; -1 if nothing happened."""
     handoff: bool = False
     differences: tuple[tuple[str, str, str, str], ...] = ()
     """Place, wanted, found, note."""

@@ -27,6 +27,7 @@ from simkit.viewer.document import (
     TurnData,
     WriteData,
 )
+from simkit.viewer.pins import Pins
 from simkit.viewer.pipeline_graph import graph_of
 from simkit.viewer.state_changes import StateChanges
 from simkit.viewer.tables import Tables
@@ -56,12 +57,15 @@ class _Reader:
         self._handoffs_seen = 0
         self._usage: dict[str, e.ModelReplied] = {}
         self._ends: dict[str, int] = {}
-        self._places: dict[tuple[int, str], list[int]] = {}
-        """Turn and agent to the indices of the calls."""
+        self._event = 0
+        """The index of the event at hand."""
+        self._places: list[int] = []
+        """The indices of the marks' events."""
 
     def data(self, result: Result | None, claims: Sequence[ClaimLine]) -> RunData:
         view, tables = self._view, self._tables
-        for event in view.events:
+        for place, event in enumerate(view.events):
+            self._event = place
             handler = _HANDLERS.get(type(event))
             if handler is not None:
                 handler(self, event)
@@ -169,19 +173,23 @@ class _Reader:
             ("noted", result.noted),
             ("skipped", result.passed_over),
         )
+        pins = Pins(self._view.events, self._marks, self._places, self._calls)
         for level, findings in levels:
             for finding in findings:
-                yield self._finding(level, finding)
+                yield self._finding(level, finding, pins)
 
-    def _finding(self, level: str, finding: Finding) -> FindingData:
+    def _finding(self, level: str, finding: Finding, pins: Pins) -> FindingData:
+        mark = pins.mark_of(finding)
+        pinned = self._marks[mark] if mark >= 0 else None
         return FindingData(
             level=level,
             id=finding.id,
             what=finding.what,
             where=finding.where,
             turn=finding.turn,
-            agent=finding.agent,
-            call=self._call_of(finding),
+            agent=_agent_of(finding, pinned),
+            call=pinned.ref if pinned is not None and pinned.kind == "call" else -1,
+            mark=mark,
             handoff=finding.id.startswith(HANDOFF_LINTS) or "handoffs" in finding.path,
             differences=tuple((d.at, d.expected, d.actual, d.note) for d in finding.differences),
             context=finding.context,
@@ -190,16 +198,10 @@ class _Reader:
             follows=finding.follows,
         )
 
-    def _call_of(self, finding: Finding) -> int:
-        """Return the call of a finding: the one that it names, else its agent's last."""
-        places = self._places.get((finding.turn, finding.agent), ())
-        if finding.call is not None and finding.call < len(places):
-            return places[finding.call]
-        return places[-1] if places else -1
-
     # Events, in the order of a run.
 
     def _mark(self, kind: str, event: e.Event, ref: int = -1, text: str = "") -> None:
+        self._places.append(self._event)
         self._marks.append(
             MarkData(kind, event.turn, event.at, event.agent, event.run, ref, short(text, MARK_MAX))
         )
@@ -210,7 +212,6 @@ class _Reader:
 
     def _context_built(self, event: e.ContextBuilt) -> None:
         self._mark("call", event, len(self._calls))
-        self._places.setdefault((event.turn, event.agent), []).append(len(self._calls))
         self._calls.append(self._contexts.call_of(event))
 
     def _model_replied(self, event: e.ModelReplied) -> None:
@@ -314,6 +315,13 @@ class _Reader:
     def _turn_finished(self, event: e.TurnFinished) -> None:
         if event.error is not None:
             self._mark("error", event, text=f"{event.error.type}: {event.error.message}")
+
+
+def _agent_of(finding: Finding, pinned: MarkData | None) -> str:
+    """Return the agent that a finding names, else that of the event which it concerns."""
+    if finding.agent or finding.event is None or pinned is None:
+        return finding.agent
+    return pinned.agent
 
 
 def _without_reset(value: Any) -> Any:

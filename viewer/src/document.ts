@@ -195,7 +195,7 @@ export interface Finding {
   turn?: number;
   agent?: string;
   call?: number;
-  handoff?: boolean;
+  mark?: number;
   differences?: Difference[];
   context?: string[];
   excerpt?: string;

@@ -1,5 +1,5 @@
 // Links: `#refund/turn-2/call-3`. The page's place is its hash, so that a link can be passed on.
-import type { Call, Index, RunData, Scenario } from "./document";
+import type { Call, Index, Mark, RunData, Scenario } from "./document";
 
 export const VIEWS = ["run", "who", "state", "pipeline", "file", "diff"] as const;
 export type View = (typeof VIEWS)[number];
@@ -74,6 +74,14 @@ export const causesOf = (run: RunData): Causes => {
   }
   known.set(run, causes);
   return causes;
+};
+
+/** The call that an event is, or that led to it; -1 for none. */
+export const callOfMark = (run: RunData, mark: Mark): number => {
+  const ref = mark.ref ?? -1;
+  if (mark.kind === "call") return ref;
+  const causes = causesOf(run);
+  return mark.kind in causes ? (causes[mark.kind as keyof Causes][ref] ?? -1) : -1;
 };
 
 /** The number of a call in its turn, from 1. */

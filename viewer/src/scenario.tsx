@@ -6,13 +6,13 @@ import { CallDetails, MarkDetails } from "./details";
 import { Difference } from "./difference";
 import type { Finding, Graph, Index, RunData, Scenario } from "./document";
 import { File } from "./file";
-import { callAt, hashOf, numberOf, type Place, type View, VIEWS } from "./links";
+import { callAt, callOfMark, hashOf, numberOf, type Place, type View, VIEWS } from "./links";
 import { Badge } from "./overview";
 import { Copy, counted, Differences, number, one, time, visible } from "./parts";
 import { Pipeline } from "./pipeline";
 import type { Source } from "./reading";
 import { State } from "./state";
-import { Timeline } from "./timeline";
+import { NAMES, Timeline } from "./timeline";
 import { Who } from "./who";
 
 const TITLES: Record<View, string> = {
@@ -88,24 +88,10 @@ const Other = ({
 
 const ORDER = ["failing", "warning", "skipped", "noted"];
 
-/** The mark of each finding: its call, its handoff, else the last event of its turn. */
-const markOf = (run: RunData, finding: Finding): number => {
-  const call = finding.call ?? -1;
-  if (call >= 0) return run.marks.findIndex((mark) => mark.kind === "call" && mark.ref === call);
-  const turn = finding.turn ?? 0;
-  let found = -1;
-  run.marks.forEach((mark, place) => {
-    if (turn && mark.turn !== turn) return;
-    if (finding.handoff && found >= 0 && run.marks[found].kind === "handoff") return;
-    if (mark.kind !== "write" || found < 0) found = place;
-  });
-  return found;
-};
-
 const RunView = ({ run, name, place, moves }: { run: RunData; name: string; place: Place; moves: Moves }): JSX.Element => {
   const findings = useMemo(
     () => [...run.findings].sort((a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level)), [run]);
-  const marks = useMemo(() => findings.map((finding) => markOf(run, finding)), [run]);
+  const marks = useMemo(() => findings.map((finding) => finding.mark ?? -1), [run]);
   const pinned = useMemo(() => {
     const pins = new Map<number, Finding[]>();
     findings.forEach((finding, at) => {
@@ -135,17 +121,20 @@ const RunView = ({ run, name, place, moves }: { run: RunData; name: string; plac
     location.replace(hashOf({ scenario: name, item: `finding-${next + 1}` }));
   };
   const mark = run.marks[selected];
+  const call = mark ? callOfMark(run, mark) : -1;
   const finding = current >= 0 && marks[current] === selected ? findings[current] : undefined;
   return (
     <>
       <Findings findings={findings} run={run} name={name} current={finding ? current : -1} />
       {run.marks.length > 0 && <Timeline run={run} selected={selected} pinned={pinned} select={select} />}
-      {mark && mark.kind === "call" ? (
+      {!mark && <p class="empty">Nothing happened in this run.</p>}
+      {mark && mark.kind !== "call" && <MarkDetails run={run} mark={mark} scenario={name} />}
+      {call >= 0 && (
         <div class="columns">
-          <Context key={mark.ref} run={run} index={mark.ref ?? 0} scenario={name} highlight="" />
-          <CallDetails run={run} index={mark.ref ?? 0} scenario={name} />
+          <Context key={call} run={run} index={call} scenario={name} highlight="" />
+          <CallDetails run={run} index={call} scenario={name} />
         </div>
-      ) : mark ? <MarkDetails run={run} mark={mark} scenario={name} /> : <p class="empty">Nothing happened in this run.</p>}
+      )}
     </>
   );
 };
@@ -207,7 +196,8 @@ const Findings = ({
 
 const whereOf = (run: RunData, finding: Finding): string => {
   const call = finding.call ?? -1;
-  const at = call >= 0 ? `, call ${numberOf(run, call)}` : "";
+  const kind = run.marks[finding.mark ?? -1]?.kind ?? "";
+  const at = call >= 0 ? `, call ${numberOf(run, call)}` : kind ? `, ${NAMES[kind] ?? kind}` : "";
   const turn = finding.turn ? ` turn ${finding.turn}` : " the whole run";
   return `${turn}${finding.agent ? `, ${finding.agent}` : ""}${at} · ${finding.where}`;
 };

@@ -25,7 +25,7 @@ const SHAPES: Record<string, string> = {
   summary: "M 5 -6 H -5 L 1 0 L -5 6 H 5", log: "M -5 -4 H 5 M -5 0 H 5 M -5 4 H 5",
 };
 const SOLID = new Set(["user", "write", "tool", "resume"]);
-const NAMES: Record<string, string> = {
+export const NAMES: Record<string, string> = {
   user: "user", call: "model call", tool: "tool", handoff: "handoff", write: "state written",
   route: "route", fault: "planted fault", failure: "the model failed", retry: "retry",
   interrupt: "question to the user", resume: "answer of the user", restart: "restart",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from simkit.checks.findings import Hit
 from simkit.trace import events as e
 from simkit.trace.store import Trace
@@ -119,7 +121,8 @@ class Watch:
                 if waits and (fields is None or fields(event) != unset):
                     hits_found = look(event, view)
                     if hits_found:
-                        hits.extend(hits_found)
+                        for hit in hits_found:
+                            hits.append(replace(hit, event=view.hi - 1))
 
     def _begin(self, pipeline: e.PipelineFacts) -> None:
         """Choose the lints that may find something in a pipeline."""

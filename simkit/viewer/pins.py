@@ -1,0 +1,84 @@
+"""The event of the timeline at which a finding is pinned: where it happened, not where it was seen.
+
+A finding names the event that it concerns, or a model call. One that names neither is of an agent's
+last call, or of a turn: pinned at the error that ended it, else at its last call.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from simkit.checks.findings import CLAIM, Finding
+from simkit.trace import events as e
+from simkit.viewer.document import CallData, MarkData
+
+_ENDS: Final = (e.TurnFinished, e.RunFinished)
+_CLAIMS: Final = "expect"
+
+
+class Pins:
+    """Finds the mark of each finding."""
+
+    def __init__(
+        self,
+        events: Sequence[e.AnyEvent],
+        marks: Sequence[MarkData],
+        places: Sequence[int],
+        calls: Sequence[CallData],
+    ) -> None:
+        """``places`` are the indices of the marks' events, in order."""
+        self._events, self._marks, self._places = events, marks, places
+        self._of_agent: dict[tuple[int, str], list[int]] = {}
+        """Turn and agent to the marks of the agent's calls; an empty name is of all agents."""
+        self._errors: dict[int, int] = {}
+        """Turn to the mark of its error."""
+        for place, mark in enumerate(marks):
+            if mark.kind == "call":
+                agent = calls[mark.ref].agent
+                for key in ((mark.turn, agent), (0, agent), (mark.turn, ""), (0, "")):
+                    self._of_agent.setdefault(key, []).append(place)
+            elif mark.kind == "error":
+                self._errors[mark.turn] = self._errors[0] = place
+
+    def mark_of(self, finding: Finding) -> int:
+        """Return the index of a finding's mark; -1 if nothing happened."""
+        if not self._marks:
+            return -1
+        mine = self._of_agent.get((finding.turn, finding.agent), ()) if finding.agent else ()
+        if finding.call is not None and finding.call < len(mine):
+            return mine[finding.call]
+        if finding.event is not None and finding.event < len(self._events):
+            event = self._events[finding.event]
+            # A lint that reports at the end reports something earlier.
+            if not isinstance(event, _ENDS) or event.error is not None:
+                return self._near(finding.event)
+        if mine:
+            return mine[-1]
+        return self._of_turn(finding)
+
+    def _of_turn(self, finding: Finding) -> int:
+        is_ending = finding.id == CLAIM and _CLAIMS not in finding.path
+        if is_ending and finding.turn in self._errors:
+            return self._errors[finding.turn]
+        calls = self._of_agent.get((finding.turn, ""))
+        if calls:
+            return calls[-1]
+        turns = [place for place, mark in enumerate(self._marks) if mark.turn == finding.turn]
+        return turns[-1] if turns else len(self._marks) - 1
+
+    def _near(self, place: int) -> int:
+        """Return the mark of an event, else the nearest one of its run: before it, then after."""
+        marks, event = self._marks, self._events[place]
+        at = bisect_left(self._places, place)
+        if at < len(marks) and self._places[at] == place:
+            return at
+        steps = (range(at - 1, -1, -1), range(at, len(marks)))
+        for step in steps if event.run else ():
+            for other in step:
+                if marks[other].turn != event.turn:
+                    break
+                if marks[other].run == event.run:
+                    return other
+        return max(0, at - 1)
