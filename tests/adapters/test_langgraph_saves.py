@@ -73,7 +73,7 @@ def test_a_save_that_fails_ends_the_turn_with_its_error(folder: Path) -> None:
         """
         app: {path: [.], input: {words: "${user}"}, output: words}
         turns:
-          - {user: fail, expect: {error: {type: FunctionFailed, message: {$contains: disk is full}}}}
+          - {user: fail, expect: {error: {type: FunctionFailed, message: {$contains: is full}}}}
         """,
         folder,
     )

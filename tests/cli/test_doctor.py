@@ -342,4 +342,5 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
     core = [f"simkit.core.{name}" for name in ("errors", "gc_pause", "requirements", "stopping")]
-    assert loaded == sorted(("simkit.cli", "simkit.cli.commands", "simkit.core", *core))
+    cli = ("simkit.cli", "simkit.cli.commands", "simkit.cli.sudden_end")
+    assert loaded == sorted((*cli, "simkit.core", *core))

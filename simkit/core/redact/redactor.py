@@ -422,10 +422,10 @@ def _shows_any(groups: Mapping[bytes, str], text: bytes) -> bool:
 
 
 def _shows_prefixed(line: bytes) -> bool:
-    for at, prefix in _found(_ANY_PREFIX, line):
+    for at, prefix in _places(_ANY_PREFIX, line):
         if any(_compiled(pattern).match(line, at) for pattern in _BY_PREFIX[prefix]):
             return True
-    for at, prefix in _found(_ANY_PREFIX_BACK, line[::-1]):
+    for at, prefix in _places(_ANY_PREFIX_BACK, line[::-1]):
         end = len(line) - at
         forms = _BY_PREFIX_BACK[prefix]
         if any(_compiled(pattern).match(line, end - size) for size, pattern in forms):
@@ -433,7 +433,7 @@ def _shows_prefixed(line: bytes) -> bool:
     return False
 
 
-def _found(groups: Mapping[bytes, str], text: bytes) -> Iterator[tuple[int, bytes]]:
+def _places(groups: Mapping[bytes, str], text: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the place of each prefix in a text, and the prefix."""
     for letter, pattern in groups.items():
         if letter not in text:
