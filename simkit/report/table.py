@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Final
-
-from tabulate import tabulate
 
 from simkit.core.text import short
 from simkit.report.timeline import Row
@@ -97,20 +96,26 @@ def _counts(row: Row) -> str:
     return ", ".join(parts)
 
 
-_ALIGNED: Final = ("right", "right", "left", "right", "right", "right")
+_RIGHT: Final = (0, 1, 3, 4, 5)
+"""The columns of numbers, which are aligned to the right."""
 
 
 def _laid_out(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lay the table out; headers are passed as a row, because tabulate pads real ones."""
+    """Return the lines of a table. Its plain form needs no library, which takes long to import."""
     columns = zip(headers, *cells, strict=True)
-    rule = [
-        "-" * _widest(line for cell in column for line in cell.split("\n")) for column in columns
-    ]
-    align = [*_ALIGNED, *["left"] * (len(headers) - len(_ALIGNED))]
-    text = tabulate(
-        [headers, rule, *cells], tablefmt="plain", disable_numparse=True, colalign=align
-    )
-    return [line.rstrip() for line in text.split("\n")]
+    widths = [_widest(line for cell in column for line in cell.split("\n")) for column in columns]
+    rows = [headers, ["-" * width for width in widths], *cells]
+    return [line for row in rows for line in _lines_of(row, widths)]
+
+
+def _lines_of(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of a row, of which each cell may have several."""
+    for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+        padded = [
+            part.rjust(width) if place in _RIGHT else part.ljust(width)
+            for place, (part, width) in enumerate(zip(parts, widths, strict=True))
+        ]
+        yield "  ".join(padded).rstrip()
 
 
 def _widest(texts: Iterable[str]) -> int:

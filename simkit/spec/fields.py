@@ -30,6 +30,7 @@ from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath, text_of
+from simkit.spec.reading import read
 
 ANYTHING: Final = ("",)
 """The known names where simkit cannot know them, such as names in user code."""
@@ -42,7 +43,7 @@ _BUILT: Final[ContextVar[type[BaseModel] | None]] = ContextVar("_BUILT", default
 
 
 class Later:
-    """The validator of a model inside another one; its first value builds it."""
+    """The validator of a model inside another one; its first value makes it."""
 
     __slots__ = ("model",)
 
@@ -50,7 +51,7 @@ class Later:
         self.model = model
 
     def __call__(self, value: Any) -> Any:
-        return self.model.__pydantic_validator__.validate_python(value)
+        return read(self.model, value)
 
 
 _KNOWN: Final[dict[type, tuple[str, ...]]] = {}
@@ -418,7 +419,7 @@ def validated(model: type[AnyModel], document: Document) -> AnyModel:
 def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
     """Return the value at a path of a document as the model, as `validated` does."""
     try:
-        return model.model_validate(value)
+        return read(model, value)
     except ValidationError as problem:
         path, detail, word, known, advice, key = _fault(problem, value)
     raise document.error((*at, *path), detail, word=word, known=known, advice=advice, key=key)
@@ -427,7 +428,7 @@ def validated_at(model: type[AnyModel], value: Any, document: Document, at: Sour
 def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
     """Return a part of a validator's value as a model; ``at`` is the path of the part."""
     try:
-        return model.model_validate(value)
+        return read(model, value)
     except ValidationError as problem:
         fault = _fault(problem, value)
     raise _refusal(fault._replace(path=(*at, *fault.path)))

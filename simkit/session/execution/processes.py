@@ -235,7 +235,7 @@ def _store_of(task: ProcessSetup) -> Store | None:
 
 def limits_of(limits: Limits, scenario: Scenario) -> Limits:
     """Return a pipeline's limits with the scenario's changes."""
-    changed = {k: v for k, v in scenario.limits.model_dump().items() if v is not None}
+    changed = {k: v for k, v in vars(scenario.limits).items() if v is not None}
     return limits.model_copy(update=changed) if changed else limits
 
 
