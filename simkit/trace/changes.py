@@ -78,8 +78,7 @@ class Reader(msgspec.Struct, frozen=True):
         Otherwise both are the value. ``was`` and ``mark`` are the marks of both values.
         """
         now, change = self._compare(old, was, value, mark, depth)
-        is_large = change is not None and len(mark) > WHOLE_MAX
-        return now, change if is_large and 2 * len(_encode(change)) <= len(mark) else now
+        return now, shorter(now, change, len(mark))
 
     def _compare(
         self, old: JsonValue, was: bytes, value: Any, mark: bytes, depth: int
@@ -140,10 +139,16 @@ class Reader(msgspec.Struct, frozen=True):
 
 def _continues(mark: bytes, size: int, was: bytes, old_size: int) -> bool:
     """Return whether a list or mapping begins with an older one, by their marks."""
-    return bool(was) and mark.startswith(was[_head(old_size) :], _head(size))
+    return bool(was) and mark.startswith(was[head_of(old_size) :], head_of(size))
 
 
-def _head(size: int) -> int:
+def shorter(value: JsonValue, change: Change | None, size: int) -> Any:
+    """Return a change if it is much shorter than its value of ``size`` bytes, else the value."""
+    is_large = change is not None and size > WHOLE_MAX
+    return change if is_large and 2 * len(_encode(change)) <= size else value
+
+
+def head_of(size: int) -> int:
     """Return the bytes before the first item of a list or mapping of this size in MessagePack."""
     return 1 if size < 1 << 4 else 3 if size < 1 << 16 else 5
 
