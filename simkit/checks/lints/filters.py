@@ -49,6 +49,8 @@ class FilteredComesBack:
 
     def __init__(self) -> None:
         self._streams: dict[str, _StreamState] = {}
+        self._has_cuts = False
+        """Whether any filter has dropped anything; before that nothing can come back."""
 
     def concerns(self, pipeline: e.PipelineFacts) -> bool:
         """Return whether the pipeline is code."""
@@ -57,6 +59,12 @@ class FilteredComesBack:
     @reads(e.ContextBuilt)
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Check the new messages of each history, and the current turn."""
+        if not self._has_cuts:
+            for source in event.parts:
+                if type(source) is e.Shown and (source.cuts or source.tail_cuts):
+                    self._has_cuts = True
+            if not self._has_cuts:
+                return ()
         context = view.calls[event.call].context
         back: dict[DroppedMessage, list[int]] = {}
         for part in context.parts:

@@ -283,7 +283,7 @@ class DoubleCount:
     @reads(e.StateUpdated, has=("run",))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a run's additions with what it received."""
-        if "sections" in view.pipeline.observes and self._begins_with_its_own(event):
+        if self._begins_with_its_own(event):
             return ()
         run = view.runs.get(event.run)
         if run is None or not is_object(run.received):
