@@ -9,8 +9,8 @@ import gc
 import threading
 from asyncio import AbstractEventLoop, CancelledError, Task
 from asyncio.base_events import BaseEventLoop
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakSet
 
@@ -42,17 +42,16 @@ class Losses:
         """``listener`` is called with each error, at any time until the run is over."""
         self._listener = listener
         self._tasks: WeakSet[Task[Any]] = WeakSet()
-        self._is_over = False
+        self._has_tasks = self._is_over = False
 
-    @contextmanager
-    def heeding(self) -> Iterator[None]:
+    def heeding(self) -> AbstractContextManager[None]:
         """Listen to the code in this context, and to what it starts, for one turn."""
-        with _runs.activate(self):
-            try:
-                yield
-            finally:
-                if self._may_have_more():
-                    gc.collect()
+        return _Heeding(self)
+
+    def collect(self) -> None:
+        """Let the collector free tasks with errors that nobody has read, if there are any."""
+        if self._has_tasks and self._may_have_more():
+            gc.collect()
 
     def end(self) -> None:
         """Report no further errors: the run is over."""
@@ -61,6 +60,7 @@ class Losses:
     def watch(self, task: Task[Any]) -> None:
         """Take a task of the run into account."""
         self._tasks.add(task)
+        self._has_tasks = True
         with suppress(AttributeError):
             setattr(task, _LOSSES, self)
 
@@ -79,6 +79,24 @@ class Losses:
 
 
 _runs: Final = ContextListeners[Losses]("simkit_lost_errors")
+
+
+class _Heeding:
+    """A context with a listener for errors; every turn enters one, so it is a class."""
+
+    __slots__ = ("_active", "_losses")
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses, self._active = losses, _runs.activate(losses)
+
+    def __enter__(self) -> None:
+        self._active.__enter__()
+
+    def __exit__(self, *problem: Any) -> None:
+        try:
+            self._losses.collect()
+        finally:
+            self._active.__exit__(*problem)
 
 
 def ended_thread(problem: BaseException) -> bool:

@@ -12,9 +12,9 @@ import contextvars
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from multiprocessing import pool as process_pool
 from queue import SimpleQueue
@@ -32,11 +32,28 @@ from simkit.capture.http.request_router import is_intercepted
 _turns: Final = ContextListeners[ThreadTurns]("simkit_thread_turns")
 
 
-@contextmanager
-def taking_turns(turns: ThreadTurns) -> Iterator[None]:
+def taking_turns(turns: ThreadTurns) -> AbstractContextManager[None]:
     """Let threads started in this context, and in what it starts, take turns."""
-    with _turns.activate(turns), turns.led():
-        yield
+    return _TakingTurns(turns)
+
+
+class _TakingTurns:
+    """The turns of threads during a turn; every turn enters one, so it is a class."""
+
+    __slots__ = ("_active", "_led")
+
+    def __init__(self, turns: ThreadTurns) -> None:
+        self._active, self._led = _turns.activate(turns), turns.led()
+
+    def __enter__(self) -> None:
+        self._active.__enter__()
+        self._led.__enter__()
+
+    def __exit__(self, *problem: Any) -> None:
+        try:
+            self._led.__exit__(*problem)
+        finally:
+            self._active.__exit__(*problem)
 
 
 def threads_take_turns() -> bool:

@@ -56,6 +56,7 @@ ListenerT = TypeVar("ListenerT")
 _Entry: TypeAlias = tuple[ListenerT, object | None, Owner | None]
 
 _turn: Final = ContextScope[object]("simkit_turn")
+_turn_now: Final = _turn._variable.get
 
 
 def turn_of_its_own() -> AbstractContextManager[None]:
@@ -85,7 +86,7 @@ class ContextListeners(Generic[ListenerT]):
         for entry, _, _ in working:
             if entry is listener:
                 return listener
-        turn = _turn.now()
+        turn = _turn_now()
         for entry, its_turn, _ in reversed(working):
             if its_turn is turn is not None:
                 return entry
@@ -136,7 +137,7 @@ class ContextListeners(Generic[ListenerT]):
 class _Active(Generic[ListenerT]):
     """A context in which a listener is active; every turn enters many, so it is a class."""
 
-    __slots__ = ("_entry", "_inside", "_installations", "_listener", "_listeners")
+    __slots__ = ("_before", "_entry", "_installations", "_listener", "_listeners")
 
     def __init__(
         self,
@@ -146,7 +147,6 @@ class _Active(Generic[ListenerT]):
     ) -> None:
         self._listeners, self._listener = listeners, listener
         self._installations = installations
-        self._inside = _Inside(listeners._variable, listener)
         self._entry: _Entry[ListenerT] | None = None
 
     def __enter__(self) -> None:
@@ -157,18 +157,22 @@ class _Active(Generic[ListenerT]):
             except BaseException:
                 self._leave(self._installations[:place])
                 raise
-        entry = self._entry = self._listener, _turn.now(), current_owner()
+        entry = self._entry = self._listener, _turn_now(), current_owner()
         with listeners._lock:
             listeners._working = (*listeners._working, entry)
-        self._inside.__enter__()
+        self._before = listeners._variable.get()
+        listeners._variable.set(self._listener)
 
     def __exit__(self, *problem: object) -> None:
         listeners = self._listeners
-        self._inside.__exit__()
+        # It may be left in another context than it was entered in, as streams are.
+        if listeners._variable.get() is self._listener:
+            listeners._variable.set(self._before)
         with listeners._lock:
             working = listeners._working
             listeners._working = tuple([entry for entry in working if entry is not self._entry])
-        self._leave(self._installations)
+        if self._installations:
+            self._leave(self._installations)
 
     def _leave(self, installations: tuple[Installation, ...]) -> None:
         for installation in reversed(installations):

@@ -27,7 +27,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any, Final, Literal
 
@@ -182,28 +182,25 @@ class ThreadTurns:
                 else:
                     self._ranks[me] = before
 
-    @contextmanager
-    def led(self) -> Iterator[None]:
+    def led(self) -> AbstractContextManager[None]:
         """Run a turn in this thread; at its end all others come to rest."""
-        me = threading.get_ident()
+        return _Led(self)
+
+    def _lead(self, me: int) -> WatchedThread | None:
+        """Begin a turn in this thread; return how it was watched before."""
         with self._lock:
             before = self._watched.get(me)
             self._watched[me] = WatchedThread(thread_of(me), threading.get_native_id())
             self._ranks[me] = 0
             self.is_led = True
-        try:
-            try:
-                yield
-            except Exception:
-                self._come_to_rest(me)
-                raise
-            self._come_to_rest(me)
-        finally:
-            with self._lock:
-                self.is_led = False
-                self._ranks.pop(me, None)
-                if before is None:
-                    self._watched.pop(me, None)
+        return before
+
+    def _leave(self, me: int, before: WatchedThread | None) -> None:
+        with self._lock:
+            self.is_led = False
+            self._ranks.pop(me, None)
+            if before is None:
+                self._watched.pop(me, None)
 
     def end(self) -> None:
         """Let all stopped threads continue; none stops from now on."""
@@ -545,6 +542,28 @@ class ThreadTurns:
         near = user if user is not None else frame
         self.left.append(place(near) if near is not None else "")
         return False
+
+
+class _Led:
+    """A turn in one thread; every turn enters one, so it is a class."""
+
+    __slots__ = ("_before", "_me", "_turns")
+
+    def __init__(self, turns: ThreadTurns) -> None:
+        self._turns = turns
+
+    def __enter__(self) -> None:
+        self._me = threading.get_ident()
+        self._before = self._turns._lead(self._me)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
+    ) -> None:
+        try:
+            if problem is None or isinstance(problem, Exception):
+                self._turns._come_to_rest(self._me)
+        finally:
+            self._turns._leave(self._me, self._before)
 
 
 def _has_loop() -> bool:

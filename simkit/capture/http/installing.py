@@ -145,6 +145,11 @@ class Installation:
         with self._lock:
             return [(owner, name) for (_, name), (owner, _, _) in self._saved.items()]
 
+    @property
+    def is_replacing(self) -> bool:
+        """Return whether anything is replaced now."""
+        return bool(self._saved)
+
     def replace(self, rows: Iterable[Row]) -> None:
         """Replace more attributes while in use, each once."""
         with self._lock:

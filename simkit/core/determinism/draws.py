@@ -97,8 +97,10 @@ def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Call
 
     def decorate(before: Callable[..., Any]) -> Callable[..., Any]:
         def give(*args: Any, **options: Any) -> Any:
-            given = (*args, *options.values()) if options else args
-            is_given = given.count(None) < len(given)
+            is_given = False
+            if args or options:
+                given = (*args, *options.values())
+                is_given = given.count(None) < len(given)
             world = None if is_given else world_of_chance(sys._getframe(1))
             if world is None:
                 return before(*args, **options)

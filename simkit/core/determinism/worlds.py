@@ -10,7 +10,6 @@ import contextvars
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from functools import lru_cache
 from types import FrameType
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -58,6 +57,25 @@ _PASSING: Final = frozenset(
 )
 """Top-level packages that draw random numbers on behalf of their caller."""
 
+
+class _Packages(dict[Any, bool]):
+    """Modules, by name, with whether they belong to some top-level packages.
+
+    Clocks are read so often that each question is a subscript, which is no call.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__({None: False})
+        self._names = names
+
+    def __missing__(self, module: Any) -> bool:
+        is_one = isinstance(module, str) and module.partition(".")[0] in self._names
+        self[module] = is_one
+        return is_one
+
+
+_IS_MACHINERY: Final = _Packages(MACHINERY)
+_IS_PASSING: Final = _Packages(_PASSING)
 
 _PUTTING_IN_PLACE: Final = "simkit.core.determinism.kept"
 
@@ -175,9 +193,10 @@ class World:
         A new draw in one place changes nothing elsewhere. A value that is drawn once a process, by
         the scenario that happens to come first, would otherwise change the draws of all others.
         """
-        if place not in self._streams:
-            self._streams[place] = self._chance.child(f"{self._turn}/{place}")
-        return self._streams[place]
+        streams = self._streams
+        if place not in streams:
+            streams[place] = self._chance.child(f"{self._turn}/{place}")
+        return streams[place]
 
     def begin_turn(
         self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""
@@ -304,17 +323,20 @@ class _AtWork:
 _current: Final = contextvars.ContextVar[World | None]("simkit_world", default=None)
 
 
-def current_world() -> World | None:
-    """Return the world of this context."""
-    return _current.get()
+current_world: Final[Callable[[], World | None]] = _current.get
+"""Return the world of this context."""
 
 
 def world_of_time(caller: FrameType) -> World | None:
     """Return the world that gives the time to a caller, or None for real time."""
     world = _current.get()
-    if world is None or "clock" in world.real or _is_machinery(caller):
+    if world is None or "clock" in world.real:
         return None
-    return world
+    try:
+        module = caller.f_globals["__name__"]
+    except KeyError:  # Code that `exec` runs may have no module.
+        return world
+    return None if _IS_MACHINERY[module] and not _carries(caller) else world
 
 
 def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
@@ -326,35 +348,30 @@ def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
     if world is None or "chance" in world.real:
         return None
     frame, way, is_stand_in = caller, "", False
-    while frame.f_back is not None:
-        name = frame.f_globals.get("__name__")
+    while True:
+        try:
+            name = frame.f_globals["__name__"]
+        except KeyError:
+            name = None
+        if frame.f_back is None:
+            break
         if name == _PUTTING_IN_PLACE:
             is_stand_in = True  # The next frame decides for the functions that it calls.
-        elif not _is_of(name, _PASSING):
+        elif not _IS_PASSING[name]:
             break
         elif is_stand_in:
             is_stand_in = False
         else:
             way = f"{frame.f_code.co_qualname}<{way}"
         frame = frame.f_back
-    if _is_machinery(frame):
+    if _IS_MACHINERY[name] and not _carries(frame):
         return None
-    return world, f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}<{way}"
+    return world, f"{name}.{frame.f_code.co_qualname}<{way}"
 
 
-def _is_machinery(frame: FrameType) -> bool:
-    name = frame.f_globals.get("__name__")
-    return (
-        _is_of(name, MACHINERY)
-        and frame.f_code.co_qualname not in _CARRIERS
-        and name not in _CARRYING
-    )
-
-
-@lru_cache(maxsize=4096)
-def _is_of(module: Any, packages: frozenset[str]) -> bool:
-    """Return whether a module, by its name, belongs to one of these top-level packages."""
-    return isinstance(module, str) and module.partition(".")[0] in packages
+def _carries(frame: FrameType) -> bool:
+    """Return whether code of these packages calls a function that it was given."""
+    return frame.f_code.co_qualname in _CARRIERS or frame.f_globals.get("__name__") in _CARRYING
 
 
 def zone_of(moment: datetime) -> str:
