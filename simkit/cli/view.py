@@ -48,9 +48,9 @@ def view(call: ViewOptions) -> int:
         files = list(dict.fromkeys(f for path in call.traces or (FOLDER,) for f in traces_at(path)))
         if call.file:
             check_place(file, "-o")
-        pairs = _pairs(call) if call.base else {}
-        progress = Progress(len(files))
-        scenarios = list(_scenarios(files, call.question, pairs, progress))
+        pairs, gone = _pairs(call) if call.base else ({}, [])
+        progress = Progress(len(files) + len(gone))
+        scenarios = list(_scenarios(files, call.question, pairs, gone, progress))
         progress.end()
     if not any(page.run for page in scenarios):
         raise SimkitError(_no_trace(files[0], scenarios[0].scenario.error))
@@ -74,14 +74,23 @@ def _no_trace(file: str, problem: str) -> str:
 
 
 def _scenarios(
-    files: Sequence[str], question: str, pairs: dict[str, Compared], progress: Progress
+    files: Sequence[str],
+    question: str,
+    pairs: dict[str, Compared],
+    gone: Sequence[Compared],
+    progress: Progress,
 ) -> Iterator[RunPage]:
+    """Yield the pages of traces, then of those that only the base has."""
     runner = _Viewer(Job(details="none", makes_pages=True), question)
     for file in files:
         progress.begin(Path(file).name)
         page = runner.page_of(file)
         pair = pairs.get(os.path.realpath(file))
-        yield page if pair is None else _with_diff(page, pair)
+        yield page if pair is None else _with_base(page, pair, runner)
+    for pair in gone:
+        progress.begin(Path(pair.sources[0]).name)
+        base = runner.page_of(pair.sources[0])
+        yield _with_base(msgspec.structs.replace(base, run="", graph=None), pair, runner)
 
 
 class _Viewer(JudgeRunner):
@@ -118,14 +127,25 @@ class _Viewer(JudgeRunner):
 # Two runs
 
 
-def _pairs(call: ViewOptions) -> dict[str, Compared]:
-    """Return each trace that has a counterpart in the base, by its real path."""
+def _pairs(call: ViewOptions) -> tuple[dict[str, Compared], list[Compared]]:
+    """Return the trace pairs by the real path of the second, and those of the base alone."""
     if len(call.traces) > 1:
         raise SimkitError("--diff compares one trace or folder with another; name one")
-    pairs = stored_pairs(call.base, call.traces[0] if call.traces else "")
-    return {os.path.realpath(pair.sources[1]): pair for pair in pairs if pair.sources[1]}
+    pairs = list(stored_pairs(call.base, call.traces[0] if call.traces else ""))
+    both = {os.path.realpath(pair.sources[1]): pair for pair in pairs if pair.sources[1]}
+    return both, [pair for pair in pairs if not pair.sources[1]]
 
 
-def _with_diff(page: RunPage, pair: Compared) -> RunPage:
+def _base_page(pair: Compared, runner: _Viewer) -> RunPage:
+    """Return the page of a base's trace; one that names no scenario has that of its pair."""
+    page = runner.page_of(pair.sources[0])
+    if page.scenario.outcome != "unjudged" or not pair.file:
+        return page
+    return _Viewer(Job(details="none", makes_pages=True), pair.name).page_of(pair.sources[0])
+
+
+def _with_base(page: RunPage, pair: Compared, runner: _Viewer) -> RunPage:
+    """Return a page with the differences, and the base's run, judged like its own."""
     scenario = msgspec.structs.replace(page.scenario, diff=diff_object(pair))
-    return msgspec.structs.replace(page, scenario=scenario)
+    base = _base_page(pair, runner) if pair.sources[0] else None
+    return msgspec.structs.replace(page, scenario=scenario, base=base)

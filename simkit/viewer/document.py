@@ -358,6 +358,8 @@ class ScenarioData(msgspec.Struct, frozen=True, omit_defaults=True):
     """Index of its run in the page; -1 if there is none."""
     diff: JsonValue = None
     """The differences, as in `simkit diff --format json`; None without a base."""
+    base: ScenarioData | None = None
+    """The same scenario on the other side, with its own run; None without one."""
 
 
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -48,6 +48,8 @@ class RunPage(msgspec.Struct, frozen=True):
     """The compressed data of its run; empty if it did not run."""
     graph: Graph | None = None
     file_text: str = ""
+    base: RunPage | None = None
+    """The same scenario on the other side of a comparison."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -114,14 +116,21 @@ def _data(page: Page) -> Mapping[str, Any]:
     runs: list[str] = []
     scenarios, sources = [], {}
     for scenario in page.scenarios:
-        place = len(runs) if scenario.run else -1
-        runs += [scenario.run] if scenario.run else []
-        scenarios.append(msgspec.structs.replace(scenario.scenario, run=place))
+        base = None if scenario.base is None else _placed(scenario.base, runs)
+        scenarios.append(msgspec.structs.replace(_placed(scenario, runs), base=base))
         if scenario.file_text:
             sources[scenario.scenario.file] = scenario.file_text
     graphs = together(_graphs(page.scenarios))
     index = Index(VERSION, page.simkit, page.title, scenarios, graphs, sources, page.sides)
     return {"index": compressed(index), "runs": runs}
+
+
+def _placed(page: RunPage, runs: list[str]) -> ScenarioData:
+    """Return a scenario with the index of its run, which is added to the page's runs."""
+    if not page.run:
+        return msgspec.structs.replace(page.scenario, run=-1)
+    runs.append(page.run)
+    return msgspec.structs.replace(page.scenario, run=len(runs) - 1)
 
 
 def _graphs(scenarios: Iterable[RunPage]) -> Iterable[Graph]:

@@ -271,21 +271,69 @@ def test_on_paper_there_are_no_controls(tab: Any, shop: str) -> None:
     assert tab.get_by_text("You refund orders.").first.is_visible()
 
 
-def test_two_runs_stand_side_by_side(tab: Any, tmp_path: Path) -> None:
-    old, new = tmp_path / "old.scenario.yaml", tmp_path / "new.scenario.yaml"
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page with two runs of a scenario; the new one has a filter less."""
+    folder = tmp_path_factory.mktemp("two")
+    old, new = folder / "old.scenario.yaml", folder / "new.scenario.yaml"
     old.write_text(SHOP, encoding="utf-8")
     new.write_text(SHOP.replace("[tool_messages, ", "["), encoding="utf-8")
     views = [views_of(file)[0] for file in (old, new)]
     page = pages_of(new)[0]
     diff = diff_object(Compared(page.scenario.id, ("old", "new"), trace_diff(*views)))
-    page = replace(page, scenario=replace(page.scenario, diff=diff))
+    page = replace(page, scenario=replace(page.scenario, diff=diff), base=pages_of(old)[0])
+    return write_page(folder / "diff.html", [page], ("old", "new"))
 
-    opened(tab, write_page(tmp_path / "diff.html", [page], ("old", "new")), f"#{FAILING}/diff")
+
+def test_two_runs_stand_side_by_side(tab: Any, two: str) -> None:
+    opened(tab, two, f"#{FAILING}/diff")
 
     text = text_of(tab, "Difference")
+    assert "ContextBuilt of refunds, turn 2" in text
+    assert "Turns that are equal: 1, 3." in text
     assert "old against new" in text
     assert "What refunds was sent, turn 2, its call 1" in text
     assert "+ came tool history · by triage the other run left it out by tool_messages" in text
+
+
+def test_the_difference_leads_to_the_call_in_both_runs(tab: Any, two: str) -> None:
+    opened(tab, two, f"#{FAILING}/diff")
+    links = tab.get_by_role("heading", name=re.compile("What refunds was sent")).get_by_role("link")
+    links.first.wait_for()
+
+    assert [link.get_attribute("href") for link in links.all()] == [
+        f"#{FAILING}/base/turn-2/call-3",
+        CALL,
+    ]
+
+
+@pytest.mark.parametrize("view", ["/turn-2/call-3", "/who", "/state/turn-2", "/pipeline", "/file"])
+def test_every_view_of_the_base_is_there_and_its_links_stay_on_its_side(
+    tab: Any, two: str, view: str
+) -> None:
+    opened(tab, two, f"#{FAILING}/base{view}")
+    runs = tab.get_by_role("navigation", name="Runs")
+    runs.wait_for()
+    tab.locator("main section").first.wait_for()
+
+    assert "old" in runs.locator("[aria-current=true]").inner_text()
+    links = tab.locator("main a[href^='#the-refund']").all()
+    addresses = [link.get_attribute("href") for link in links]
+    own = [address for address in addresses if not address.endswith("/diff")]
+    assert sum("/base" not in address for address in own) == 1
+    tab.keyboard.press("b")
+    tab.wait_for_url(f"**#{FAILING}{view.replace('/run', '')}")
+    runs.locator("[aria-current=true]", has_text="new").wait_for()
+
+
+def test_each_side_shows_its_own_run(tab: Any, two: str) -> None:
+    opened(tab, two, f"#{FAILING}/base/turn-2/call-3")
+    before = rows(tab, "refunds")
+    tab.get_by_role("navigation", name="Runs").get_by_role("link", name="new").click()
+    tab.get_by_text("6 messages").first.wait_for()
+
+    assert [row for row in before if "left out by tool_messages" in row]
+    assert not [row for row in rows(tab, "refunds") if "left out by tool_messages" in row]
 
 
 def test_who_saw_what_is_what_the_contexts_of_the_trace_hold(tab: Any, tmp_path: Path) -> None:

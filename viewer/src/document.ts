@@ -33,6 +33,7 @@ export interface Scenario {
   reproduce?: string;
   agents?: string[];
   run?: number;
+  base?: Scenario;
   diff?: DiffData;
 }
 

@@ -4,7 +4,26 @@ import type { Call, Index, Mark, RunData, Scenario } from "./document";
 export const VIEWS = ["run", "who", "state", "pipeline", "file", "diff"] as const;
 export type View = (typeof VIEWS)[number];
 
-export interface Place { scenario: string; view: View; turn: number; call: number; item: string }
+export interface Place {
+  scenario: string;
+  /** Whether the run of the base is meant, of two that are compared. */
+  base: boolean;
+  view: View;
+  turn: number;
+  call: number;
+  item: string;
+}
+
+const BASE = "base";
+
+/** The scenario's part of links into the base's run. */
+export const baseOf = (scenario: string): string => `${scenario}/${BASE}`;
+
+/** The scenario's part of links to the side that a place is on. */
+export const sideOf = (place: Place): string => (place.base ? baseOf(place.scenario) : place.scenario);
+
+/** Whether the page has the run of a scenario, and not only its line. */
+export const hasRun = (scenario: Scenario): boolean => scenario.run !== undefined && scenario.run >= 0;
 
 export const slug = (text: string): string =>
   text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60);
@@ -36,10 +55,11 @@ const decoded = (text: string): string => {
 
 export const placeOf = (hash: string): Place => {
   const [scenario = "", ...rest] = decoded(hash.replace(/^#/, "")).split("/");
-  const place: Place = { scenario, view: "run", turn: 0, call: 0, item: "" };
+  const place: Place = { scenario, base: false, view: "run", turn: 0, call: 0, item: "" };
   for (const part of rest) {
     const counted = /^(turn|call)-(\d+)$/.exec(part);
     if (counted) place[counted[1] as "turn" | "call"] = Number(counted[2]);
+    else if (part === BASE) place.base = true;
     else if ((VIEWS as readonly string[]).includes(part)) place.view = part as View;
     else if (/^(mark|finding)-\d+$/.test(part)) place.item = part;
   }
@@ -47,7 +67,8 @@ export const placeOf = (hash: string): Place => {
 };
 
 export const hashOf = (place: Partial<Place> & { scenario: string }): string => {
-  const parts = [place.scenario];
+  const parts = place.scenario.split("/");
+  if (place.base) parts.push(BASE);
   if (place.view && place.view !== "run") parts.push(place.view);
   if (place.turn) parts.push(`turn-${place.turn}`);
   if (place.call) parts.push(`call-${place.call}`);

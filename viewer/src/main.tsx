@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Index, Scenario } from "./document";
 import { escapeAllTexts, plain } from "./hidden";
-import { hashOf, keysOf, placeOf } from "./links";
+import { hashOf, keysOf, placeOf, sideOf } from "./links";
 import { markWord, one, visible } from "./parts";
 import { Overview } from "./overview";
 import { Source } from "./reading";
@@ -19,6 +19,7 @@ const HELP: [string, string][] = [
   ["/", "search"],
   ["u", "up, to all scenarios"],
   ["1 … 6", "run, who saw what, state, pipeline, file, difference"],
+  ["b", "of two runs, the other one, at the same place"],
   ["?", "this help"],
 ];
 
@@ -65,7 +66,7 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
         if (help.current?.open) help.current.close();
         else help.current?.showModal();
       } else if (key === "/") {
-        if (here && now.view !== "who") location.hash = hashOf({ scenario: now.scenario, view: "who" });
+        if (here && now.view !== "who") location.hash = hashOf({ scenario: sideOf(now), view: "who" });
         setTimeout(() => document.getElementById("search")?.focus(), 60);
       } else if (key === "u" && here) {
         location.hash = "#";
@@ -73,9 +74,11 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
         if (now.view !== "run") return;
         if (key === "j" || key === "k") moves.event(step);
         else moves.finding(step);
+      } else if (here?.base && key === "b") {
+        location.replace(hashOf({ ...now, base: !now.base, item: "" }));
       } else if (here && /^[1-6]$/.test(key)) {
         const view = (["run", "who", "state", "pipeline", "file", "diff"] as const)[Number(key) - 1];
-        if (view !== "diff" || here.diff) location.hash = hashOf({ scenario: now.scenario, view });
+        if (view !== "diff" || here.diff) location.hash = hashOf({ scenario: view === "diff" ? now.scenario : sideOf(now), view });
       } else if (!here && (key === "j" || key === "k")) {
         cursor.place = Math.min(cursor.count - 1, Math.max(0, cursor.place + step));
         redraw((count) => count + 1);

@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Index, Scenario } from "./document";
+import { hasRun } from "./links";
 import { GraphPicture } from "./pipeline";
 import { counted, number, one, time, visible, Windowed } from "./parts";
 
@@ -28,6 +29,9 @@ export const sorted = (scenarios: Scenario[]): Scenario[] =>
       || left.place - right.place)
     .map((pair) => pair.scenario);
 
+const DIFFERS = "differs";
+const differs = (scenario: Scenario): boolean => scenario.diff !== undefined && scenario.diff.outcome !== "equal";
+
 const fits = (scenario: Scenario, words: string[]): boolean => {
   if (!words.length) return true;
   const text = [
@@ -48,10 +52,12 @@ export const Overview = ({
   const [outcome, setOutcome] = useState("");
   const all = useMemo(() => sorted(index.scenarios), [index]);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = all.filter((line) => (!outcome || line.outcome === outcome) && fits(line, words));
+  const isShown = (line: Scenario): boolean =>
+    !outcome || (outcome === DIFFERS ? differs(line) : line.outcome === outcome);
+  const shown = all.filter((line) => isShown(line) && fits(line, words));
   cursor.count = shown.length;
   const outcomes = ORDER.filter((word) => all.some((line) => line.outcome === word));
-  const differ = all.filter((line) => line.diff && line.diff.outcome !== "equal").length;
+  const differ = all.filter(differs).length;
   return (
     <main id="main" class="overview">
       <h1>{counted(all.length, "scenario")}<small> of {visible(one(index.title, 70))}</small></h1>
@@ -73,6 +79,9 @@ export const Overview = ({
               <b>{number(word ? all.filter((line) => line.outcome === word).length : all.length)}</b>
             </button>
           ))}
+          {differ > 0 && (
+            <button class="chip" aria-pressed={outcome === DIFFERS} onClick={() => setOutcome(DIFFERS)}>differs <b>{number(differ)}</b></button>
+          )}
         </div>
       </div>
       <p class="unseen" role="status">{counted(shown.length, "scenario")} shown</p>
@@ -113,7 +122,9 @@ const Line = ({ scenario, link, current }: { scenario: Scenario; link: string; c
         {first && <div class="finding-line" dir="auto">{visible(first)}{more > 0 && ` … and ${more} more`}</div>}
         <div class="facts">
           {scenario.file}:{scenario.line}
-          {scenario.diff && scenario.diff.outcome !== "equal" && <b class="differs"> differs</b>}
+          {differs(scenario) && (
+            <b class="differs"> {scenario.base === undefined ? "new" : hasRun(scenario) ? `differs${scenario.base.outcome === scenario.outcome ? "" : `: was ${WORDS[scenario.base.outcome]}`}` : "gone"}</b>
+          )}
         </div>
       </div>
       <div class="numbers">

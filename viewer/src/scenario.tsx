@@ -6,7 +6,7 @@ import { CallDetails, MarkDetails } from "./details";
 import { Difference } from "./difference";
 import type { Finding, Graph, Index, RunData, Scenario } from "./document";
 import { File } from "./file";
-import { callAt, callOfMark, hashOf, numberOf, type Place, type View, VIEWS } from "./links";
+import { baseOf, callAt, callOfMark, hashOf, hasRun, numberOf, type Place, type View, VIEWS } from "./links";
 import { Badge } from "./overview";
 import { Copy, counted, Differences, number, one, time, visible } from "./parts";
 import { Pipeline } from "./pipeline";
@@ -24,7 +24,7 @@ const TITLES: Record<View, string> = {
 export interface Moves { event: (step: number) => void; finding: (step: number) => void }
 
 export const ScenarioView = ({
-  scenario, name, place, source, index, moves,
+  scenario: whole_, name: key, place, source, index, moves,
 }: {
   scenario: Scenario;
   name: string;
@@ -33,6 +33,10 @@ export const ScenarioView = ({
   index: Index;
   moves: Moves;
 }): JSX.Element => {
+  const twin = whole_.base;
+  const isBase = twin !== undefined && (place.base || !hasRun(whole_));
+  const scenario = isBase ? twin : whole_;
+  const name = isBase && hasRun(whole_) ? baseOf(key) : key;
   const [run, setRun] = useState<RunData | null>(null);
   const [problem, setProblem] = useState("");
   useEffect(() => {
@@ -42,9 +46,9 @@ export const ScenarioView = ({
     source.run(scenario.run).then((data) => is && setRun(data), (error: unknown) => is && setProblem(String(error)));
     return () => { is = false; };
   }, [scenario]);
-  const views = VIEWS.filter((view) => view !== "diff" || scenario.diff);
+  const views = VIEWS.filter((view) => view !== "diff" || whole_.diff);
   const whole = index.graphs.find((graph) => graph.name === scenario.pipeline);
-  const has = scenario.run !== undefined && scenario.run >= 0;
+  const has = hasRun(scenario);
   return (
     <main id="main">
       <header class="scenario-head">
@@ -57,10 +61,11 @@ export const ScenarioView = ({
         {scenario.error && <pre class="error" dir="auto">{visible(scenario.error)}</pre>}
         {scenario.reason && <p dir="auto">{visible(scenario.reason)}</p>}
       </header>
+      {twin && <Sides one={twin} other={whole_} name={key} place={place} isBase={isBase} sides={index.sides ?? ["", ""]} />}
       {has && (
         <nav class="tabs" aria-label="Views">
           {views.map((view) => (
-            <a href={hashOf({ scenario: name, view, turn: view === "state" ? place.turn : 0 })} aria-current={place.view === view ? "page" : undefined}>{TITLES[view]}</a>
+            <a href={hashOf({ scenario: view === "diff" ? key : name, view, turn: view === "state" ? place.turn : 0 })} aria-current={place.view === view ? "page" : undefined}>{TITLES[view]}</a>
           ))}
         </nav>
       )}
@@ -68,21 +73,42 @@ export const ScenarioView = ({
       {!has && !scenario.error && !scenario.reason && <p class="empty">There is no trace of this scenario.</p>}
       {has && !run && !problem && <p class="loading">Reading the run …</p>}
       {run && (place.view === "run"
-        ? <RunView key={scenario.key} run={run} name={name} place={place} moves={moves} />
-        : <Other view={place.view} run={run} name={name} scenario={scenario} place={place} index={index} whole={whole} />)}
+        ? <RunView key={name} run={run} name={name} place={place} moves={moves} />
+        : <Other view={place.view} run={run} name={name} scenario={scenario} diff={whole_} place={place} index={index} whole={whole} source={source} />)}
     </main>
   );
 };
 
-const Other = ({
-  view, run, name, scenario, place, index, whole,
+
+/** The two runs of a scenario: which of them is in sight, and the way to the other. */
+const Sides = ({
+  one: base, other, name, place, isBase, sides,
 }: {
-  view: View; run: RunData; name: string; scenario: Scenario; place: Place; index: Index; whole?: Graph;
+  one: Scenario; other: Scenario; name: string; place: Place; isBase: boolean; sides: [string, string];
+}): JSX.Element => {
+  if (!hasRun(other)) return <p class="sides">Only {visible(sides[0])} has this scenario.</p>;
+  const at = { ...place, scenario: name, item: "" };
+  return (
+    <nav class="sides" aria-label="Runs">
+      {([[true, base], [false, other]] as const).map(([is, run]) => (
+        <a href={hashOf({ ...at, base: is })} aria-current={place.view !== "diff" && isBase === is ? "true" : undefined}>
+          <Badge outcome={run.outcome} /> {visible(sides[is ? 0 : 1])}
+          <small> {counted(run.calls ?? 0, "model call")}, {counted(run.tokens ?? 0, "token")}</small>
+        </a>
+      ))}
+    </nav>
+  );
+};
+
+const Other = ({
+  view, run, name, scenario, diff, place, index, whole, source,
+}: {
+  view: View; run: RunData; name: string; scenario: Scenario; diff: Scenario; place: Place; index: Index; whole?: Graph; source: Source;
 }): JSX.Element => {
   if (view === "who") return <Who run={run} scenario={name} />;
   if (view === "state") return <State run={run} turn={place.turn} scenario={name} />;
   if (view === "pipeline") return <Pipeline graph={run.graph} whole={whole} />;
-  if (view === "diff" && scenario.diff) return <Difference diff={scenario.diff} sides={index.sides ?? ["", ""]} />;
+  if (view === "diff" && diff.diff) return <Difference scenario={diff} name={place.scenario} sides={index.sides ?? ["", ""]} source={source} />;
   return <File run={run} scenario={scenario} text={index.files?.[scenario.file] ?? ""} />;
 };
 

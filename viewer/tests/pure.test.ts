@@ -39,12 +39,12 @@ const run: RunData = {
 };
 
 test("a link leads back to its place", () => {
-  const place = { scenario: "a-b", view: "state" as const, turn: 2, call: 3, item: "" };
+  const place = { scenario: "a-b", base: true, view: "state" as const, turn: 2, call: 3, item: "" };
   expect(placeOf(hashOf(place))).toEqual(place);
   expect(placeOf("#a%2Fb/turn-x/call-1").call).toBe(1);
   expect(placeOf("#a%/turn-2").turn).toBe(2);
   expect(placeOf("#%E0%A4%A").scenario).toBe("%E0%A4%A");
-  expect(placeOf("")).toEqual({ scenario: "", view: "run", turn: 0, call: 0, item: "" });
+  expect(placeOf("")).toEqual({ scenario: "", base: false, view: "run", turn: 0, call: 0, item: "" });
 });
 
 test("a scenario has its name as its link where no other has it, and its key always", () => {
