@@ -37,6 +37,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "Expect": "Claims",
     "ContextClaims": "Claims on a context",
     "RunClaims": "Claims on a run",
+    "JudgeOptions": "Judge",
     "ScenarioLimits": "Limits of a scenario",
     "XFail": "Known failure",
     "Use": "File under use",

@@ -68,6 +68,7 @@ NAVIGATION: Final[Nav] = (
                 "Models and traffic",
                 (
                     ("Live runs", "how-to/live.md"),
+                    ("Ask a judge", "how-to/judge.md"),
                     ("Cassettes", "how-to/cassettes.md"),
                     ("vcrpy", "how-to/vcr.md"),
                     ("Faults", "how-to/faults.md"),

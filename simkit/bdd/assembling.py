@@ -89,7 +89,7 @@ class Claims:
 
 def claims_in(claim_data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the claims in an `expect` mapping, each with its path."""
-    depth = {"context": 3, "runs": 3, COUNTS: 2}.get(path[0] if path else "", 1)
+    depth = {"context": 3, "runs": 3, COUNTS: 2, "judge": 2}.get(path[0] if path else "", 1)
     is_deeper = not path or len(path) < depth
     if is_deeper and isinstance(claim_data, dict):
         for key, inner in claim_data.items():

@@ -35,6 +35,8 @@ def _path_of(claim: str) -> list[Any]:
         return [family, ("{context}", "{agent}"), "{section}" if name == "section" else name]
     if family == "runs":
         return [family, "{run}", name]
+    if family == "judge":
+        return [family, "{question}"]
     return [family, "{agent}"] if family == "model_calls" else [family]
 
 
@@ -352,6 +354,10 @@ ENDINGS: Final = (
           "these log records were made in order:"
           "\n  | level | logger      | message     |\n  | INFO  | coaching.api | logged pizza |"),
     _then("nothing was logged", "logs", []),
+    _then("the judge answers {value} to {question:text}", "judge", "{value}",
+          'the judge answers "no" to "Does the reply promise a refund?"'),
+    _then("the judge's answer to {question:text} {condition}", "judge", "{condition}",
+          'the judge\'s answer to "How polite is the reply, 1 to 5?" is at least 4'),
     _then("the run satisfies {text}", "satisfies", "{text}",
           'the run satisfies "coaching.checks:is_polite"'),
     Step("all of this holds:", _all_of_this, ("text",), (),

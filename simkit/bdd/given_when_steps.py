@@ -45,6 +45,7 @@ BACKGROUND: Final = (
          example='the pipeline "fitness_coach"'),
     _give("the seed {number}", ["seed"], "{number}", "the seed 7"),
     _give("the cassette {name:text}", ["cassette"], "{name}", 'the cassette "coach"'),
+    _give("the judge {name:text}", ["judge"], "{name}", 'the judge "openai/gpt-5-mini"'),
     _give("the time is {time}", ["start"], "{time}"),
     _add("what {text} says", "use", 'what "berlin_runner.yaml" says'),
     _add("{text} is installed", "needs", '"langgraph>=1.2" is installed'),

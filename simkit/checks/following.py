@@ -213,6 +213,7 @@ _CUT_OFF: Final[Mapping[str, Callable[[Finding, Scope], bool]]] = {
     "interrupt": lambda _, scope: scope.interrupt is None,
     "state": lambda _finding, _scope: True,
     "findings": lambda _finding, _scope: True,
+    "judge": lambda _finding, _scope: True,
 }
 """Claim to whether an error that ended the turn explains its finding."""
 

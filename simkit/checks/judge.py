@@ -21,6 +21,7 @@ from simkit.checks.handoff_state_event_claims import (
     check_logs,
     check_state,
 )
+from simkit.checks.judge_answers import check_judge
 from simkit.checks.lint_claims import (
     HitsByTurn,
     Sorted,
@@ -120,6 +121,7 @@ CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
     "state": check_state,
     "logs": check_logs,
     "events": check_events,
+    "judge": check_judge,
 }
 """Claim to its check; those that explain others come first."""
 

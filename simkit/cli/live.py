@@ -41,6 +41,7 @@ from simkit.session.live.trials import (
     run_trial,
 )
 from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.prices import PriceTable, prices_in
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
@@ -196,7 +197,10 @@ def _plan(prepared: Prepared, call: LiveOptions) -> LiveScenario:
 
 def _check_models(prepared: Prepared, prices: PriceTable, call: LiveOptions) -> None:
     """Raise SimkitError if no model can answer, or a budget cannot be kept."""
-    pipeline = prepared.pipeline
+    pipeline, judge = prepared.pipeline, prepared.scenario.judge
+    models: list[ModelOptions] = (
+        [judge] if judge is not None and prepared.scenario.asks_judge else []
+    )
     if not isinstance(pipeline, Pipeline):
         if pipeline.program:
             raise prepared.document.error(
@@ -204,14 +208,15 @@ def _check_models(prepared: Prepared, prices: PriceTable, call: LiveOptions) -> 
                 "the pipeline is a program of its own, which is not run live: its requests come to "
                 "simkit's own server, which forwards nothing",
             )
-        return
-    if not pipeline.models:
+    elif not pipeline.models:
         raise prepared.pipeline_document.error(
             ("pipeline",),
             "the pipeline names no models, so nothing can answer a live run",
             advice="Add `models: {default: openai/gpt-5-mini}` to it.",
         )
-    names = dict.fromkeys(model.name for model in pipeline.models.values())
+    else:
+        models += pipeline.models.values()
+    names = dict.fromkeys(model.name for model in models)
     unknown = [name for name in names if prices.price_of(name) is None]
     if unknown and call.budget_usd is not None:
         raise SimkitError(
@@ -288,10 +293,14 @@ class _Campaign:
         return task
 
     def _packages(self) -> list[str]:
-        """Return the clients that declared pipelines need."""
-        pipelines = [scenario.live.prepared.pipeline for scenario in self._scenarios]
-        models = (m for p in pipelines if isinstance(p, Pipeline) for m in p.models.values())
-        return list(dict.fromkeys(client_package(model.protocol) for model in models))
+        """Return the clients that declared pipelines, and judges, need."""
+        ready = [scenario.live.prepared for scenario in self._scenarios]
+        models = [
+            m for p in ready if isinstance(p.pipeline, Pipeline) for m in p.pipeline.models.values()
+        ]
+        models += [p.scenario.judge for p in ready if p.scenario.judge is not None]
+        protocols = dict.fromkeys(model.protocol for model in models if model is not None)
+        return list(dict.fromkeys(map(client_package, protocols)))
 
     @property
     def _left_usd(self) -> float:

@@ -226,6 +226,10 @@ class _Timeline:
         text = f"{event.error.type}: {event.error.message}"
         self._add(event, "error").answered.append(f"a {event.ended} ended: {text}")
 
+    def _judge_answered(self, event: e.JudgeAnswered) -> None:
+        answer = f"no answer: {event.error}" if event.error else value_text(event.answer)
+        self._add(event, "judge").answered.append(f"{event.question} → {answer}")
+
     def _uncontrolled(self, event: e.UncontrolledEffect) -> None:
         self._add(event, "uncontrolled").answered.append(f"{event.effect} {event.where}")
 
@@ -249,6 +253,7 @@ _HANDLERS: Final[dict[type, Any]] = {
     e.FaultInjected: _Timeline._fault,
     e.ErrorLost: _Timeline._lost,
     e.UncontrolledEffect: _Timeline._uncontrolled,
+    e.JudgeAnswered: _Timeline._judge_answered,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
+from simkit.checks.judge_answers import answer_to
 from simkit.checks.lints import Watch, all_lints
 from simkit.core.errors import (
     CallUnattributed,
@@ -38,12 +39,15 @@ from simkit.session.execution.recorded import (
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
-from simkit.trace.events import Event, RunFinished
+from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.questions import Question
+from simkit.trace.events import ErrorFacts, Event, JudgeAnswered, RunFinished
 from simkit.trace.store import Trace
 from simkit.trace.views import View, said_in, view_of
 
 if TYPE_CHECKING:
     from simkit.capture.cassettes.traffic import Traffic
+    from simkit.session.execution.judging import Judge
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -163,11 +167,52 @@ class Conversation:
         with gc_paused(), placed(prepared):
             for place in sorted(prepared.waiting):
                 # The replies that a turn refers to are known once the turns before it are taken.
-                self._execution.follow(turns[: max(place, 0)])
+                self._take(turns[: max(place, 0)])
                 if self.turns_taken == place:
                     now = prepared.turn_after(place, said_in(self.view))
                     turns = (*turns[:place], now, *turns[place + 1 :])
+            self._take(turns)
+
+    def _take(self, turns: Sequence[Turn]) -> None:
+        """Take the new turns of these, and ask the judge about each after it."""
+        if not any(turn.expect.has("judge") for turn in turns):
             self._execution.follow(turns)
+            return
+        for place, turn in enumerate(turns):
+            self._execution.follow(turns[: place + 1])
+            if self.turns_taken <= place:
+                break
+            if turn.expect.has("judge"):
+                self._ask_judge(turn.expect.questions, place + 1, self.view.turns[place].error)
+
+    def _ask_of_whole(self) -> None:
+        """Ask the judge about the run so far, unless it is over."""
+        prepared = self._prepared
+        if not prepared.scenario.expect.has("judge") or self._has_ended:
+            return
+        with gc_paused(), placed(prepared):
+            prepared = prepared.after(said_in(self.view))
+            is_broken_off = self._execution.stops(prepared.scenario.turns)
+            error = self._execution.error if is_broken_off else None
+            self._ask_judge(prepared.scenario.expect.questions, 0, error)
+
+    @property
+    def _has_ended(self) -> bool:
+        return bool(self.events) and isinstance(self.events[-1], RunFinished)
+
+    def _ask_judge(
+        self, questions: Iterable[Question], number: int, error: ErrorFacts | None
+    ) -> None:
+        """Ask the judge about a turn, or, with 0, about the whole run."""
+        scenario, trace = self._prepared.scenario, self._execution.trace
+        self._judge.ask(scenario, questions, number, self.view, trace, error)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        """The judge; only scenarios with questions need the modules that ask."""
+        from simkit.session.execution.judging import Judge
+
+        return Judge(self.traffic)
 
     @property
     def traffic(self) -> Traffic | None:
@@ -205,8 +250,9 @@ class Conversation:
         ``places`` are the only turns, by index, that are checked; None means all. ``compared``:
         also make comparison runs (without restarts, each session alone).
         """
-        view = self._ended()
         prepared = self._prepared
+        self._ask_of_whole()
+        view = self._ended()
         if prepared.waiting:
             prepared = prepared.after(said_in(view))
         with gc_paused():
@@ -219,8 +265,18 @@ class Conversation:
                     prepared.scenario, prepared.document, view, hits, function_named, places
                 )
 
+    def ask(self, number: int, question: Question) -> JudgeAnswered | None:
+        """Ask the judge a question about a turn, counted from 1; return the recorded answer.
+
+        None if nobody can answer: the scenario names no judge, or no cassette.
+        """
+        with gc_paused(), placed(self._prepared):
+            self._ask_judge([question], number, self.view.turns[number - 1].error)
+        return answer_to(self.view, number, question)
+
     def end(self) -> Trace:
         """End the conversation; return its trace."""
+        self._ask_of_whole()
         with placed(self._prepared):
             self._execution.check_rules()
             return self._execution.finish()
@@ -231,6 +287,8 @@ class Conversation:
 
     def close(self) -> None:
         """Release all resources; the results so far stay available."""
+        if "_judge" in vars(self):
+            self._judge.close()
         self._execution.close()
 
     @cached_property
@@ -239,7 +297,8 @@ class Conversation:
         return Watch(all_lints())
 
     def _begin(self, *, is_durable: bool) -> None:
-        vars(self).pop("_watch", None)
+        for name in ("_watch", "_judge"):
+            vars(self).pop(name, None)
         with placed(self._prepared):
             self._execution = Execution(
                 self._prepared,

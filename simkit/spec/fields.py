@@ -173,7 +173,7 @@ def _as_template(value: Any) -> Any:
         compile_references(value)
     except ReferenceInvalid as problem:
         path = problem.args[1] if len(problem.args) > 1 else ()
-        raise _located(MatcherError(tuple(path), str(problem))) from None
+        raise located(MatcherError(tuple(path), str(problem))) from None
     return value
 
 
@@ -181,7 +181,7 @@ def _as_matcher(value: Any) -> Any:
     try:
         check(value)
     except MatcherError as problem:
-        raise _located(problem) from None
+        raise located(problem) from None
     return value
 
 
@@ -198,7 +198,7 @@ def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidat
         try:
             check_kind(checked, kind)
         except MatcherError as problem:
-            raise _located(problem) from None
+            raise located(problem) from None
         return checked
 
     return BeforeValidator(of_kind)
@@ -213,7 +213,7 @@ def _as_schema(value: Any) -> Any:
     try:
         check_schema(value)
     except MatcherError as problem:
-        raise _located(problem) from None
+        raise located(problem) from None
     return value
 
 
@@ -256,10 +256,10 @@ def as_function(value: Any) -> str:
     return text
 
 
-def _located(problem: MatcherError) -> PydanticCustomError:
-    return _refusal(
-        _Fault(problem.path, problem.what, problem.word, tuple(problem.known), problem.advice)
-    )
+def located(problem: MatcherError, at: SourcePath = ()) -> PydanticCustomError:
+    """Return the exception with which a validator reports a matcher at ``at`` in its value."""
+    path = (*at, *problem.path)
+    return _refusal(_Fault(path, problem.what, problem.word, tuple(problem.known), problem.advice))
 
 
 def _refusal(fault: _Fault) -> PydanticCustomError:

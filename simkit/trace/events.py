@@ -547,6 +547,26 @@ class RequestUnread(Event, frozen=True, gc=False, kw_only=True, tag="RequestUnre
     interface: str = ""
 
 
+class JudgeAnswered(Event, frozen=True, gc=False, kw_only=True, tag="JudgeAnswered"):
+    """A judge was asked a question about a turn, or, with turn 0, about the whole run."""
+
+    question: str = ""
+    form: str = ""
+    """The kind of its answer: ``boolean``, ``number``, ``text``, or ``choice``."""
+    choices: tuple[str, ...] = ()
+    """The possible answers of a choice."""
+    model: str = ""
+    """Provider and model that were asked; empty for an answer that the scenario says."""
+    shown: str = ""
+    """The text that the judge saw; empty for an answer that the scenario says."""
+    answer: JsonValue = None
+    """The answer; None if there is none."""
+    reason: str = ""
+    """The reason that the judge gives."""
+    error: str = ""
+    """Why there is no answer; empty if there is one."""
+
+
 class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A part of the scenario that nothing in the run fits."""
 
@@ -574,7 +594,7 @@ AnyEvent: TypeAlias = (
     | StateOpened | StateUpdated | HistorySummarised | StoreRead | StoreWritten | GuardrailTripped
     | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored | AgentFinished
     | TurnFinished | FaultInjected | LimitReached | LogRecorded | ErrorLost | RequestUnread
-    | UncontrolledEffect | RunFinished
+    | UncontrolledEffect | JudgeAnswered | RunFinished
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)

@@ -135,6 +135,7 @@ class EventRecorder:
     record_lost_error = _method_for(e.ErrorLost)
     record_unread_request = _method_for(e.RequestUnread)
     record_uncontrolled_effect = _method_for(e.UncontrolledEffect)
+    record_judge_answer = _method_for(e.JudgeAnswered)
     record_run_end = _method_for(e.RunFinished)
     _record_rejection = _method_for(e.HandoffRejected)
     _record_handoff = _method_for(e.HandoffMade)

@@ -302,6 +302,10 @@ class _Reader:
     def _lost(self, event: e.ErrorLost) -> None:
         self._mark("effect", event, text=f"a {event.ended} ended: {event.error.message}")
 
+    def _judge_answered(self, event: e.JudgeAnswered) -> None:
+        answer = f"no answer: {event.error}" if event.error else as_text(event.answer)
+        self._mark("judge", event, text=f"{event.question} → {answer}")
+
     def _unread(self, event: e.RequestUnread) -> None:
         self._mark("unread", event, text=f"{event.method} {event.url}")
 
@@ -356,6 +360,7 @@ _HANDLERS: Final[Mapping[type, Callable[[_Reader, Any], None]]] = {
     e.ErrorLost: _Reader._lost,
     e.UncontrolledEffect: _Reader._uncontrolled,
     e.RequestUnread: _Reader._unread,
+    e.JudgeAnswered: _Reader._judge_answered,
     e.AgentFinished: _Reader._agent_finished,
     e.TurnFinished: _Reader._turn_finished,
 }

@@ -34,6 +34,7 @@ def test_every_claim_has_a_step() -> None:
 
 def test_every_claim_that_any_matcher_may_follow_has_a_noun() -> None:
     lists = {"context.includes", "context.excludes", "findings", "satisfies", "model_calls"}
+    lists |= {"judge"}  # Its step names the question.
 
     assert set(NOUNS) == claims_of_the_registry() - lists
 

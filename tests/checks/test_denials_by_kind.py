@@ -155,6 +155,7 @@ EXEMPT: Final = {
     "findings": "it affirms",
     "model_calls": "a number, which no matcher denies",
     "satisfies": "a function",
+    "judge": "an answer that was given, which is never absent",
     "error": "the run that is judged has none",
     "interrupt": "the run that is judged has none",
     "context": "its claims have rows", "runs": "its claims have rows",

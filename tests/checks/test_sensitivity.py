@@ -133,8 +133,12 @@ def _notes(event: Any) -> Any:
     return replace(event, update={**event.update, "memo": NEW})
 
 
+ANSWER: dict[str, Any] = {
+    "question": "Is it long?", "form": "choice", "choices": ("yes", "no"), "answer": "no",
+}  # fmt: skip
 LEFT = e.Shortened("known", "max", "topic", "", 0, 4)
 PLACES = {
+    "judge": Place(e.JudgeAnswered, 0, _says_that(answer="yes")),
     "turn 1: user": Place(e.MessageAdded, 0, _says),
     "turn 1: reply": Place(e.TurnFinished, 0, _says_that(reply=NEW)),
     "turn 1: said": Place(e.MessageAdded, 1, _says),
@@ -238,6 +242,7 @@ CLAIMS = {
     "findings": Row({"findings": ["RUN-02"]}, "effect"),
     "error": Row({"error": None}, "error"),
     "interrupt": Row({"interrupt": None}, "asked"),
+    "judge": Row({"judge": {"Is it long?": "no"}}, "judge"),
     "satisfies": Row({"satisfies": "tests.checks.test_sensitivity:is_an_hour"}, "reply"),
     "context.sections": _context(
         "sections", ["instructions", "known", "history", "current_message"], "desk: section"
@@ -327,6 +332,7 @@ def events() -> list[e.AnyEvent]:
                 e.TurnInterrupted(event.at, **acting, question="Sure?"),
                 e.LogRecorded(event.at, **acting, level="INFO", logger="desk", message="Looking."),
                 e.UncontrolledEffect(event.at, **acting, effect="a thread", where="desk.py:1"),
+                e.JudgeAnswered(event.at, turn=2, session="s1", **ANSWER),
             ]
     return result
 
@@ -339,7 +345,7 @@ def _changed(events: list[e.AnyEvent], place: Place) -> list[e.AnyEvent]:
 def _claiming(claim: dict[str, Any]) -> Prepared:
     turns = [dict(turn) for turn in TURNS]
     turns[1]["expect"] = claim
-    return prepared(PIPELINE, f"turns: {json.dumps(turns)}")
+    return prepared(PIPELINE, f"judge: openai/gpt-5-mini\nturns: {json.dumps(turns)}")
 
 
 def _is_red(ready: Prepared, events: list[e.AnyEvent]) -> bool:

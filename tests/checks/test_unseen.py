@@ -30,6 +30,7 @@ ON_THE_WIRE = {
     "context": "messages, tools, tokens and settings are the request's; sections are tested beside",
     "model_calls": "requests are counted",
     "events": "tested kind by kind",
+    "judge": "simkit itself asks",
 }
 """Claims that the bare wire shows, and why."""
 CLAIMS = {

@@ -35,11 +35,11 @@ scenarios/a.scenario.yaml:2:1: VAL-01: a tab cannot indent or separate
 scenarios/b.scenario.yaml:9:50: VAL-02: unknown claim `replly`
   at turns[0].expect.replly
   did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
-logs, model_calls, reply, runs, satisfies, state, tool_calls
+judge, logs, model_calls, reply, runs, satisfies, state, tool_calls
 scenarios/b.scenario.yaml:21:76: VAL-02: unknown key `x`
   at turns[0].x
-  known: expect, faults, pause, project, repeat, replies, restart, resume, schedule, session, \
-tool_results, user
+  known: expect, faults, judge_replies, pause, project, repeat, replies, restart, resume, \
+schedule, session, tool_results, user
 scenarios/c.pipeline.yaml:3:13: VAL-02: must be a mapping, not a number
   at agents.a
 """,

@@ -113,6 +113,9 @@ _CLAIMS: Final[dict[str, list[Any]]] = {
     "findings.0.*": [],
     "error": [["x"], 7, {"$not": "rate_limit"}, {"kind": "x"}, {"$in": ["a", "b"]}],
     "interrupt": [],
+    "judge.*": [None, ["x"], {"a": "x"}, {"$has": "x"}, {"$type": "string"}, {"$in": [1, "x"]},
+                {"$in": [True, False]}, {"$not": {"$gt": "x"}}, {"$schema": {"type": "string"}}],
+    "judge.*.is": ["x", ["x"], 7, {"$in": ["a", "b"]}, {"$not": "x"}, {"$has": "a"}],
     **{f"context.*.{name}": nevers for name, nevers in _CONTEXT.items()},
     **{f"runs.*.{name}": nevers for name, nevers in _RUNS.items()},
 }  # fmt: skip
@@ -309,6 +312,10 @@ def _make_files(document: str, path: Template, matcher: Any) -> dict[str, str]:
     if "models" in path:
         lines = scenario["models"]["a"]
         (lines[0] if isinstance(lines, list) else lines)["text"] = "Yes"
+    if "judge" in path:
+        target["judge"] = "openai/gpt-5-mini"
+    if path[-1] == "is":
+        _put(target, (*path[:-1], "one_of"), ["a", "b"])
     if "score" in path:
         scenario["given"]["state"]["memories"][0] |= {"text": "x"}
         scenario["given"]["state"]["memories"][0]["score"][0]["score"] = 1
@@ -392,7 +399,9 @@ def test_the_file_without_it_is_taken(document: str, place: str, nevers: list[An
     elif place == "never.0":
         files = _make_files(document, path, {"kind": {"$not": {"$eq": None}}})
     else:
-        files = _make_files(document, path, {"$not": {"$eq": None}})
+        # An answer of a judge is never null.
+        matcher = "a" if "judge" in path else {"$not": {"$eq": None}}
+        files = _make_files(document, path, matcher)
 
     assert _refusal(files) is None
 

@@ -22,6 +22,7 @@ const SHAPES: Record<string, string> = {
   resume: "M -4 -5 L 5 0 L -4 5 z", rule: "M -5 -5 L 1 0 L -5 5 M 1 -5 L 7 0 L 1 5",
   limit: "M -5.5 -5.5 h 11 v 11 h -11 z M -5.5 5.5 L 5.5 -5.5",
   guardrail: "M -5 -6 H 5 V 0 C 5 4 2 6 0 7 C -2 6 -5 4 -5 0 z",
+  judge: "M -6 -4 H 6 M 0 -6 V 6 M -4 6 H 4 M -6 -4 L -8 2 H -4 z M 6 -4 L 4 2 H 8 z",
   summary: "M 5 -6 H -5 L 1 0 L -5 6 H 5", log: "M -5 -4 H 5 M -5 0 H 5 M -5 4 H 5",
 };
 const SOLID = new Set(["user", "write", "tool", "resume"]);
@@ -31,6 +32,7 @@ export const NAMES: Record<string, string> = {
   interrupt: "question to the user", resume: "answer of the user", restart: "restart",
   limit: "limit", guardrail: "guardrail", summary: "summary", log: "log record",
   effect: "beyond control", unread: "unread request", error: "error", end: "ended", rule: "rule",
+  judge: "answer of the judge",
 };
 const BAD = new Set(["fault", "failure", "limit", "guardrail", "effect", "unread", "error", "end"]);
 

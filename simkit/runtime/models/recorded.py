@@ -112,7 +112,7 @@ class RecordedModel:
         parsed_request = self._request_of(speaker, request)
         http_request = PROTOCOLS[parsed_request.protocol].build_request(parsed_request)
         call = Outgoing(request.agent, request.turn, request.session, http_request)
-        parsed_answer = _parse_answer(self._provider.answer(call), parsed_request)
+        parsed_answer = parse_answer(self._provider.answer(call), parsed_request)
         if isinstance(parsed_answer, Fails):
             return Answer(parsed_answer)
         thought = parts_in(parsed_answer.message, REASONING)
@@ -164,7 +164,7 @@ def _with_call_ids(message: Message, thought: Thoughts) -> Message:
     )
 
 
-def _parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse | Fails:
+def parse_answer(answer: HttpAnswer, request: ParsedRequest) -> ParsedResponse | Fails:
     """Parse a response; a failure becomes one that a reply line can express."""
     if isinstance(answer, NoResponse):
         return Fails(answer.kind, FAILURES[answer.kind].status, answer.message)

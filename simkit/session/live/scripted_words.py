@@ -24,8 +24,8 @@ from simkit.spec.scenario.files import Prepared
 Leaf: TypeAlias = tuple[str, Any]
 """A scalar with the nearest key above it that is no operator."""
 
-NAMES: Final = frozenset(("agents", "model_calls", "findings", "satisfies"))
-"""Claims on names and numbers of the interface, which no script says."""
+NAMES: Final = frozenset(("agents", "model_calls", "findings", "satisfies", "judge"))
+"""Claims on names and numbers of the interface, and on judgements, which no script says."""
 _CONTEXT_NAMES: Final = frozenset(("sections", "tools", "handoffs", "tokens", "share", "settings"))
 """Claims on contexts with names and numbers only."""
 _NAMING_KEYS: Final = frozenset(
@@ -33,12 +33,15 @@ _NAMING_KEYS: Final = frozenset(
 )
 """Keys in claims whose values are names of the interface."""
 _BY_AGENT: Final = ("context", "runs")
-_BY_KEY: Final = ("state", "model_calls")
+_BY_KEY: Final = ("state", "model_calls", "judge")
 _PATTERNS: Final = frozenset(("$regex", "$type", "$schema", "$len"))
 _WORDS: Final = ("text", "json", "calls", "handoff", "interrupt", "thinking")
 """Keys of a reply line with words of the model."""
 _PURPOSES: Final = {"error": "fails", "interrupt": "asks"}
 _QUOTED_MAX: Final = 60
+_JUDGE: Final = "judge"
+_OF_JUDGE: Final = (_JUDGE, "judge_replies")
+"""Keys of a scenario, and of a turn, that no agent reads."""
 
 
 class ClaimUnit(msgspec.Struct, frozen=True):
@@ -57,7 +60,8 @@ class ClaimUnit(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """Return its name in reports: `turn 1: context.refunds.includes`."""
-        claim = ".".join(map(str, self.path[3 if self.turn else 1 :]))
+        key, *inner = map(str, self.path[3 if self.turn else 1 :])
+        claim = f"{key} {inner[0]!r}" if key == _JUDGE else ".".join((key, *inner))
         return f"turn {self.turn}: {claim}" if self.turn else f"whole run: {claim}"
 
 
@@ -96,7 +100,9 @@ def _units_in(
     for path, claim in _parts_of(expect, at):
         key = str(path[len(at)])
         why = ""
-        if key in _PURPOSES and _has_purpose(replies, key):
+        if key == _JUDGE and not script.has_judge:
+            why = "the scenario names no model that answers: `judge: openai/gpt-5-mini`"
+        elif key in _PURPOSES and _has_purpose(replies, key):
             why = f"a reply line of the turn {_PURPOSES[key]} on purpose"
         elif key not in NAMES and not (key == "context" and path[-1] in _CONTEXT_NAMES):
             why = script.why_only_scripted(claim, key)
@@ -126,6 +132,8 @@ class _Script:
 
     def __init__(self, prepared: Prepared, first_turn: int) -> None:
         data = prepared.document.data
+        self.has_judge = _JUDGE in data
+        """Whether a model answers questions to the judge."""
         turns = data["turns"]
         scripted = [turn.get("replies", {}) for turn in turns[first_turn - 1 :]]
         leaves = [leaf for replies in scripted for leaf in _leaves_of_replies(replies)]
@@ -203,7 +211,7 @@ def _other_texts(prepared: Prepared, first_turn: int) -> Iterator[str]:
         {key: value for key, value in turn.items() if _is_given(key, place + 1 < first_turn)}
         for place, turn in enumerate(data["turns"])
     ]
-    about_it = ("expect", "scenario", "examples", "turns")
+    about_it = ("expect", "scenario", "examples", "turns", *_OF_JUDGE)
     documents: list[Any] = [{key: value for key, value in data.items() if key not in about_it}]
     documents += [turns, *(document.data for document in prepared.used)]
     if prepared.pipeline_document is not prepared.document:
@@ -214,7 +222,7 @@ def _other_texts(prepared: Prepared, first_turn: int) -> Iterator[str]:
 
 def _is_given(key: str, is_before: bool) -> bool:
     """Return whether a key of a turn is given to live runs; lines of turns before them are."""
-    return key != "expect" and (is_before or key != "replies")
+    return key not in ("expect", *_OF_JUDGE) and (is_before or key != "replies")
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -31,8 +31,10 @@ from simkit.spec.scenario.turns import WHOLE
 from simkit.spec.scenario.writing import block, comment
 from simkit.trace.views import said_in
 
-_LEFT_OUT: Final = ("examples", "skip", "xfail", "cassette")
+_LEFT_OUT: Final = ("examples", "skip", "xfail", "cassette", "judge_replies")
 """Keys of a scenario that say nothing of one run."""
+_ANSWERS: Final = ("replies", "judge_replies")
+"""Keys of a turn with answers of models."""
 _REFERENCE: Final = re.compile(r"\$\{(?!turns?\b)")
 """The start of a text that is no reference, since all references but these are resolved."""
 
@@ -137,7 +139,7 @@ def _live_turn(
 ) -> dict[str, Any]:
     if place + 1 < first_turn:
         return {key: value for key, value in turn.items() if key != "expect"}
-    live = {key: value for key, value in turn.items() if key != "replies"}
+    live = {key: value for key, value in turn.items() if key not in _ANSWERS}
     if "expect" in live:
         live["expect"] = without_units(live["expect"], ("turns", place, "expect"), left_out)
     return live

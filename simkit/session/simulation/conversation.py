@@ -28,6 +28,8 @@ from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.known import KnownNames, known_in
 from simkit.spec.scenario.model import DEFAULT_START, Scenario, Turn
 from simkit.spec.scenario.names import check_scenario
+from simkit.spec.scenario.questions import Question
+from simkit.trace.events import JudgeAnswered
 from simkit.trace.store import Trace
 from simkit.trace.views import View
 
@@ -79,6 +81,7 @@ class Simulation:
         allow_hosts: Sequence[str] = (),
         cassette: str | Mapping[str, Any] | None = None,
         record: Mapping[str, Any] | None = None,
+        judge: str | Mapping[str, Any] | None = None,
         name: str = "",
         folders: Sequence[Path] = (),
         library: Library | None = None,
@@ -88,6 +91,7 @@ class Simulation:
         ``app``, ``agents`` and ``allow_hosts`` are the keys of a scenario file for a pipeline that
         is code; folders are relative to the calling file. ``cassette`` names recorded traffic,
         which answers agents without replies in a turn; ``record`` are the options of comparing it.
+        ``judge`` is the model whose recorded answers `TurnOutcome.judge` returns.
         ``folders`` are searched for the pipeline's file, after that of the calling file.
         """
         self._place = place_of_caller()
@@ -107,6 +111,7 @@ class Simulation:
             "allow_hosts": list(allow_hosts),
             "cassette": cassette,
             "record": record,
+            "judge": judge,
         }
         self._values |= {key: value for key, value in more.items() if value}
         self._script = self._ran = _Script()
@@ -256,6 +261,11 @@ class Simulation:
         self._script = self._script._replace(turns=tuple(turns))
         self._judgement = None
 
+    def ask_judge(self, number: int, question: Question) -> JudgeAnswered | None:
+        """Ask the judge a question about a turn; return the answer, None if nobody can answer."""
+        self._judgement = None
+        return self._caught_up().ask(number, question)
+
     def place_of(self, number: int) -> Place:
         """Return the place of a turn's user message."""
         return self._script.places[number - 1]
@@ -358,8 +368,9 @@ class Simulation:
 
 
 def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
-    """Raise if a second run differs from the first."""
-    for left, right in zip(once.events, again.events, strict=False):
+    """Raise if a second run differs from the first, in which the judge was asked, too."""
+    events = (event for event in once.events if not isinstance(event, JudgeAnswered))
+    for left, right in zip(events, again.events, strict=False):
         if left != right:
             raise place.error(
                 f"turn {getattr(left, 'turn', 0)} gave another result when it was run again "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from simkit.checks.findings import Finding
 from simkit.checks.observing import WORDS, unobservable, unobservable_in_context
@@ -34,11 +34,20 @@ from simkit.session.simulation.places import Place
 from simkit.session.simulation.seen import Named, SeenError, seen_error
 from simkit.spec.scenario.claims import Expect, selected
 from simkit.spec.scenario.known import KnownNames
-from simkit.trace.events import LogRecorded
+from simkit.spec.scenario.questions import YES_NO, Answer, Question
+from simkit.trace.events import JudgeAnswered, LogRecorded
 from simkit.trace.views import CallView, ContextView, TurnView, View
 
 __tracebackhide__ = True
 """pytest shows the line of the test, not the frames below it."""
+
+
+_FORMS_OF_ANSWERS: Final[Mapping[type | None, Answer]] = {
+    None: "choice",
+    bool: "boolean",
+    float: "number",
+    str: "text",
+}
 
 
 class OutcomeSource(Protocol):
@@ -56,6 +65,9 @@ class OutcomeSource(Protocol):
 
     def look_at_findings(self, number: int) -> list[Finding]:
         """Return the findings of a turn, and mark them as handled."""
+
+    def ask_judge(self, number: int, question: Question) -> JudgeAnswered | None:
+        """Return the judge's answer to a question about a turn; None if nobody can answer."""
 
     def place_of(self, number: int) -> Place:
         """Return the place of a turn's user message."""
@@ -157,6 +169,30 @@ class TurnOutcome:
             return None
         self._simulation.expect_error(self.number)
         return seen_error(error, self._subject())
+
+    def judge(
+        self,
+        question: str,
+        *,
+        one_of: Sequence[str] = YES_NO,
+        answer: type[bool] | type[float] | type[str] | None = None,
+    ) -> Any:
+        """Return the judge's recorded answer to a question about this turn.
+
+        It is one of the texts in ``one_of``, or of the type ``answer``. The simulation names the
+        model, ``judge="openai/gpt-5-mini"``, and a cassette. Raise if there is no answer.
+        """
+        form = _FORMS_OF_ANSWERS[answer]
+        choices = () if answer else tuple(one_of)
+        answered = self._simulation.ask_judge(self.number, Question(question, form, choices, None))
+        if answered is None:
+            raise self._error(
+                f": nobody can answer {question!r}: the judge needs a model and a cassette, "
+                'sim(…, judge="openai/gpt-5-mini", cassette="desk")'
+            )
+        if answered.error:
+            raise self._error(f": the judge gave no answer to {question!r}: {answered.error}")
+        return answered.answer
 
     @property
     def interrupt(self) -> Any:

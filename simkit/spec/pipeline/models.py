@@ -78,8 +78,9 @@ class ModelOptions(YamlModel):
         return self.model.partition("/")[2]
 
 
-def _options(value: Any) -> Any:
+def as_model_options(value: Any) -> Any:
+    """Return a model's options; a text is the model."""
     return {"model": value} if isinstance(value, str) else value
 
 
-Models = dict[str, Annotated[ModelOptions, BeforeValidator(_options), OrText]]
+Models = dict[str, Annotated[ModelOptions, BeforeValidator(as_model_options), OrText]]

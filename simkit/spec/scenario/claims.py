@@ -22,6 +22,7 @@ from simkit.spec.fields import (
     refuse,
 )
 from simkit.spec.pipeline.recipe import RESERVED
+from simkit.spec.scenario.questions import JudgeClaims, Question, question_of
 
 ALL_AGENTS: Final = "*"
 EVERY: Final = "*"
@@ -262,9 +263,16 @@ class Expect(YamlModel):
     """The run ends with this error."""
     interrupt: MatcherValue = None
     """The turn ends with this question."""
+    judge: JudgeClaims = None
+    """Questions to a model about what happened, and what its answers must match."""
     satisfies: FunctionName | tuple[FunctionName, ...] | None = None
     """A Python predicate of the trace's view."""
 
     def has(self, key: str) -> bool:
         """Return whether this claim is written."""
         return key in self.model_fields_set
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Return the questions to the judge."""
+        return tuple(question_of(text, claim) for text, claim in (self.judge or {}).items())

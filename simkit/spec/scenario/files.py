@@ -34,6 +34,7 @@ from simkit.spec.scenario.items import (
     items_in,
     scenario_files,
 )
+from simkit.spec.scenario.judge_checks import check_judge
 from simkit.spec.scenario.known import Subject
 from simkit.spec.scenario.model import Scenario, Shared, Turn
 from simkit.spec.scenario.modules import meant_by, names_in
@@ -201,6 +202,7 @@ class Library:
             rules = {k: rule for shared_part in shared for k, rule in shared_part.agents.items()}
             subject = msgspec.structs.replace(subject, agents={**rules, **subject.agents})
         check_scenario(scenario, document, subject)
+        check_judge(scenario, document)
         return Prepared(
             item, scenario, document, subject, pipeline_document, shared, original, filled, used,
             filling.waiting, tuple(numbers),

@@ -26,6 +26,7 @@ from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.given_fakes import FakeValue
 from simkit.spec.scenario.needs import Need
 from simkit.spec.scenario.orders import FIFO, Order, Schedule
+from simkit.spec.scenario.questions import JudgeModel
 from simkit.spec.scenario.replies import (
     Faults,
     Lines,
@@ -86,6 +87,8 @@ class Turn(YamlModel):
     """Agent to the answers of its model, in order."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """Tool to its results."""
+    judge_replies: dict[str, Any] = Field(default_factory=dict)
+    """Question to the judge to its answer."""
     faults: Faults = ()
     """Planned faults in this turn."""
     schedule: Order = ()
@@ -212,6 +215,8 @@ class RunSetup(YamlModel):
     """Hosts that the code may connect to: exact, `*.example.com`, or with a port."""
     record: RecordOptions = Field(default_factory=RecordOptions)
     """How requests are compared with recorded ones, and what must not be recorded."""
+    judge: JudgeModel | None = None
+    """The model that answers the questions under `judge` in claims: `openai/gpt-5-mini`."""
 
 
 class Scenario(RunSetup):
@@ -234,11 +239,21 @@ class Scenario(RunSetup):
     none: as they are made (`fifo`), or by the seed (`random`, `pct`)."""
     cassette: CassetteValue | None = None
     """Recorded traffic that answers calls without reply lines."""
+    judge_replies: dict[str, Any] = Field(default_factory=dict)
+    """Question to the judge about the whole run to its answer."""
 
     @property
     def claims_logs(self) -> bool:
         """Return whether a claim concerns log records, so that they must be kept."""
-        return any(expect.has("logs") for expect in (self.expect, *(t.expect for t in self.turns)))
+        return self._claims("logs")
+
+    @property
+    def asks_judge(self) -> bool:
+        """Return whether a claim is a question to the judge."""
+        return self._claims("judge")
+
+    def _claims(self, key: str) -> bool:
+        return any(expect.has(key) for expect in (self.expect, *(t.expect for t in self.turns)))
 
 
 class Shared(YamlModel):

@@ -1,0 +1,71 @@
+"""Claims on answers of a judge, a model that was asked about a turn or about the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simkit.checks.claims import Writer
+from simkit.checks.findings import Finding
+from simkit.checks.scope import Scope
+from simkit.spec.scenario.questions import Question
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+_ANSWERED = "Record it: `simkit record` asks the model. Or write the answer under `judge_replies:`."
+_RECORDED_ANEW = (
+    "`simkit record --mode new_episodes` asks the model what is not recorded, `--mode all` asks "
+    "everything again."
+)
+
+
+def check_judge(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """Yield the questions whose answer does not match, is of another kind, or is missing."""
+    for question in scope.expect.questions:
+        path = (*scope.path, "judge", question.text)
+        answered = answer_to(scope.view, scope.turn, question)
+        if answered is None:
+            yield writer.finding(
+                path,
+                "nobody answered this question to the judge",
+                turn=scope.turn,
+                fix=_ANSWERED,
+                breaks=True,
+            )
+        elif answered.error:
+            headline, *details = answered.error.split("\n")
+            yield writer.finding(
+                path,
+                f"the judge gave no answer: {headline}",
+                turn=scope.turn,
+                context=[*details, *_reason(answered)],
+                fix=_RECORDED_ANEW if answered.model else "",
+            )
+        else:
+            yield from writer.compare(
+                question.matcher,
+                answered.answer,
+                (*path, *question.at),
+                "the judge's answer",
+                turn=scope.turn,
+                context=_reason(answered),
+            )
+
+
+def answer_to(view: View, turn: int, question: Question) -> e.JudgeAnswered | None:
+    """Return the last answer to a question about a turn, or, with 0, about the whole run.
+
+    None if it was not asked, or for an answer of another kind.
+    """
+    key = (question.text, question.answer, question.choices)
+    for event in reversed(view.events):
+        if (
+            isinstance(event, e.JudgeAnswered)
+            and event.turn == turn
+            and (event.question, event.form, event.choices) == key
+        ):
+            return event
+    return None
+
+
+def _reason(answered: e.JudgeAnswered) -> list[str]:
+    return [f"the judge's reason: {answered.reason}"] if answered.reason else []
