@@ -88,6 +88,7 @@ def message_rows(subject: Subject, folder: Path, rounds: int) -> list[list[objec
     """Returns the sizes of a task and of an answer, and the time to merge an answer."""
     file = str(folder / "desk.simulation.yaml")
     setup = Setup(
+        measures=False,
         name=file,
         profile=None,
         turns=TURNS,

@@ -86,6 +86,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="print at the end what of their pipelines the scenario files never made happen",
     )
     group.addoption(
+        "--simkit-coverage-html",
+        default="",
+        metavar="FILE",
+        help="write a page with the same: pictures of the pipelines, and each item with its line",
+    )
+    group.addoption(
         "--simkit-needs-met",
         action="store_true",
         help="fail a scenario instead of skipping it if what it needs is not installed",
@@ -137,10 +143,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from simkit.testing.pytest_page import PytestPage
 
         config.pluginmanager.register(PytestPage(page), PAGE)
-    if config.getoption("--simkit-coverage"):
+    coverage_page: str = config.getoption("--simkit-coverage-html")
+    if coverage_page or config.getoption("--simkit-coverage"):
         from simkit.testing.pytest_coverage import PytestCoverage
 
-        config.pluginmanager.register(PytestCoverage(), COVERAGE)
+        is_printed: bool = config.getoption("--simkit-coverage")
+        config.pluginmanager.register(PytestCoverage(coverage_page, is_printed), COVERAGE)
     if config.getoption("--simkit-update") is None:
         return
     from simkit.core.errors import SimkitError
@@ -449,8 +457,7 @@ class ScenarioItem(pytest.Item):
             self.result = not_run(self.scenario, "broken", error=str(problem))
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
         if (coverage := self.config.pluginmanager.get_plugin(COVERAGE)) is not None:
-            measurement = coverage.measurement
-            measurement.add(prepared.pipeline, prepared.pipeline_document, outcome.view)
+            coverage.collector.add(prepared, outcome.view)
         self.redactor = prepared.redactor(os.environ)
         # Reports, such as JUnit's, must contain no secret.
         self.result = without_secrets(result_of(prepared, outcome, seed), self.redactor)
@@ -556,9 +563,14 @@ class SimulationItem(ScenarioItem):
             from simkit.testing.simulations import failure_of
 
             runs, seed = (self.config.getoption(f"--simkit-{name}") for name in ("runs", "seed"))
-            bounds = Bounds(runs=runs, seed=seed)
+            coverage = self.config.pluginmanager.get_plugin(COVERAGE)
+            bounds = Bounds(runs=runs, seed=seed, measures=coverage is not None)
             strict = self.config.getoption("--simkit-strict")
-            text = failure_of(_library(self.config), self.scenario, bounds, is_strict=strict)
+            campaign, text = failure_of(
+                _library(self.config), self.scenario, bounds, is_strict=strict
+            )
+            if coverage is not None and campaign.coverage is not None:
+                coverage.take(campaign.coverage)
         except SimkitError as problem:
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
         if text:

@@ -281,7 +281,8 @@ turns: [{{user: hi}}]
 INVOCATIONS: Final[dict[str, list[list[str]]]] = {
     "bdd": [["bdd", "steps", LINE]],
     "cassettes": [["cassettes"], ["cassettes", "scan", "cassettes"], ["cassettes", LINE]],
-    "coverage": [["coverage", *form] for form in ([], ["--format", "json"], ["--format", "lcov"])],
+    "coverage": [["coverage", *form] for form in (
+        [], ["--format", "json"], ["--format", "lcov"], ["--format", "html"])],
     "diff": [["diff", "one.jsonl", "two.jsonl", *form] for form in (
         [], ["--format", "json"], ["--format", "markdown"], ["--format", "github"])],
     "doctor": [["doctor"], ["doctor", "scenarios/a.scenario.yaml"]],

@@ -212,23 +212,31 @@ def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "lcov"]),
+    type=click.Choice(["text", "json", "html", "lcov"]),
     default="text",
-    help="lcov for editors and coverage services: the lines of pipeline files.",
+    help="html for a page; lcov for editors and coverage services: the lines of pipeline files.",
+)
+@click.option(
+    "-o",
+    "file",
+    type=click.Path(dir_okay=False),
+    default="",
+    metavar="FILE",
+    help="Write here, not to the terminal; a page is else .simkit/coverage.html.",
 )
 @_FAIL_UNDER
-def coverage_command(paths: tuple[str, ...], expression: str, form: str, fail_under: float) -> int:
+def coverage_command(**options: Any) -> int:
     """Run scenarios, and list what their pipelines can do and never did.
 
     These are agents, routes, edges, handoffs, keys of payloads, tools that answer or fail, filters,
     windows, channels, rules, limits, error policies and more, each with its line and a way to cover
     it. PATH is as for `simkit replay`; traces, or `.simkit` (the last run's), are read
-    instead of run. Nothing is written.
+    instead of run. Of conversations that nobody wrote: `simkit explore --coverage`.
     """
     with imports_frozen():
-        from simkit.cli.coverage import coverage
+        from simkit.cli.coverage import CoverageOptions, coverage
 
-    return coverage(paths, expression, form, fail_under)
+    return coverage(CoverageOptions(**options))
 
 
 @cli.command(
@@ -399,6 +407,14 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
     help="Run on the workers of a dask scheduler, as tcp://host:8786; or local.",
 )
 @click.option(
+    "--coverage",
+    "page",
+    type=click.Path(dir_okay=False),
+    default="",
+    metavar="FILE",
+    help="Write a page with what of the pipeline the conversations made happen.",
+)
+@click.option(
     "--to",
     "folder",
     default="found",
@@ -417,7 +433,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
     help="Claims under `always` that no conversation judged end with 1.",
 )
 def explore_command(
-    subject: str, folder: str, needs_met: bool, is_strict: bool, **options: Any
+    subject: str, folder: str, page: str, needs_met: bool, is_strict: bool, **options: Any
 ) -> int:
     """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
 
@@ -432,7 +448,7 @@ def explore_command(
     from simkit.explore.campaigns import Bounds
 
     strictness = Strictness(needs_met=needs_met, is_strict=is_strict)
-    return explore(subject, Bounds(**options), folder, strictness)
+    return explore(subject, Bounds(**options, measures=bool(page)), folder, strictness, page)
 
 
 @cli.command(

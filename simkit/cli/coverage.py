@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
-from simkit.checks.coverage import Measurement, coverage_of
+import msgspec
+
+from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.observed_runs import ObservedRuns
-from simkit.core.output import echo, echo_json
+from simkit.cli.pages import check_place, write_coverage_page, write_file
+from simkit.core.output import echo, echo_json, json_document, picture
 from simkit.core.text import counted
 from simkit.report.coverage import (
     coverage_json,
@@ -15,32 +21,75 @@ from simkit.report.coverage import (
     percent_text,
     summary_line,
 )
+from simkit.report.last_run import FOLDER, make_folder
+from simkit.viewer import CoverageCollector
+
+PAGE: Final = "coverage.html"
 
 
-def coverage(paths: Sequence[str], expression: str, form: str, fail_under: float) -> int:
-    """Measure and print coverage; return 1 if it is below ``fail_under``, 2 for a broken file."""
-    runs, measurement = ObservedRuns(paths, expression, "running"), Measurement()
+class CoverageOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The call of the command."""
+
+    paths: tuple[str, ...]
+    expression: str
+    form: str
+    file: str
+    """Where the report is written; empty for stdout, and for a page in `.simkit/`."""
+    fail_under: float
+
+
+def coverage(call: CoverageOptions) -> int:
+    """Measure and report coverage; return 1 if it is below ``fail_under``, 2 for a broken file."""
+    if call.file:
+        check_place(call.file, "-o")
+    runs, collector = ObservedRuns(call.paths, call.expression, "running"), CoverageCollector()
     for run in runs:
-        prepared = run.prepared
-        measurement.add(prepared.pipeline, prepared.pipeline_document, run.outcome.view)
-    report, notes = (
-        coverage_of(measurement.items()),
-        list(runs.notes("and counted all the same: `simkit replay` shows why")),
-    )
-    if form == "json":
-        from simkit import __version__
+        collector.add(run.prepared, run.outcome.view)
+    collected = collector.coverage()
+    report = coverage_of(collected.items)
+    notes = list(runs.notes("and counted all the same: `simkit replay` shows why"))
+    by = counted(runs.ran, "scenario")
+    if call.form == "html":
+        title = ", ".join(call.paths) or "all scenarios"
+        file = call.file or _default_page()
+        place = write_coverage_page(file, title, collected, by, notes)
+        for note in notes:
+            echo(note)
+        echo(f"{summary_line(report)} by {by}: wrote {place}")
+    else:
+        _say(call, report, by, notes)
+    # The shares are compared as they are printed.
+    is_below = float(percent_text(report.percent)) < call.fail_under
+    if is_below:
+        echo(f"coverage is below --fail-under {call.fail_under:g}", err=True)
+    return 2 if runs.problems else int(is_below)
 
-        echo_json(coverage_json(report, __version__, notes))
-    elif form == "lcov":
-        echo(coverage_lcov(report))
+
+def _default_page() -> str:
+    with suppress(OSError):  # The page then says that it cannot be written.
+        make_folder(Path(FOLDER))
+    return str(Path(FOLDER, PAGE))
+
+
+def _say(call: CoverageOptions, report: CoverageReport, by: str, notes: Sequence[str]) -> None:
+    """Print the report, or write it to a file, and then print what is not in the file."""
+    from simkit import __version__
+
+    text = {
+        "json": lambda: coverage_json(report, __version__, notes),
+        "lcov": lambda: coverage_lcov(report),
+        "text": lambda: "\n".join(
+            [*coverage_lines(report), "", *notes, f"{summary_line(report)} by {by}"]
+        ),
+    }[call.form]()
+    if call.file:
+        content = json_document(text) if call.form == "json" else picture(text)
+        write_file(call.file, f"{content}\n".encode(), "-o")
+        echo(f"{summary_line(report)} by {by}: wrote {call.file}")
+    elif call.form == "json":
+        echo_json(text)
+    else:
+        echo(text)
+    if call.form == "lcov":
         for note in notes:
             echo(note, err=True)
-    else:
-        for line in (*coverage_lines(report), "", *notes):
-            echo(line)
-        echo(f"{summary_line(report)} by {counted(runs.ran, 'scenario')}")
-    # The shares are compared as they are printed.
-    is_below = float(percent_text(report.percent)) < fail_under
-    if is_below:
-        echo(f"coverage is below --fail-under {fail_under:g}", err=True)
-    return 2 if runs.problems else int(is_below)

@@ -11,8 +11,10 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from simkit.checks.coverage import coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
+from simkit.cli.pages import check_place, write_coverage_page
 from simkit.core.errors import SimkitError
 from simkit.core.file_reads import FileReads
 from simkit.core.output import echo
@@ -32,7 +34,9 @@ from simkit.explore.reach import reach_lines, unjudged_claims
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import subjects_named
+from simkit.report.coverage import summary_line
 from simkit.spec.scenario.files import Library
+from simkit.viewer import RunsCoverage
 
 TIME_LEAST_S: Final = 0.001
 """The resolution of a clock: nothing takes no time."""
@@ -49,19 +53,22 @@ class Strictness(NamedTuple):
     """Whether claims that no conversation judged end with 1."""
 
 
-def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness) -> int:
+def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page: str = "") -> int:
     """Explore what a name stands for; return the exit code: 1 if something was found.
 
     It is 2 if something cannot be run, and is not skipped. Scenario files are written into
-    ``folder``.
+    ``folder``, and a page of coverage to ``page``, if it is named.
     """
     _check(bounds)
+    if page:
+        check_place(page, "--coverage")
     if Path(folder).exists() and not Path(folder).is_dir():
         raise SimkitError(
             f"--to: {folder} is a file\n  Name a folder: scenarios are written there."
         )
     was_found = is_broken = False
     skips = count = 0
+    collected = RunsCoverage()
     places = Places(memory=MEMORY, reads=FileReads().begin())
     try:
         for own_name, subject in subjects_named(Library(), name):
@@ -77,25 +84,25 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness) -> i
                 continue
             if own_name != name:
                 echo(f"{own_name}:")
-            was_found |= _explore(own_name, subject, bounds, folder, places, strictness)
+            campaign = _explore(own_name, subject, bounds, folder, places)
+            was_found |= bool(campaign.discoveries)
+            was_found |= strictness.is_strict and _are_left_out(campaign)
+            collected = collected.merged(campaign.coverage or RunsCoverage())
     finally:
         places.reads.end()
     if skips == count:
         echo(f"nothing was explored: {count} skipped")
+    if page:
+        by = counted(collected.runs, "conversation")
+        place = write_coverage_page(page, name, collected, by)
+        echo(f"{summary_line(coverage_of(collected.items))}: wrote {place}")
     if is_broken:
         return 2
     return 1 if was_found else 0
 
 
-def _explore(
-    name: str,
-    subject: Subject,
-    bounds: Bounds,
-    folder: str,
-    places: Places,
-    strictness: Strictness,
-) -> bool:
-    """Explore a subject, and report; return whether something was found, or not looked at."""
+def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: Places) -> Campaign:
+    """Explore a subject, and report."""
     progress = Progress()
     progress.begin(f"exploring {name}")
     started = time.monotonic()
@@ -119,10 +126,15 @@ def _explore(
     took = time.monotonic() - started
     for line in _lines(campaign, bounds, name, subject, took, folder):
         echo(line)
-    left_out = unjudged_claims(campaign.reach) if strictness.is_strict else []
+    return campaign
+
+
+def _are_left_out(campaign: Campaign) -> bool:
+    """Name the claims that no conversation judged; return whether there are any."""
+    left_out = unjudged_claims(campaign.reach)
     for claim in left_out:
         echo(f"{claim}: no conversation judged it: what it speaks of never happened")
-    return bool(campaign.discoveries or left_out)
+    return bool(left_out)
 
 
 def _check(bounds: Bounds) -> None:

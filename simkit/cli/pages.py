@@ -9,8 +9,9 @@ from typing import Final
 
 from simkit import __version__
 from simkit.core.errors import SimkitError
+from simkit.core.output import current_redactor, without_secrets
 from simkit.core.whole_files import write_whole
-from simkit.viewer import Page, RunPage, page_html
+from simkit.viewer import Page, RunPage, RunsCoverage, coverage_data, page_html
 
 LARGE: Final = 1_000_000
 """In bytes: pages from here on are said to be so large."""
@@ -23,8 +24,25 @@ def write_page(
 
     Raise SimkitError if it cannot be written.
     """
-    content = page_html(Page(title, __version__, scenarios, sides)).encode()
-    write_file(file, content, "the page")
+    return _write(file, Page(title, __version__, scenarios, sides), "the page")
+
+
+def write_coverage_page(
+    file: str, title: str, collected: RunsCoverage, measured: str, notes: Sequence[str] = ()
+) -> str:
+    """Write a page of coverage, and return its file for the user; raise SimkitError.
+
+    ``measured`` says what was run, such as ``5 scenarios``.
+    """
+    redactor = current_redactor()
+    data = without_secrets(coverage_data(collected, measured, notes), redactor)
+    page = Page(redactor.text(title), __version__, (), coverage=data)
+    return _write(file, page, "the page")
+
+
+def _write(file: str, page: Page, option: str) -> str:
+    content = page_html(page).encode()
+    write_file(file, content, option)
     size = f" ({len(content) / 1e6:.1f} MB)" if len(content) >= LARGE else ""
     return f"{file}{size}"
 

@@ -127,13 +127,18 @@ def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
     _write(clean(text) + end, err)
 
 
-def echo_json(text: str) -> None:
-    """Write a cleaned JSON text to stdout; it stays JSON."""
+def json_document(text: str) -> str:
+    """Return a JSON text as it may leave the process, to a screen or to a file; it stays JSON."""
     line = text.encode("utf-8", "surrogatepass")
     redacted = current_redactor().line(line)
     if redacted != line:
         text = json.dumps(json.loads(redacted), indent=2, ensure_ascii=False)
-    _write(neutral(visible(text)) + "\n", False)
+    return neutral(visible(text))
+
+
+def echo_json(text: str) -> None:
+    """Write a cleaned JSON text to stdout; it stays JSON."""
+    _write(json_document(text) + "\n", False)
 
 
 def picture(text: str) -> str:

@@ -54,6 +54,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """The number of processes that run conversations; of a local cluster, that of its workers."""
     cluster: str | None = None
     """The address of a dask scheduler, or ``local`` for a cluster of this machine."""
+    measures: bool = False
+    """Whether the coverage of the conversations is measured."""
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +108,7 @@ class _Exploration:
         self._tell, self._say = tell, say
         seconds = bounds.seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
-        self._run = partial(converse, subject)
+        self._run = partial(converse, subject, observes=bounds.measures)
         self._turns, self._seed = turns_most(subject, bounds), seed_of(subject, bounds)
 
     def _is_late(self) -> bool:
@@ -115,7 +117,7 @@ class _Exploration:
     def enumerate(self) -> Campaign:
         """Run every conversation."""
         return search_all(
-            partial(converse_by, self._subject),
+            partial(converse_by, self._subject, observes=self._bounds.measures),
             runs=self._bounds.runs,
             turns_max=self._turns,
             tell=self._tell,
@@ -189,6 +191,7 @@ class _Exploration:
             name=self._name,
             profile=self._bounds.profile,
             turns=self._turns,
+            measures=self._bounds.measures,
             folder=os.getcwd(),
             files=fingerprints(reads.stamps()),
             versions=versions(),

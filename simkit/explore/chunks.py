@@ -11,6 +11,7 @@ from simkit.checks.findings import Finding
 from simkit.explore.choices import Tape
 from simkit.explore.conversations import Cause, ExploredRun
 from simkit.explore.reach import Reach
+from simkit.viewer import CoverageCollector, RunsCoverage
 
 RUNS_LEAST: Final = 50
 """The number of conversations of the smallest chunk, if there are as many: each chunk draws the
@@ -92,6 +93,8 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
     reach: Reach = Reach()
     is_stopped: bool = False
     """Whether some conversations of a chunk were not run."""
+    coverage: RunsCoverage | None = None
+    """The coverage of the conversations; None if it is not measured."""
 
     def merged(self, other: Tally) -> Tally:
         """Return the tally of both, which have no conversation in common."""
@@ -106,7 +109,12 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
             tuple(sorted(causes.values(), key=lambda tally: (tally.first, tally.cause))),
             self.reach.joined(other.reach),
             self.is_stopped or other.is_stopped,
+            _both(self.coverage, other.coverage),
         )
+
+
+def _both(coverage: RunsCoverage | None, other: RunsCoverage | None) -> RunsCoverage | None:
+    return coverage.merged(other) if coverage and other else coverage or other
 
 
 class TallyBuilder:
@@ -119,12 +127,17 @@ class TallyBuilder:
         self._causes: dict[Cause, CauseTally] = {}
         self._reach = Reach()
         self._records: dict[Cause, ExploredRun] = {}
+        self._collector: CoverageCollector | None = None
 
     def add(self, record: ExploredRun) -> None:
         """Count a conversation; keep it if it is the smallest one of a cause."""
         self._runs += 1
         self._turns += len(record.turns)
         self._calls += record.model_calls
+        if record.observed is not None:
+            self._collector = self._collector or CoverageCollector()
+            self._collector.add(*record.observed)
+            record = msgspec.structs.replace(record, observed=None)
         if not record.reach.is_within(self._reach):
             self._reach = self._reach.joined(record.reach)
         if record.causes:
@@ -146,7 +159,8 @@ class TallyBuilder:
 
     def tally(self, *, is_stopped: bool = False) -> Tally:
         """Return the tally of those that were added."""
-        counts = Tally(self._runs, self._turns, self._calls, (), self._reach, is_stopped)
+        collected = None if self._collector is None else self._collector.coverage()
+        counts = Tally(self._runs, self._turns, self._calls, (), self._reach, is_stopped, collected)
         return counts.merged(Tally(causes=tuple(self._causes.values())))
 
 

@@ -35,7 +35,7 @@ from simkit.spec.scenario.never import claim_against, is_of_whole
 from simkit.spec.scenario.simulations import DUPLICATE_TURN, RESTART, Simulation, with_persona
 from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts, TurnFinished
 from simkit.trace.store import canonical, copied
-from simkit.trace.views import TurnView, run_ids
+from simkit.trace.views import TurnView, View, run_ids
 
 CLAIM_KEYS: Final = ("always", "never", "finally")
 """The keys of a simulation that hold its claims."""
@@ -108,21 +108,27 @@ class ExploredRun(msgspec.Struct, frozen=True):
     """The claim of each cause that is a thing which must never happen."""
     tape: Tape = Tape()
     """The choices that it used; empty for one of an enumeration."""
+    observed: tuple[Prepared, View] | None = None
+    """The scenario and the trace of which coverage is measured; None if it is not."""
 
 
-def converse(subject: Subject, choices: Plan | Tape) -> ExploredRun:
-    """Run the conversation of a plan or a tape; raise SourceError if the pipeline cannot be run."""
+def converse(subject: Subject, choices: Plan | Tape, *, observes: bool = False) -> ExploredRun:
+    """Run the conversation of a plan or a tape; raise SourceError if the pipeline cannot be run.
+
+    ``observes``: what happened is kept, so that coverage can be measured.
+    """
     source = Played(choices) if isinstance(choices, Tape) else Drawn(choices, subject.rare)
-    return msgspec.structs.replace(converse_by(subject, source), tape=source.tape())
+    run = converse_by(subject, source, observes=observes)
+    return msgspec.structs.replace(run, tape=source.tape())
 
 
-def converse_by(subject: Subject, source: Source) -> ExploredRun:
+def converse_by(subject: Subject, source: Source, *, observes: bool = False) -> ExploredRun:
     """Run a conversation, and judge it by the lints and the simulation's claims.
 
     Raise SourceError, as `simkit.simulate` does, if the pipeline cannot be run.
     """
     with unheard():
-        return _Conversation(subject, source).run()
+        return _Conversation(subject, source).run(observes)
 
 
 @contextmanager
@@ -160,7 +166,7 @@ class _Conversation:
         self._is_broken = False
         """Whether the last turn ended in a way that no turn may follow."""
 
-    def run(self) -> ExploredRun:
+    def run(self, observes: bool) -> ExploredRun:
         crowd, subject = self._crowd, self._subject
         # Whether a store is needed must be known before the first turn.
         data = [{"user": ".", "restart": flag} for flag in crowd.restarts()]
@@ -187,6 +193,7 @@ class _Conversation:
             if subject.has_claims and self._scene.tool_args:
                 check_called(subject.prepared, self._scene.tool_args, conversation.events)
             events = conversation.events
+            observed = (subject.prepared, conversation.view) if observes else None
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
         } | denied
@@ -209,7 +216,13 @@ class _Conversation:
             frozenset(self._scene.reached | agents | judged),
         )
         return ExploredRun(
-            tuple(self._script()), causes, calls, tuple(self._claims), reach, self._denials
+            tuple(self._script()),
+            causes,
+            calls,
+            tuple(self._claims),
+            reach,
+            self._denials,
+            observed=observed,
         )
 
     def _broken_denials(self, conversation: Conversation) -> Iterator[tuple[Cause, Finding]]:

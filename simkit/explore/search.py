@@ -19,6 +19,7 @@ from simkit.explore.drawing import Run, draw
 from simkit.explore.enumeration import Enumeration
 from simkit.explore.reach import Reach
 from simkit.explore.shrinking import Shrinker
+from simkit.viewer import RunsCoverage
 
 TELL_EVERY_S: Final = 0.2
 GRACE_LEAST_S: Final = 2.0
@@ -58,6 +59,8 @@ class Campaign(msgspec.Struct, frozen=True):
     """Whether it was stopped before its end."""
     is_complete: bool = False
     """Whether every conversation within the bound was run."""
+    coverage: RunsCoverage | None = None
+    """The coverage of the conversations; None if it is not measured."""
 
 
 class Work(Protocol):
@@ -200,6 +203,7 @@ def campaign_of(tally: Tally, discoveries: Sequence[Discovery]) -> Campaign:
         tally.model_calls,
         tally.reach,
         tally.is_stopped,
+        coverage=tally.coverage,
     )
 
 

@@ -40,6 +40,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     profile: str | None
     turns: int
     """The most turns of a conversation."""
+    measures: bool
+    """Whether coverage is measured."""
     folder: str
     """The folder in which the name and the files are looked up."""
     files: dict[str, str]
@@ -122,7 +124,7 @@ def _answer(task: Task) -> Answer:
     from simkit.explore.search import InProcess
 
     setup, started = task.setup, time.monotonic()
-    run, rare = _subject(setup.name, setup.profile)
+    run, rare = _subject(setup.name, setup.profile, setup.measures)
 
     def is_late() -> bool:
         return task.seconds is not None and time.monotonic() - started > task.seconds
@@ -136,7 +138,7 @@ def _answer(task: Task) -> Answer:
 
 
 @lru_cache(maxsize=1)
-def _subject(name: str, profile: str | None) -> tuple[Run, int]:
+def _subject(name: str, profile: str | None, measures: bool) -> tuple[Run, int]:
     """Return the function that runs a conversation, and the number of what happens rarely."""
     from simkit.explore.conversations import converse
     from simkit.explore.profiles import with_profile
@@ -148,7 +150,7 @@ def _subject(name: str, profile: str | None) -> tuple[Run, int]:
         raise subject.prepared.refusal()
     if profile is not None:
         subject = with_profile(subject, profile)
-    return partial(converse, subject), len(subject.rare)
+    return partial(converse, subject, observes=measures), len(subject.rare)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -9,6 +9,7 @@ from simkit.explore.campaigns import Bounds, command_of, run_campaign
 from simkit.explore.conversations import label_of
 from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import headline, scenario_text
+from simkit.explore.search import Campaign
 from simkit.explore.subjects import simulation_subject
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase
@@ -16,8 +17,8 @@ from simkit.spec.scenario.items import ScenarioCase
 
 def failure_of(
     library: Library, case: ScenarioCase, bounds: Bounds, *, is_strict: bool = False
-) -> str:
-    """Explore a simulation; return what breaks a rule, empty if nothing does.
+) -> tuple[Campaign, str]:
+    """Explore a simulation; return the campaign, and what breaks a rule, empty if nothing does.
 
     ``is_strict``: a claim that no conversation judged is a failure, too. Raise SimkitError if it
     cannot be explored.
@@ -38,7 +39,7 @@ def failure_of(
         lines += [f"    {line}" for line in text.splitlines()]
         lines.append("")
     if not lines:
-        return ""
+        return campaign, ""
     if campaign.discoveries:
         lines.append(f"write it as a scenario: {command}")
-    return "\n".join(lines)
+    return campaign, "\n".join(lines)

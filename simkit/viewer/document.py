@@ -362,6 +362,36 @@ class ScenarioData(msgspec.Struct, frozen=True, omit_defaults=True):
     """The same scenario on the other side, with its own run; None without one."""
 
 
+class CoveredPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One thing that a pipeline can do, and how often it did."""
+
+    pipeline: str
+    kind: str
+    name: str
+    file: str
+    line: int
+    hits: int = 0
+    hint: str = ""
+    """How a scenario makes it happen, if none did."""
+    code: str = ""
+    """``module:function`` of a pipeline that is code."""
+    agent: str = ""
+    """The agent that must run for it; empty if any may."""
+
+
+class CoverageData(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Coverage: the first view of a page that shows it."""
+
+    measured: str
+    """The runs that were measured: ``5 scenarios``."""
+    kinds: tuple[str, ...] = ()
+    """All kinds, in the order of reports."""
+    parts: tuple[CoveredPart, ...] = ()
+    """In the order of reports: by file, line and kind."""
+    graphs: tuple[Graph, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of the data that the page reads first."""
 
@@ -374,6 +404,8 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """Scenario file to its text."""
     sides: tuple[str, str] = ("", "")
     """The names of the two sides of a comparison; empty without one."""
+    coverage: CoverageData | None = None
+    """Of a page that shows what was covered, and no scenario."""
 
 
 def scenario_data(result: Result, key: str, agents: tuple[str, ...] = ()) -> ScenarioData:

@@ -23,6 +23,7 @@ from simkit.trace.views import View
 from simkit.viewer.claim_lines import claim_lines
 from simkit.viewer.document import (
     VERSION,
+    CoverageData,
     Graph,
     Index,
     RunData,
@@ -60,6 +61,8 @@ class Page(msgspec.Struct, frozen=True):
     """The version that made it."""
     scenarios: Sequence[RunPage]
     sides: tuple[str, str] = ("", "")
+    coverage: CoverageData | None = None
+    """Coverage to be shown in place of scenarios; it holds no secrets."""
 
 
 def run_page(
@@ -121,7 +124,9 @@ def _data(page: Page) -> Mapping[str, Any]:
         if scenario.file_text:
             sources[scenario.scenario.file] = scenario.file_text
     graphs = together(_graphs(page.scenarios))
-    index = Index(VERSION, page.simkit, page.title, scenarios, graphs, sources, page.sides)
+    index = Index(
+        VERSION, page.simkit, page.title, scenarios, graphs, sources, page.sides, page.coverage
+    )
     return {"index": compressed(index), "runs": runs}
 
 

@@ -23,6 +23,13 @@ def graph_of(
     facts: PipelineFacts, view: View | None = None, findings: Sequence[FindingData] = ()
 ) -> Graph:
     """Return a pipeline's graph; with a view, with what its run used, and where findings are."""
+    return laid_out(counted_graph(facts, view, findings))
+
+
+def counted_graph(
+    facts: PipelineFacts, view: View | None = None, findings: Sequence[FindingData] = ()
+) -> Graph:
+    """Return a pipeline's graph as `graph_of` does, without places for its nodes."""
     edges = _declared(facts)
     nodes = {
         name: Node(
@@ -39,10 +46,9 @@ def graph_of(
         _count_runs(view, nodes)
         _count_edges(view, edges, nodes)
         _pin(findings, view, nodes, edges)
-    graph = Graph(
+    return Graph(
         facts.name, facts.flow, tuple(nodes.values()), tuple(edges.values()), int(view is not None)
     )
-    return laid_out(graph)
 
 
 def together(graphs: Iterable[Graph]) -> list[Graph]:
@@ -51,6 +57,11 @@ def together(graphs: Iterable[Graph]) -> list[Graph]:
     for graph in graphs:
         by_name.setdefault(graph.name, []).append(graph)
     return [laid_out(_sum(name, of_name)) for name, of_name in by_name.items()]
+
+
+def added(graph: Graph, other: Graph) -> Graph:
+    """Return the graph of a pipeline with the counts of both; no node has a place of its own."""
+    return _sum(graph.name, (graph, other))
 
 
 def _sum(name: str, graphs: Sequence[Graph]) -> Graph:
@@ -65,7 +76,8 @@ def _sum(name: str, graphs: Sequence[Graph]) -> Graph:
             old_edge = edges.get(key)
             edges[key] = edge if old_edge is None else _edge_sum(old_edge, edge)
     runs = sum(graph.runs for graph in graphs)
-    return Graph(name, graphs[0].flow, tuple(nodes.values()), tuple(edges.values()), runs)
+    flow = max(graph.flow for graph in graphs)
+    return Graph(name, flow, tuple(nodes.values()), tuple(edges.values()), runs)
 
 
 def _node_sum(node: Node, other: Node) -> Node:
@@ -75,6 +87,8 @@ def _node_sum(node: Node, other: Node) -> Node:
         calls=node.calls + other.calls,
         tokens=node.tokens + other.tokens,
         findings=node.findings + other.findings,
+        is_start=node.is_start or other.is_start,
+        is_function=node.is_function or other.is_function,
         tools=tuple(dict.fromkeys((*node.tools, *other.tools))),
     )
 
@@ -82,6 +96,8 @@ def _node_sum(node: Node, other: Node) -> Node:
 def _edge_sum(edge: Edge, other: Edge) -> Edge:
     return replace(
         edge,
+        # Code shows only in some runs that a way is one of handoffs.
+        kind=max(edge.kind, other.kind),
         count=edge.count + other.count,
         rejected=edge.rejected + other.rejected,
         findings=edge.findings + other.findings,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
+from simkit.viewer import CoverageCollector, RunsCoverage
 from tests.cli.projects import BAD, ECHO, MISSPELT, Done, write
 from tests.desk import install
 
@@ -284,3 +291,131 @@ def test_pytest_prints_the_same_in_one_process_and_in_several(
     assert "desk.pipeline.yaml:11  filters: defaults: history tool_messages" in report
     assert report in "\n".join(spread.outlines)
     assert "simkit coverage" not in "\n".join(without.outlines)
+
+
+def page_of(file: str) -> dict[str, Any]:
+    """The data of a page of coverage."""
+    html = Path(file).read_text(encoding="utf-8")
+    data = json.loads(html.partition('id="data">')[2].partition("</script>")[0])
+    index = json.loads(zlib.decompress(base64.b64decode(data["index"])))
+    assert index["scenarios"] == []
+    coverage: dict[str, Any] = index["coverage"]
+    return coverage
+
+
+def test_a_page_has_the_same_items_and_a_picture_with_what_was_used(desk: Call) -> None:
+    items = items_of(desk("coverage", "--format", "json"))
+
+    done = desk("coverage", "--format", "html", "-o", "coverage.html")
+
+    line = "covered: 16 of 29 items (55.1 %) by 1 scenario: wrote coverage.html\n"
+    assert done == Done(0, line, "")
+    page = page_of("coverage.html")
+    parts = {f"{part['kind']}: {part['name']}": part for part in page["parts"]}
+    keys = ("file", "line", "hint")
+    assert {name: [part.get(key) for key in keys] for name, part in parts.items()} == {
+        name: [item.get(key) for key in keys] for name, item in items.items()
+    }
+    assert {name: part.get("hits", 0) for name, part in parts.items()} == {
+        name: item["hits"] for name, item in items.items()
+    }
+    (graph,) = page["graphs"]
+    used = {node["name"] for node in graph["nodes"] if node.get("runs")}
+    assert used == {"triage", "billing", "refunds"}
+    assert "sales" in {node["name"] for node in graph["nodes"]}
+
+
+def test_a_page_without_a_place_is_in_simkits_own_folder(desk: Call) -> None:
+    done = desk("coverage", "--format", "html", "--fail-under", "90")
+
+    assert done.code == 1
+    assert done.out.endswith("wrote .simkit/coverage.html\n")
+    assert page_of(".simkit/coverage.html")["measured"] == "1 scenario"
+
+
+def test_each_form_can_be_written_to_a_file(desk: Call) -> None:
+    for form in ("text", "json", "lcov"):
+        printed = desk("coverage", "--format", form)
+
+        done = desk("coverage", "--format", form, "-o", "report")
+
+        assert done.out == "covered: 16 of 29 items (55.1 %) by 1 scenario: wrote report\n"
+        assert Path("report").read_text(encoding="utf-8") == printed.out
+
+
+def test_a_place_where_nothing_can_be_written_is_named_before_anything_runs(desk: Call) -> None:
+    write("scenarios/bad.scenario.yaml", ECHO + MISSPELT)
+
+    done = desk("coverage", "--format", "html", "-o", "nowhere/coverage.html")
+
+    assert done == Done(2, "", "-o: there is no folder nowhere\n")
+
+
+def test_a_secret_is_not_in_the_page(desk: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "find_order")
+
+    desk("coverage", "--format", "html", "-o", "coverage.html")
+
+    names = {part["name"] for part in page_of("coverage.html")["parts"]}
+    assert "triage → sales" in names
+    assert not any("find_order" in name for name in names)
+
+
+@pytest.mark.slow
+def test_a_campaign_has_one_coverage_in_one_process_and_in_several(desk: Call) -> None:
+    pages = {}
+    for processes in ("1", "2"):
+        call = ("explore", "scenarios/desk.pipeline.yaml", "--runs", "150", "-j", processes)
+        done = desk(*call, "--coverage", "coverage.html", "--to", f"found{processes}")
+        assert "wrote coverage.html" in done.out
+        pages[processes] = page_of("coverage.html")
+        # The next campaign would begin with what this one has found.
+        shutil.rmtree(".simkit")
+
+    assert pages["1"] == pages["2"]
+    assert pages["1"]["measured"] == "150 conversations"
+    agents = [part for part in pages["1"]["parts"] if part["kind"] == "agents"]
+    assert sum(part.get("hits", 0) for part in agents) >= 150
+
+
+def test_the_coverage_of_a_campaign_does_not_depend_on_the_order_of_its_parts(desk: Call) -> None:
+    library = Library()
+    write("desk.pipeline.yaml", DESK)
+    write("a.scenario.yaml", REFUND)
+    write("b.scenario.yaml", REST)
+    parts = []
+    for file in ("a.scenario.yaml", "b.scenario.yaml"):
+        (item,) = items_in(file, library.cache)
+        prepared = library.prepared(item)
+        collector = CoverageCollector()
+        collector.add(prepared, simulate(prepared).view)
+        parts.append(collector.coverage())
+    first, second = parts
+
+    assert first.merged(second) == second.merged(first)
+    assert first.merged(second) != first
+    assert first.merged(RunsCoverage()) == first
+
+
+@pytest.mark.slow
+def test_pytest_writes_one_page_for_all_processes_with_simulations(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(pytester, monkeypatch)
+    for name, text in (
+        ("desk.pipeline", DESK),
+        ("refund.scenario", REFUND),
+        ("drawn.simulation", "simulation: drawn\npipeline: desk.pipeline.yaml\n"),
+    ):
+        pytester.path.joinpath(f"{name}.yaml").write_text(text, encoding="utf-8")
+    options = ("--simkit-runs", "20", "--simkit-coverage-html", "coverage.html")
+
+    pages = []
+    for more in ((), ("-n2",)):
+        done = pytester.runpytest_subprocess(*options, *more)
+        done.stdout.fnmatch_lines(["simkit: wrote coverage.html, covered: * of 29 items (*"])
+        done.stdout.no_fnmatch_line("*simkit coverage*")
+        pages.append(page_of(str(pytester.path / "coverage.html")))
+
+    assert pages[0] == pages[1]
+    assert pages[0]["measured"] == "21 runs"

@@ -8,6 +8,27 @@ export interface Index {
   graphs: Graph[];
   files?: Record<string, string>;
   sides?: [string, string];
+  coverage?: CoverageData;
+}
+
+export interface CoveredPart {
+  pipeline: string;
+  kind: string;
+  name: string;
+  file: string;
+  line: number;
+  hits?: number;
+  hint?: string;
+  code?: string;
+  agent?: string;
+}
+
+export interface CoverageData {
+  measured: string;
+  kinds?: string[];
+  parts?: CoveredPart[];
+  graphs?: Graph[];
+  notes?: string[];
 }
 
 export interface Scenario {

@@ -2,6 +2,7 @@
 import { render } from "preact";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Coverage } from "./coverage";
 import type { Index, Scenario } from "./document";
 import { escapeAllTexts, plain } from "./hidden";
 import { hashOf, keysOf, placeOf, sideOf } from "./links";
@@ -22,6 +23,8 @@ const HELP: [string, string][] = [
   ["b", "of two runs, the other one, at the same place"],
   ["?", "this help"],
 ];
+
+const HELP_OF_COVERAGE: [string, string][] = [["/", "filter"], ["?", "this help"]];
 
 const App = ({ index, source }: { index: Index; source: Source }): JSX.Element => {
   const [hash, setHash] = useState(location.hash);
@@ -44,7 +47,7 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
     return () => removeEventListener("hashchange", go);
   }, []);
   useEffect(() => {
-    document.title = scenario ? `${plain(scenario.name)} · simkit` : "simkit report";
+    document.title = scenario ? `${plain(scenario.name)} · simkit` : index.coverage ? "simkit coverage" : "simkit report";
   }, [scenario]);
   useEffect(() => {
     if (!scenario) markWord("");
@@ -102,10 +105,12 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
       {place.scenario && !scenario && <p class="bad missing" role="alert">No scenario of this page is named <b>{visible(one(place.scenario))}</b>: the link may be of another report.</p>}
       {scenario
         ? <ScenarioView scenario={scenario} name={names.get(scenario) ?? scenario.key} place={place} source={source} index={index} moves={moves} />
-        : <Overview index={index} linkOf={(one) => hashOf({ scenario: names.get(one) ?? one.key })} cursor={cursor} />}
+        : index.coverage
+          ? <Coverage coverage={index.coverage} title={index.title} />
+          : <Overview index={index} linkOf={(one) => hashOf({ scenario: names.get(one) ?? one.key })} cursor={cursor} />}
       <dialog ref={help} aria-labelledby="keys">
         <h2 id="keys">Keys</h2>
-        <dl class="keys">{HELP.map(([key, what]) => <div><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>)}</dl>
+        <dl class="keys">{(index.coverage ? HELP_OF_COVERAGE : HELP).map(([key, what]) => <div><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>)}</dl>
         <button onClick={() => help.current?.close()}>Close</button>
       </dialog>
     </>

@@ -77,8 +77,11 @@ class CoverageReport(msgspec.Struct, frozen=True):
         return [item for item in self.items if not item.hits]
 
 
-def coverage_of(items: Iterable[PlacedItem]) -> CoverageReport:
-    """Return the report on items of several measurements, of which some may be the same."""
+def coverage_of(items: Iterable[PlacedItem], *, keeps_given: bool = False) -> CoverageReport:
+    """Return the report on items of several measurements, of which some may be the same.
+
+    ``keeps_given``: those that only scenarios gave stay, because more measurements follow.
+    """
     merged: dict[tuple[str, int, int, str, str], PlacedItem] = {}
     for item in items:
         other = merged.get(item.identity)
@@ -87,6 +90,8 @@ def coverage_of(items: Iterable[PlacedItem]) -> CoverageReport:
             item = msgspec.structs.replace(item, hits=hits, is_given=is_given)
         merged[item.identity] = item
     in_order = [merged[identity] for identity in sorted(merged)]
+    if keeps_given:
+        return CoverageReport(tuple(in_order))
     return CoverageReport(tuple(item for item in in_order if item.hits or not item.is_given))
 
 
