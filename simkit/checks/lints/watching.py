@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -87,7 +88,32 @@ def readings_of(lint: type) -> Sequence[_Reading]:
 _Watched: TypeAlias = tuple[Any, Callable[[Any], Any] | None, Any, Look]
 """A method, with the container that it waits for, and the fields that it needs, with their values
 in an event that does not set them."""
-_EVENTS: Final[Sequence[type]] = (*e.AnyEvent.__args__, ToolMessage)
+
+
+class _Listed(NamedTuple):
+    """One method among all lints: whose it is, and what it needs."""
+
+    lint: int
+    """The index of the lint."""
+    container: Callable[[Any], Any] | None
+    fields: Callable[[Any], Any] | None
+    unset: Any
+    name: str
+
+
+@lru_cache
+def _listed(lints: tuple[type, ...], kind: type) -> Sequence[_Listed]:
+    """Return the methods of these lints that read events of a kind."""
+    event = e.MessageAdded if kind is ToolMessage else kind
+    listed = []
+    for index, lint in enumerate(lints):
+        for kinds, waits, has, name in readings_of(lint):
+            container = attrgetter(waits) if waits else None
+            for each in kinds:
+                if each is kind or each is event:
+                    fields, unset = _fields_of(each, has) if has else (None, None)
+                    listed.append(_Listed(index, container, fields, unset, name))
+    return listed
 
 
 class Watch:
@@ -96,14 +122,20 @@ class Watch:
     def __init__(self, lints: Iterable[Lint], view: View | None = None) -> None:
         self.view, self.hits = View() if view is None else view, list[Hit]()
         self._lints = tuple(lints)
-        self._watching: Mapping[type, Sequence[_Watched]] = {}
-        """Kind of event to the methods that read it."""
+        self._watching: dict[type, Sequence[_Watched]] = {}
+        """Kind of event to the methods that read it, as far as there were such events."""
+        self._all: tuple[Any, ...] = ()
+        """The readers and the lints."""
+        self._kinds: tuple[type, ...] = ()
+        """The kinds of these."""
+        self._idle: frozenset[int] = frozenset()
+        """The indices of those that find nothing in this pipeline."""
 
     def see(self, trace: Trace) -> None:
         """Check the events since the last call."""
-        view, hits = self.view, self.hits
+        view, hits, watching = self.view, self.hits, self._watching
         fresh = view.events[view.hi :] = trace.events[view.hi :]
-        if not self._watching and fresh and type(fresh[0]) is not e.RunStarted:
+        if not self._all and fresh and type(fresh[0]) is not e.RunStarted:
             self._begin(view.pipeline)
         for event in fresh:
             view.hi += 1
@@ -116,7 +148,9 @@ class Watch:
             elif type(event) is e.RunStarted:
                 view.begin(event)
                 self._begin(event.pipeline)
-            for waits, fields, unset, look in self._watching[kind]:
+            if kind not in watching:
+                watching[kind] = self._methods_for(kind)
+            for waits, fields, unset, look in watching[kind]:
                 # Nearly every check finds nothing, which is not worth a call.
                 if waits and (fields is None or fields(event) != unset):
                     hits_found = look(event, view)
@@ -126,24 +160,32 @@ class Watch:
 
     def _begin(self, pipeline: e.PipelineFacts) -> None:
         """Choose the lints that may find something in a pipeline."""
-        watching: dict[type, list[_Watched]] = {kind: [] for kind in _EVENTS}
         readers: dict[Any, None] = {}
         for lint in self._lints:
             if hasattr(lint, "reader"):
                 readers.update(dict.fromkeys(_readers_of(lint)))
-        for lint in (*readers, *self._lints):
-            concerns = getattr(lint, "concerns", None)
-            if concerns is not None and not concerns(pipeline):
-                continue
-            for kinds, waits, has, name in readings_of(type(lint)):
-                container = attrgetter(waits)(lint) if waits else True
-                look = getattr(lint, name)
-                for kind in kinds:
-                    fields, unset = _fields_of(kind, has) if has else (None, None)
-                    watching[kind].append((container, fields, unset, look))
-                    if kind is e.MessageAdded:
-                        watching[ToolMessage].append(watching[kind][-1])
-        self._watching = watching
+        self._all = (*readers, *self._lints)
+        self._kinds = tuple(map(type, self._all))
+        self._idle = frozenset(
+            index
+            for index, lint in enumerate(self._all)
+            if hasattr(lint, "concerns") and not lint.concerns(pipeline)
+        )
+        self._watching.clear()
+
+    def _methods_for(self, kind: type) -> Sequence[_Watched]:
+        """Return the methods of the chosen lints that read a kind of event."""
+        lints, idle = self._all, self._idle
+        return [
+            (
+                True if container is None else container(lints[index]),
+                fields,
+                unset,
+                getattr(lints[index], name),
+            )
+            for index, container, fields, unset, name in _listed(self._kinds, kind)
+            if index not in idle
+        ]
 
 
 def _readers_of(lint: object) -> Iterator[object]:
