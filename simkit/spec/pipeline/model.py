@@ -445,6 +445,10 @@ class Pipeline(YamlModel):
         remembered_value: Remembered = memo[key]
         return remembered_value
 
+    def __getstate__(self) -> dict[Any, Any]:
+        """Return what another process needs; it computes the rest again."""
+        return {**super().__getstate__(), "__pydantic_private__": {"_memo": {}}}
+
     def of_agent(self, name: str, key: str) -> Any:
         """Return an agent's value for a key, or else the default's."""
         agent = self.agents[name]

@@ -86,6 +86,10 @@ def known_in(subject: Subject) -> KnownNames:
             ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),
             lambda agent: ANYTHING, lambda agent: ANYTHING, kinds.STATE, goals=ANYTHING,
         )  # fmt: skip
+    return subject.remembered(("names",), lambda: _names_in(subject))
+
+
+def _names_in(subject: Pipeline) -> KnownNames:
     members = members_of(subject)
     definitions = dict.fromkeys(members.values())
     tools = tuple(
@@ -110,7 +114,7 @@ def known_in(subject: Subject) -> KnownNames:
         frozenset(_recalled(subject)),
         spoken_channels(subject),
         tuple(subject.flow.supervisor.goals) if subject.flow.supervisor is not None else (),
-        subject.remembered(("values",), lambda: schemas_in(subject)),
+        schemas_in(subject),
     )
 
 
