@@ -104,7 +104,7 @@ class Script(msgspec.Struct, frozen=True):
     has_lines: Callable[[int, str], bool]
     """Returns whether the turn at an index has reply lines for an agent."""
     agents: Callable[[], Iterable[str]]
-    """Returns the agents in reply lines, including targets of handoffs."""
+    """Returns the agents in reply lines since the last call, including targets of handoffs."""
     limits: Limits
     plan: FaultPlan
     """The model calls that fail, whatever would answer them."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from simkit.core.errors import SourceError
+from simkit.runtime.models.script import agents_in
+from simkit.session.execution import processes
+from simkit.spec.scenario.replies import TurnScript
 from tests.adapters.running import run_app
 
 CODE = """
@@ -75,3 +79,21 @@ def test_a_line_for_a_part_that_no_context_has_is_told_with_those_there_are() ->
         run_app("anywhere:run", "turns: [{user: Hi, replies: {a: [{when: {foo: [x]}, text: Y}]}}]")
 
     assert "known: sections, messages, tools, agent, turn" in str(caught.value)
+
+
+def test_reply_lines_of_earlier_turns_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def note_size(turns: Sequence[TurnScript]) -> Iterator[str]:
+        sizes.append(len(turns))
+        return agents_in(turns)
+
+    (tmp_path / "talking_desk.py").write_text("def answer(text):\n    return 'Hello.'\n")
+    monkeypatch.setattr(processes, "agents_in", note_size)
+    turns = "".join(f"  - user: Hello {number}\n" for number in range(5))
+
+    run_app("talking_desk:answer", f"app: {{path: [.]}}\nturns:\n{turns}", tmp_path)
+
+    assert sizes == [1] * 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -85,6 +85,8 @@ class InProcessWorker:
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
         self._paused_ms = 0
+        self._read = 0
+        """The number of turns whose agents the driver of code knows."""
         self._orders: list[tuple[str, Sequence[str]]] = []
         for turn in task.before:
             self._add(turn)
@@ -155,7 +157,7 @@ class InProcessWorker:
             model,
             tools,
             self._has_lines if task.simulate is None else lambda place, agent: True,
-            lambda: agents_in(self._replies),
+            self._new_agents,
             limits_of(Limits(), scenario),
             self._plan(scenario),
             schedule,
@@ -166,6 +168,12 @@ class InProcessWorker:
         )
         self._code = (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
         return self._code
+
+    def _new_agents(self) -> Iterator[str]:
+        """Return the agents in reply lines since the last call."""
+        new = self._replies[self._read :]
+        self._read = len(self._replies)
+        return agents_in(new)
 
     def _has_lines(self, place: int, agent: str) -> bool:
         return agent in self._replies[place]
