@@ -50,6 +50,7 @@ from simkit.core.errors import (
     RunHalted,
     ScriptBroken,
     ScriptMisfit,
+    SimkitError,
     Unsupported,
 )
 from simkit.core.messages import (
@@ -116,6 +117,7 @@ __all__ = [
     "ScriptMisfit",
     "SerialExecutor",
     "SessionMemory",
+    "SimkitError",
     "Snapshots",
     "StoreChannel",
     "ToolCall",

@@ -189,7 +189,9 @@ class TraceRecorder:
         that no channel holds; ``after`` are the runs that led to it, ``goal`` is the goal that it
         works for.
         """
-        self.limit("agent_runs_per_turn", self._agent_runs + 1)
+        allowed = self.limits.agent_runs_per_turn
+        if allowed is not None and self._agent_runs >= allowed:
+            self.limit("agent_runs_per_turn", self._agent_runs + 1)
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
@@ -383,7 +385,9 @@ class TraceRecorder:
         run.model_calls += 1
         if run.is_node and run.model_calls == 1:
             self._agent_runs += 1
-        self.limit("model_calls_per_run", run.model_calls)
+        allowed = self.limits.model_calls_per_run
+        if allowed is not None and run.model_calls > allowed:
+            self.limit("model_calls_per_run", run.model_calls)
         session, front, tokens = self._session, 0, 0
         parts: list[e.Part] = []
         for message in messages:
@@ -416,19 +420,20 @@ class TraceRecorder:
             self.offered[offer.name] = offer.schema
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
+        at = self.at(run)
         self.events.record_context(
-            self.at(run),
+            at,
             call=call,
             parts=tuple(parts),
             tools=tuple([offer.name for offer in offers]),
             settings=(canonical(settings) or None) if settings else None,
             tokens=tokens,
             budget=self.limits.context_tokens or 0,
-            handoffs=self.handoff_tools.targets_of(offers),
-            handoff_tools=tuple(self.handoff_tools.among(offers)),
+            handoffs=self.handoff_tools.targets_of(offers) if offers else (),
+            handoff_tools=tuple(self.handoff_tools.among(offers)) if offers else (),
             hidden=hidden,
         )
-        self.events.record_model_call(self.at(run), call=call)
+        self.events.record_model_call(at, call=call)
         return call
 
     def filtered(
@@ -525,8 +530,11 @@ class TraceRecorder:
         self, run: Run, call: str, message: Message, kind: str, usage: Usage | None
     ) -> Message:
         """Emit a model's answer, with the handoffs and tools that it calls."""
-        thinking = thinking_of(message) or ""
-        message = self._ours(replace(without_thinking(message), agent=run.agent))
+        thinking = ""
+        if message.data is not None:
+            thinking = thinking_of(message) or ""
+            message = without_thinking(message)
+        message = self._ours(replace(message, agent=run.agent))
         reply = self.log(message, run)
         if reply.calls and reply.content:
             self._session.voices[reply.content] = run.agent

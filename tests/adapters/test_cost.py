@@ -18,7 +18,7 @@ from tests.adapters.running import prepared
 
 APPS = Path(__file__).parent.parent.parent / "benchmarks" / "apps"
 FEW, MANY = 4, 12
-LANGGRAPH_MOST = 1.65
+LANGGRAPH_MOST = 1.55
 """Calls of a turn with everything on (trace, lints, claims), in calls of the same call of the bare
 graph. Each framework that another test has imported adds some."""
 

@@ -38,11 +38,16 @@ def as_message(message: BaseMessage) -> Message:
         )
     # Access to a missing attribute of LangChain's messages is slow.
     fields = message.__dict__
-    role = ROLE_ALIASES.get(message.type) or ROLE_ALIASES.get(fields.get("role", ""), "user")
-    tool_calls = fields.get("tool_calls")
+    kind = message.type
+    if kind in ROLE_ALIASES:
+        role = ROLE_ALIASES[kind]
+    else:
+        role = ROLE_ALIASES.get(fields.get("role", ""), "user")
+    tool_calls = fields["tool_calls"] if "tool_calls" in fields else None  # noqa: SIM401
     calls = tuple(map(_as_call, tool_calls)) if tool_calls else ()
-    agent = message.name if role == "assistant" else None
-    return Message(role, text_of(message), calls=calls, agent=agent)
+    content = message.content
+    text = content if type(content) is str else text_of(message)
+    return Message(role, text, calls=calls, agent=message.name if role == "assistant" else None)
 
 
 def _as_call(call: Mapping[str, Any]) -> ToolCall:

@@ -33,6 +33,7 @@ NAMELESS: Final = "LangGraph"
 HOOKS: Final = (".before_agent", ".before_model", ".after_model", ".after_agent")
 
 
+@lru_cache(maxsize=1_024)
 def is_inner(node: str) -> bool:
     """Return whether a node is a part of a prebuilt agent."""
     return node in PREBUILT or node.endswith(HOOKS)
@@ -160,5 +161,8 @@ def path_of(namespace: str) -> tuple[str, ...]:
 
     In ``a:<id>|1|b:<id>``, a plain number counts the graphs that one task calls.
     """
+    if "|" not in namespace:
+        name, _, identity = namespace.rpartition(":")
+        return (identity,) if name else ()
     parts = [part.rpartition(":") for part in namespace.split("|")]
     return tuple([identity for name, _, identity in parts if name])

@@ -28,6 +28,9 @@ def told_write(input: Any) -> Any:
 
 def is_reset(input: Any) -> bool:
     """Return whether a write replaces the old value."""
+    kind = type(input)
+    if kind is list or kind is str:
+        return False
     return isinstance(input, Mapping) and list(input) == [DECLARED_RESET]
 
 

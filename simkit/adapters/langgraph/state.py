@@ -222,18 +222,20 @@ class State:
             if names is None or isinstance(input, BaseMessage):
                 return (), self._plain(input, None)
             input = {name: getattr(input, name, None) for name in names}
-        facts = self._facts
-        channels = [
-            name
-            for name, value in input.items()
-            if name in facts and _is_held(value, self._now(name))
-        ]
-        more = {name: value for name, value in input.items() if name not in channels}
-        channels += [
-            name
-            for name in reads
-            if name not in input and name in facts and self._now(name) is not _UNKNOWN
-        ]
+        facts, reported = self._facts, self._reported
+        channels, more = [], {}
+        for name in input:
+            value = input[name]
+            is_known = name in facts and (
+                (name in reported and value is reported[name]) or _is_held(value, self._now(name))
+            )
+            if is_known:
+                channels.append(name)
+            else:
+                more[name] = value
+        for name in reads:
+            if name not in input and name in facts and self._now(name) is not _UNKNOWN:
+                channels.append(name)
         return tuple(channels), (self._plain(more, None) or None) if more else None
 
     def _now(self, name: str) -> Any:
@@ -273,7 +275,7 @@ class State:
         if update:
             self._recorder.wrote(
                 self._plain_whole(update),
-                values=self._plain_whole(now),
+                values=self._plain_whole(now) if now else None,
                 cause="user",
                 state=self.id,
             )
@@ -339,10 +341,10 @@ class State:
                         now[name] = after
             if update:
                 self._recorder.wrote(
-                    self._plain(update, write.run),
+                    {name: self._plain(update[name], write.run) for name in update},
                     write.agent,
                     write.run,
-                    values=self._plain_whole(now, write.run),
+                    values=self._plain_whole(now, write.run) if now else None,
                     group=write.group,
                     branch=write.branch,
                     state=self.id,
@@ -404,7 +406,7 @@ def _is_held(value: Any, current: Any) -> bool:
 
 def _is_several(update: Any) -> bool:
     """Return whether a node wrote a channel several times in one step."""
-    return isinstance(update, Mapping) and list(update) == ["$writes"]
+    return type(update) is dict and len(update) == 1 and "$writes" in update
 
 
 def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
@@ -416,6 +418,8 @@ def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
 
 def _is_override(update: Any, after: Any) -> bool:
     """Return whether a write tells a user's reducer to take its ``value``."""
+    if type(update) is list:
+        return False
     is_said = isinstance(update, Mapping) and "value" in update and isinstance(after, list)
     return is_said and is_equal(update["value"], after)
 
@@ -446,11 +450,12 @@ def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
         return added, [*items, *added]
     if type(after) is not list and not isinstance(after, Sequence):
         return {DECLARED_RESET: after}, after
-    start = leading_same(items, after)
-    same = len(after) >= len(items) and is_equal(
-        _identities(items[start:]), _identities(after[start : len(items)])
+    size = len(items)
+    start = leading_same(items, after) if size else 0
+    same = start == size or (
+        len(after) >= size and is_equal(_identities(items[start:]), _identities(after[start:size]))
     )
-    return (list(after[len(items) :]) if same else {DECLARED_RESET: list(after)}), after
+    return (list(after[size:]) if same else {DECLARED_RESET: list(after)}), after
 
 
 def _writes_in(update: Any) -> list[Any]:

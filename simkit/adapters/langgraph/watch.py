@@ -14,7 +14,14 @@ from typing import Any, Final
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import ABSENT, AdapterContext, Run, status_after, wait_for_thread
+from simkit.adapters.api import (
+    ABSENT,
+    AdapterContext,
+    Run,
+    SimkitError,
+    status_after,
+    wait_for_thread,
+)
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, may_filter, wrapping
 from simkit.adapters.langgraph.loop_events import CHANNELS, SAVED, TASKS, ChannelValues, Hear
@@ -166,19 +173,23 @@ class Watch(Moves):
     ) -> None:
         """Record an event of the loop of a graph."""
         path = path_of("|".join((*within, *namespace))) if within or namespace else ()
-        with self._writing:
-            if kind == TASKS and "triggers" in payload:
-                state = root.states.get((receiver, namespace), root.state)
-                self._starts(root, graph, path, payload, state, not namespace)
-                return
-            self._start_all()
-            if kind == TASKS:
-                self._ends(root, path, payload)
-            elif kind == CHANNELS:
-                self._holds(root, path, (receiver, namespace), payload)
-            elif kind == SAVED and not path:
-                self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
-                root.steps.clear()
+        try:
+            with self._lock:
+                if kind == TASKS and "triggers" in payload:
+                    state = root.states.get((receiver, namespace), root.state)
+                    self._starts(root, graph, path, payload, state, not namespace)
+                    return
+                if self._starting:
+                    self._start_all()
+                if kind == TASKS:
+                    self._ends(root, path, payload)
+                elif kind == CHANNELS:
+                    self._holds(root, path, (receiver, namespace), payload)
+                elif kind == SAVED and not path:
+                    self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
+                    root.steps.clear()
+        except SimkitError as problem:
+            raise self._halt(problem) from problem
 
     def _holds(
         self,
@@ -393,10 +404,14 @@ class Watch(Moves):
 
     def began_work(self, namespace: str) -> None:
         """Handle that a node's code is about to run; outside event loops, wait for its turn."""
-        with self._writing:
-            self._start_all()
-            path = path_of(namespace)
-            task = self._tasks.get(path[-1]) if path else None
+        try:
+            with self._lock:
+                if self._starting:
+                    self._start_all()
+                path = path_of(namespace)
+                task = self._tasks.get(path[-1]) if path else None
+        except SimkitError as problem:
+            raise self._halt(problem) from problem
         before = task.before if task is not None else None
         if before is None or _is_in_a_loop():
             return

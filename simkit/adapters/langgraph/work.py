@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import AdapterContext, AgentRule, Offer, Row, Run, Usage
+from simkit.adapters.api import AdapterContext, AgentRule, Offer, Row, Run, SimkitError, Usage
 from simkit.adapters.langgraph.callbacks import Callbacks, ModelCallStart
 from simkit.adapters.langgraph.loop_events import Hear
 from simkit.adapters.langgraph.messages import as_message, text_of
@@ -25,7 +25,7 @@ class Work:
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._recorder, self._writing = adapter_context.recorder, adapter_context.writing()
-        self._use = adapter_context.use_tool
+        self._use, self._halt = adapter_context.use_tool, adapter_context.halt
         self.watch = watch = Watch(adapter_context)
         self.callbacks = Callbacks(self)
         self.began_work, self.returned, self.raised = watch.began_work, watch.returned, watch.raised
@@ -115,12 +115,15 @@ class Work:
 
     def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> ModelCallStart:
         """Handle a model call; HTTP, or its answer, shows the messages."""
-        with self._writing:
-            run = self.watch.run_at(namespace)
-            if run is None:
-                return None
-            self.watch.filters.asks(run, messages)
-            return run, run.model_calls
+        try:
+            with self._recorder.lock:
+                run = self.watch.run_at(namespace)
+                if run is None:
+                    return None
+                self.watch.filters.asks(run, messages)
+                return run, run.model_calls
+        except SimkitError as problem:
+            raise self._halt(problem) from problem
 
     def model_answered(
         self,
@@ -132,11 +135,17 @@ class Work:
         """Report a model call and its answer that did not use HTTP."""
         if start is None or start[0].model_calls != start[1]:
             return
-        with self._writing:
-            run = start[0]
-            ours = self.watch.states.conversions.of(("agent", run.agent), messages)
-            call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
-            counted = getattr(reply, "usage_metadata", None)
-            usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
-            message = as_message(reply)
-            self._recorder.replied(run, call, message, "calls" if message.calls else "text", usage)
+        try:
+            with self._recorder.lock:
+                run = start[0]
+                ours = self.watch.states.conversions.of(("agent", run.agent), messages)
+                call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
+                counted = getattr(reply, "usage_metadata", None)
+                usage = None
+                if counted:
+                    usage = Usage(counted["input_tokens"], counted["output_tokens"])
+                message = as_message(reply)
+                kind = "calls" if message.calls else "text"
+                self._recorder.replied(run, call, message, kind, usage)
+        except SimkitError as problem:
+            raise self._halt(problem) from problem

@@ -23,8 +23,7 @@ def random_bytes() -> Redirected:
     """Return ``os.urandom``, from which `uuid`, `secrets` and `SystemRandom` draw."""
 
     def urandom(size: Any) -> Any:
-        # The nearest frame is the frame of the redirection.
-        outer_world = world_of_chance(sys._getframe(2 if redirected.is_in_c else 1))
+        outer_world = world_of_chance(sys._getframe(1))
         if outer_world is None or operator.index(size) < 0:
             return redirected.original(size)
         world, place = outer_world
@@ -98,9 +97,8 @@ def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Call
     def decorate(before: Callable[..., Any]) -> Callable[..., Any]:
         def give(*args: Any, **options: Any) -> Any:
             is_given = False
-            if args or options:
-                given = (*args, *options.values())
-                is_given = given.count(None) < len(given)
+            for value in (*args, *options.values()) if options else args:
+                is_given = is_given or value is not None
             world = None if is_given else world_of_chance(sys._getframe(1))
             if world is None:
                 return before(*args, **options)

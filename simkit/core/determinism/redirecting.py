@@ -22,15 +22,6 @@ _HEAD: Final = object.__basicsize__
 _Words: Final = ctypes.c_void_p * 2
 
 
-class _ComputedMapping(dict[Any, Any]):
-    """An empty mapping that calls a function for each key."""
-
-    answer: Callable[[Any], Any]
-
-    def __missing__(self, key: Any) -> Any:
-        return self.answer(key)
-
-
 class Redirected:
     """A function written in C, of at most one argument, and the function in its place."""
 
@@ -112,9 +103,9 @@ def _copied(function: Any) -> Callable[..., Any]:
 def _bound(answer: Any, arguments: int) -> Any:
     """Return a method written in C that calls a function of Python."""
     if arguments:
-        answers = _ComputedMapping()
-        answers.answer = answer
-        return answers.__getitem__
+        # An empty mapping that calls the function itself for each key.
+        kind = type("_ComputedMapping", (dict,), {"__missing__": staticmethod(answer)})
+        return kind().__getitem__
     # The only builtin method without arguments that calls a function it was given.
     cache: Any = functools._lru_cache_wrapper(lambda: None, 0, False, answer)  # type: ignore[call-arg]
     return cache.cache_info
