@@ -113,6 +113,8 @@ class ScriptedAnswers:
                 for offer in model_request.offers
                 if offer.schema is not None
             },
+            choice=model_request.choice,
+            is_one_call=model_request.is_one_call,
         )
 
     def _message(self, reply: m.Reply, call: ModelCall) -> tuple[Message, str]:

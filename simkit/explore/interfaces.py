@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from simkit.core.messages import (
 )
 from simkit.explore.choices import Choices, Source
 from simkit.explore.reach import Part, parts_of
+from simkit.explore.tool_choice import TurnCalls
 from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES
 from simkit.runtime.functions import function_named
@@ -47,11 +49,6 @@ from simkit.spec.scenario.simulations import (
 from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
 
-ACTIONS_MAX: Final = 4
-"""The number of answers of an agent in one turn that act: call tools or pass control.
-
-A model may go on for ever. That the pipeline then ends at its limit is no fault of the pipeline.
-"""
 REPEATS_MAX: Final = 2
 """How often an agent makes the same call in one turn: a model that repeats itself is no fault of
 the pipeline either."""
@@ -130,14 +127,14 @@ class ChoosingModel:
     def __init__(self, scene: Scene, interfaces: Interfaces) -> None:
         self._scene, self._interfaces = scene, interfaces
         self._checker = ScriptedLines(interfaces.tool_args, interfaces.schemas, interfaces.function)
-        self._actions: Counter[str] = Counter()
+        self._calls = TurnCalls()
         self._repeats: Counter[tuple[str, bytes]] = Counter()
         self._last: dict[str, Reply] = {}
         """Agent to its last action in the turn."""
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its choices."""
-        self._actions, self._repeats, self._last = Counter(), Counter(), {}
+        self._calls, self._repeats, self._last = TurnCalls(), Counter(), {}
         self._scene.begin_turn()
 
     def begin_group(self, agents: Sequence[str]) -> None:
@@ -179,12 +176,15 @@ class ChoosingModel:
         reply = self._reply(request, choices)
         line = line_of(reply)
         if isinstance(reply, (Calls, Handoff)):
-            self._actions[request.agent] += 1
+            self._calls.act(request.agent)
             if self._is_repeated(request, line):
-                reply, line = Text(TEXT), TEXT
-            else:
-                self._repeats.update(_actions(request.agent, line))
-                self._last[request.agent] = reply
+                reply = self._another(request, choices)
+                line = line_of(reply)
+        if isinstance(reply, (Calls, Handoff)):
+            self._repeats.update(_actions(request.agent, line))
+            self._last[request.agent] = reply
+            if isinstance(reply, Calls):
+                self._calls.add(request.agent, reply)
         return self._record(request, Answer(reply), line)
 
     def _line(self, request: ModelRequest, choices: Choices) -> tuple[int, Any]:
@@ -286,21 +286,21 @@ class ChoosingModel:
 
     def _reply(self, request: ModelRequest, choices: Choices) -> Reply:
         known = _mentioned(request)
+        tools, is_forced = self._calls.tools_for(request)
         actions: list[Callable[[], Reply]] = []
-        if self._actions[request.agent] < ACTIONS_MAX:
-            actions += [self._calling(request, (tool,), choices, known) for tool in request.tools]
+        if is_forced or not self._calls.has_acted_enough(request.agent):
+            actions += [self._calling(request, (tool,), choices, known) for tool in tools]
             actions += [
                 self._handing(request, target, choices, known) for target in request.handoffs
             ]
-            if len(request.tools) > 1:
+            if len(tools) > 1 and not request.is_one_call:
                 # Providers let a model call several tools in one answer.
-                tools = request.tools
                 actions.append(
                     lambda: self._calling(
                         request, (choices.one_of(tools), choices.one_of(tools)), choices, known
                     )()
                 )
-        place = choices.below(len(actions) + 1)
+        place = choices.below(len(actions) + (not is_forced)) + is_forced
         try:
             if place:
                 return actions[place - 1]()
@@ -311,6 +311,14 @@ class ChoosingModel:
                 )
         except ValueError:
             pass  # A schema of which no value is known: the model says something instead.
+        return Text(TEXT)
+
+    def _another(self, request: ModelRequest, choices: Choices) -> Reply:
+        """Return an answer in place of an action that the model has done often enough."""
+        tool = self._calls.tool_in_place(request)
+        if tool is not None:
+            with suppress(ValueError):
+                return self._calling(request, (tool,), choices, _mentioned(request))()
         return Text(TEXT)
 
     def _calling(

@@ -49,6 +49,15 @@ class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
     hidden: str = ""
     """A part of the context that only the provider knows: ``cachedContents/abc``. Empty if none."""
 
+    @property
+    def is_one_call(self) -> bool:
+        """Return whether an answer may hold at most one call."""
+        settings = self.settings
+        return (
+            settings.get("parallel_tool_calls") is False
+            or settings.get("disable_parallel_tool_use") is True
+        )
+
 
 class OutgoingReply(msgspec.Struct, frozen=True, gc=False):
     """A reply of a model, before it is rendered in a protocol."""

@@ -33,6 +33,10 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     handoffs: tuple[str, ...] = ()
     """The agents to which it may pass control."""
     session: str = ""
+    choice: str = "auto"
+    """``auto``, ``none``, ``required``, or the one tool that must be called."""
+    is_one_call: bool = False
+    """Whether it permits at most one call in an answer."""
 
 
 class Model(Protocol):

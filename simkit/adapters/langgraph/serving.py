@@ -6,6 +6,7 @@ rely on the server to add them.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -61,9 +62,18 @@ def server_for(subject: Any, entry: str) -> Server | None:
 
 def _served_by(file: Path) -> Iterator[Any]:
     """Yield the imported objects that a `langgraph.json` names."""
+    names: dict[Path, list[str]] = {}
+    endings: set[str] = set()
     for graph in graphs_of(file).values():
         place, _, name = graph.rpartition(":")
         where = (file.parent / place).resolve()
-        for module in list(sys.modules.values()):
-            if getattr(module, "__file__", None) and Path(str(module.__file__)).resolve() == where:
-                yield vars(module).get(name)
+        names.setdefault(where, []).append(name)
+        endings |= {where.name, os.path.basename(place)}
+    # It looks before each conversation, and thousands of modules are loaded: it resolves the path
+    # of a module only if its file may be one of these.
+    for module in list(sys.modules.values()):
+        own = getattr(module, "__dict__", {})
+        place = own.get("__file__")
+        if isinstance(place, str) and os.path.basename(place) in endings:
+            for name in names.get(Path(place).resolve(), ()):
+                yield own.get(name)

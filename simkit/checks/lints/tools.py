@@ -105,8 +105,8 @@ class OpenWork:
 
     It may if it ends with an error or a question to the user; a run that was cancelled or timed out
     need not answer. Handoffs, and calls beside them, are left to HND-06. If code forced the model
-    to choose this tool (`tool_choice`), the call may be the answer itself: that is one way to
-    request structured output.
+    to choose this tool, or any (`tool_choice`), the call may be the answer itself: that is one way
+    to request structured output, and a loop whose model must call can only end with a call.
 
     Code may read a call instead of answering it. It does if a later context of the agent continues
     without the call, and if the agent's run is over and the turn has a reply. If that reply is only
@@ -150,7 +150,7 @@ class OpenWork:
             self._group_runs.update(call.id for call in message.calls)
             return
         for call in message.calls:
-            if call.name != forced:
+            if forced not in (call.name, "required"):
                 self._add(event, call.id, call.name, message.number)
 
     def _add(

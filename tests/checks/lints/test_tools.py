@@ -221,10 +221,15 @@ def test_a_turn_that_ends_with_an_error_or_a_question_owes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
-    [({"tool_choice": "look"}, []), ({"tool_choice": "find"}, ["FLW-07"]), (None, ["FLW-07"])],
-    ids=["forced", "another forced", "free"],
+    [
+        ({"tool_choice": "look"}, []),
+        ({"tool_choice": "required"}, []),
+        ({"tool_choice": "find"}, ["FLW-07"]),
+        (None, ["FLW-07"]),
+    ],
+    ids=["forced", "any forced", "another forced", "free"],
 )
-def test_a_call_of_the_only_tool_that_might_be_called_may_be_the_answer(
+def test_a_call_that_a_model_had_to_make_may_be_the_answer(
     settings: Any, expected: list[str]
 ) -> None:
     story = working()
