@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+import msgspec
+
 from simkit.checks.findings import Hit
 from simkit.checks.lints.screening import Screen
 from simkit.checks.lints.watching import ToolMessage, reads
@@ -184,6 +186,9 @@ class Shrinking:
     A fall is a negative update of an ``add`` channel. A list shrinks if it has fewer items than
     before, with a user's own reducer or a driver that reports values. Allowed are the declared
     reset ``{$set: …}``, ``last: N``, and the end of the channel's scope. Seen in crewAI#4389.
+
+    With a user's own reducer the hit is a warning: the reducer may know updates that take items
+    out, such as trustcall's, which deletes messages.
     """
 
     id = "STA-05"
@@ -248,7 +253,9 @@ class Shrinking:
             before, after = self._sizes.get(key, 0), len(value)
             self._sizes[key] = after
             if after < before and not is_reset(event.update.get(channel)):
-                yield self._hit(event, channel, f"shrank from {before} to {after} items")
+                hit = self._hit(event, channel, f"shrank from {before} to {after} items")
+                is_own = facts.reducer not in BUILT_IN
+                yield msgspec.structs.replace(hit, severity="W") if is_own else hit
 
     def _forget(self, keys: Iterable[tuple[str, str, str]]) -> None:
         for key in list(keys):

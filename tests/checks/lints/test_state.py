@@ -19,7 +19,7 @@ from simkit.checks.lints.state import (
 from simkit.core.messages import ToolCall
 from simkit.core.text import counted
 from simkit.trace import events as e
-from tests.checks.traces import Story, hits_of, ran, texts_of
+from tests.checks.traces import Story, hits_of, ran
 
 CHANNELS = {
     "topic": e.ChannelFacts("replace", "session"),
@@ -259,12 +259,24 @@ def test_a_counter_that_falls_is_found(by: float) -> None:
     ]  # fmt: skip
 
 
-def test_a_list_that_shrinks_is_found() -> None:
+def test_a_list_that_shrinks_under_a_reducer_of_ones_own_is_a_warning() -> None:
     story = writing({"own": 1, "values": {"own": [1, 2]}}, {"own": 2, "values": {"own": [2]}})
 
-    assert texts_of(Shrinking, story.trace) == [
-        "channel `own` shrank from 2 to 1 items in turn 1, written by 'a', without a declared reset"
+    assert [(hit.what, hit.severity) for hit in hits_of(Shrinking, story.trace)] == [
+        (
+            "channel `own` shrank from 2 to 1 items in turn 1, written by 'a', without a declared "
+            "reset",
+            "W",
+        )
     ]
+
+
+def test_a_list_that_shrinks_although_it_is_only_added_to_is_found() -> None:
+    story = writing(
+        {"notes": [1], "values": {"notes": [1, 2]}}, {"notes": [], "values": {"notes": []}}
+    )
+
+    assert [(hit.id, hit.severity) for hit in hits_of(Shrinking, story.trace)] == [("STA-05", None)]
 
 
 @pytest.mark.parametrize(
