@@ -22,7 +22,7 @@ def check_judge(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Yield the questions whose answer does not match, is of another kind, or is missing."""
     for question in scope.expect.questions:
         path = (*scope.path, "judge", question.text)
-        answered = answer_to(scope.view, scope.turn, question)
+        place, answered = _answer_at(scope.view, scope.turn, question)
         if answered is None:
             yield writer.finding(
                 path,
@@ -39,6 +39,7 @@ def check_judge(scope: Scope, writer: Writer) -> Iterator[Finding]:
                 turn=scope.turn,
                 context=[*details, *_reason(answered)],
                 fix=_RECORDED_ANEW if answered.model else "",
+                event=place,
             )
         else:
             yield from writer.compare(
@@ -48,6 +49,7 @@ def check_judge(scope: Scope, writer: Writer) -> Iterator[Finding]:
                 "the judge's answer",
                 turn=scope.turn,
                 context=_reason(answered),
+                event=lambda _, place=place: place,  # type: ignore[misc]
             )
 
 
@@ -56,15 +58,23 @@ def answer_to(view: View, turn: int, question: Question) -> e.JudgeAnswered | No
 
     None if it was not asked, or for an answer of another kind.
     """
+    return _answer_at(view, turn, question)[1]
+
+
+def _answer_at(
+    view: View, turn: int, question: Question
+) -> tuple[int | None, e.JudgeAnswered | None]:
+    """Return the same with its index in the trace."""
     key = (question.text, question.answer, question.choices)
-    for event in reversed(view.events):
+    for place in range(len(view.events) - 1, -1, -1):
+        event = view.events[place]
         if (
             isinstance(event, e.JudgeAnswered)
             and event.turn == turn
             and (event.question, event.form, event.choices) == key
         ):
-            return event
-    return None
+            return place, event
+    return None, None
 
 
 def _reason(answered: e.JudgeAnswered) -> list[str]:

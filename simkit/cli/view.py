@@ -48,9 +48,9 @@ def view(call: ViewOptions) -> int:
         files = list(dict.fromkeys(f for path in call.traces or (FOLDER,) for f in traces_at(path)))
         if call.file:
             check_place(file, "-o")
-        pairs, gone = _pairs(call) if call.base else ({}, [])
-        progress = Progress(len(files) + len(gone))
-        scenarios = list(_scenarios(files, call.question, pairs, gone, progress))
+        pairs, base_only = _pairs(call) if call.base else ({}, [])
+        progress = Progress(len(files) + len(base_only))
+        scenarios = list(_scenarios(files, call.question, pairs, base_only, progress))
         progress.end()
     if not any(page.run for page in scenarios):
         raise SimkitError(_no_trace(files[0], scenarios[0].scenario.error))
@@ -77,7 +77,7 @@ def _scenarios(
     files: Sequence[str],
     question: str,
     pairs: dict[str, Compared],
-    gone: Sequence[Compared],
+    base_only: Sequence[Compared],
     progress: Progress,
 ) -> Iterator[RunPage]:
     """Yield the pages of traces, then of those that only the base has."""
@@ -87,7 +87,7 @@ def _scenarios(
         page = runner.page_of(file)
         pair = pairs.get(os.path.realpath(file))
         yield page if pair is None else _with_base(page, pair, runner)
-    for pair in gone:
+    for pair in base_only:
         progress.begin(Path(pair.sources[0]).name)
         base = runner.page_of(pair.sources[0])
         yield _with_base(msgspec.structs.replace(base, run="", graph=None), pair, runner)

@@ -35,7 +35,12 @@ def test_it_resolves_no_path_of_a_module_that_cannot_be_the_one(
         monkeypatch.setitem(sys.modules, other.__name__, other)
     resolved: list[Path] = []
     resolve = Path.resolve
-    monkeypatch.setattr(Path, "resolve", lambda path: resolved.append(path) or resolve(path))
+
+    def resolve_and_count(path: Path) -> Path:
+        resolved.append(path)
+        return resolve(path)
+
+    monkeypatch.setattr(Path, "resolve", resolve_and_count)
 
     server = serving.server_for("the graph", "served_graph:app")
 

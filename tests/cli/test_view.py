@@ -123,7 +123,7 @@ def test_two_runs_are_shown_side_by_side(simkit: Call) -> None:
     ]
     bases = [scenario["base"] for scenario in index["scenarios"]]
     assert index["stored_runs"] == 4
-    assert sorted(one["run"] for one in (*index["scenarios"], *bases)) == [0, 1, 2, 3]
+    assert sorted(scenario["run"] for scenario in (*index["scenarios"], *bases)) == [0, 1, 2, 3]
     assert [(base["outcome"], base["calls"]) for base in bases] == [("held", 1), ("failed", 1)]
 
 
@@ -136,9 +136,13 @@ def test_what_one_side_alone_has_is_shown_too(simkit: Call) -> None:
 
     simkit("view", "--no-open", "--diff", "base", "-o", "report.html")
 
-    new, gone = index_of("report.html")["scenarios"]
+    new, base_only = index_of("report.html")["scenarios"]
     assert (new["diff"]["outcome"], "base" in new, new["run"]) == ("other", False, 0)
-    assert (gone["diff"]["outcome"], gone.get("run"), gone["base"]["run"]) == ("one", None, 1)
+    assert (base_only["diff"]["outcome"], base_only.get("run"), base_only["base"]["run"]) == (
+        "one",
+        None,
+        1,
+    )
 
 
 @pytest.mark.parametrize(

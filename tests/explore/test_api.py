@@ -95,7 +95,7 @@ def test_only_what_can_be_explored_is_taken() -> None:
 
 
 def test_the_function_has_the_options_of_the_command() -> None:
-    ways = {"subject", "folder", "processes", "cluster", "needs_met", "is_strict"}
+    ways = {"subject", "folder", "processes", "cluster", "needs_met", "is_strict", "page"}
     """Where it runs, writes, and ends with an error.
 
     The function runs in its caller's process, writes nothing, and returns what was not looked at.

@@ -186,6 +186,7 @@ def task(folder: Path, **changes: Any) -> Task:
         "name": FILE,
         "profile": None,
         "turns": 2,
+        "measures": False,
         "folder": str(folder),
         "files": fingerprints([FILE]),
         "versions": versions(),

@@ -100,6 +100,7 @@ CASES: Final = {
     "findings: [{id: CTX-07}]": Pinned("call", agent="refunds"),
     "error: ReplyMissing": Pinned("call", agent="refunds"),
     "interrupt: What?": Pinned("call", agent="refunds"),
+    "judge: {Is it done?: no}": Pinned("judge"),
     "satisfies: 'tests.viewer.predicates:never'": Pinned("call", agent="refunds"),
 }
 """A claim of turn 2 to its place. What concerns no event is at the turn's last call."""
@@ -138,6 +139,10 @@ def mark(data: RunData, at: Pinned) -> MarkData:
 @pytest.mark.parametrize("claim", CASES)
 def test_a_claim_is_pinned_at_the_event_that_it_is_about(claim: str, tmp_path: Path) -> None:
     text = PIPELINE.replace("EXPECT", f"{{{claim}}}").replace("RUN", "")
+    if claim.startswith("judge"):
+        text = text.replace(
+            "    tool_results", "    judge_replies: {Is it done?: yes}\n    tool_results"
+        )
 
     data, marks = pinned(tmp_path, text)
 

@@ -73,7 +73,7 @@ def _served_by(file: Path) -> Iterator[Any]:
     # of a module only if its file may be one of these.
     for module in list(sys.modules.values()):
         own = getattr(module, "__dict__", {})
-        place = own.get("__file__")
-        if isinstance(place, str) and os.path.basename(place) in endings:
-            for name in names.get(Path(place).resolve(), ()):
+        source = own.get("__file__")
+        if isinstance(source, str) and os.path.basename(source) in endings:
+            for name in names.get(Path(source).resolve(), ()):
                 yield own.get(name)
