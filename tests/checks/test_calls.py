@@ -39,9 +39,9 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
 @pytest.mark.parametrize(
     ("pipeline", "turn", "most", "most_of_view"),
     [
-        (ROUTER, ROUTED, 70, 90),
-        (ROUTER, ROUTED + CLAIMED, 140, 90),
-        (DESK, HANDED_OVER, 480, 100),
+        (ROUTER, ROUTED, 32, 90),
+        (ROUTER, ROUTED + CLAIMED, 110, 90),
+        (DESK, HANDED_OVER, 481, 100),
     ],
     ids=["a router", "with claims", "a tool and a handoff"],
 )

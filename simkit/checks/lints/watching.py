@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.silence import RULED_OUT, UNSET, Silence, Unset
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View
@@ -116,10 +117,35 @@ def _listed(lints: tuple[type, ...], kind: type) -> Sequence[_Listed]:
     return listed
 
 
+@lru_cache
+def _unset_by(lints: tuple[type, ...], idle: frozenset[int]) -> Unset | None:
+    """Return the fields that plain events do not set; None if a lint must read plain events.
+
+    ``idle`` has the indices of lints that find nothing in the pipeline.
+    """
+    unset: dict[type, tuple[Callable[[Any], Any], Any] | None] = {}
+    for kind, known in RULED_OUT.items():
+        names = dict.fromkeys(UNSET.get(kind, ()))
+        for index, lint in enumerate(lints):
+            for kinds, waits, has, name in () if index in idle else readings_of(lint):
+                if kind not in kinds or waits or f"{lint.__name__}.{name}" in known:
+                    continue
+                if not has:
+                    return None
+                names.update(dict.fromkeys(has))
+        unset[kind] = _fields_of(kind, tuple(names)) if names else None
+    return unset
+
+
 class Watch:
-    """Lints during a run: each event is checked once."""
+    """Lints during a run: each event is checked once.
+
+    As long as a proof holds that no lint finds anything (`simkit.checks.lints.silence`), none is
+    asked.
+    """
 
     def __init__(self, lints: Iterable[Lint], view: View | None = None) -> None:
+        """A ``view`` of a kind of its own reads each event as it comes."""
         self.view, self.hits = View() if view is None else view, list[Hit]()
         self._lints = tuple(lints)
         self._watching: dict[type, Sequence[_Watched]] = {}
@@ -130,11 +156,33 @@ class Watch:
         """The kinds of these."""
         self._idle: frozenset[int] = frozenset()
         """The indices of those that find nothing in this pipeline."""
+        self._silence: Silence | None = None
+        """The proof, as long as it holds."""
 
     def see(self, trace: Trace) -> None:
         """Check the events since the last call."""
-        view, hits, watching = self.view, self.hits, self._watching
+        view = self.view
         fresh = view.events[view.hi :] = trace.events[view.hi :]
+        if not view.hi and type(view) is View and fresh and type(fresh[0]) is e.RunStarted:
+            self._begin(fresh[0].pipeline)
+            unset = _unset_by(self._kinds, self._idle)
+            self._silence = None if unset is None else Silence(unset)
+        if self._silence is not None:
+            if not view.is_awake and self._silence.goes_on(fresh):
+                if not view.hi:
+                    view.begin(fresh[0])
+                view.hi = len(view.events)
+                return
+            self._silence = None
+            if view.hi:
+                # The lints read all events, and a view that does not know those to come.
+                self.view = view = View()
+                fresh = view.events[:] = trace.events[:]
+        self._ask(fresh)
+
+    def _ask(self, fresh: Sequence[e.AnyEvent]) -> None:
+        """Let the lints read events."""
+        view, hits, watching = self.view, self.hits, self._watching
         if not self._all and fresh and type(fresh[0]) is not e.RunStarted:
             self._begin(view.pipeline)
         for event in fresh:

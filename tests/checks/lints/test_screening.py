@@ -30,6 +30,10 @@ from tests.oracle.comparing import played
 from tests.oracle.generator import FLOWS, Draw
 
 SCENARIOS: Final = Path(__file__).resolve().parents[3] / "scenarios"
+UNREADABLE: Final = (
+    LookupError, TypeError, ValueError, AttributeError, AssertionError, TraceError,
+)  # fmt: skip
+"""What reading a trace raises that is too damaged to be one."""
 DAMAGES: Final = 12
 """Damaged copies of each trace."""
 
@@ -73,7 +77,7 @@ def hits_of(lints: Iterable[Lint], events: Iterable[e.AnyEvent]) -> list[Hit] | 
     trace.events.extend(events)
     try:
         return run_lints(trace, lints)[1]
-    except (LookupError, TypeError, ValueError, AttributeError, AssertionError, TraceError):
+    except UNREADABLE:
         return None
 
 

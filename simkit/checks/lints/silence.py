@@ -1,0 +1,254 @@
+"""A proof that no lint finds anything in a trace: each event is read once, in one loop.
+
+Most turns of a declared pipeline are plain: agents are routed; each reads its instructions, its
+history and the user's message, answers with a text, and writes. The proof gives up at whatever is
+not plain; then the lints read the trace from its beginning, and decide. It may never prove what a
+lint would report: a property test holds the two against each other, over shipped and damaged
+traces.
+
+A lint is silent if none of its methods is called, or if what is proven here rules out what they
+look for (`RULED_OUT`). Every other method, of a lint that concerns the pipeline, ends the proof: a
+new lint is asked until somebody has thought about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from simkit.trace import events as e
+
+RULED_OUT: Final[Mapping[type, frozenset[str]]] = {
+    e.RunStarted: frozenset(("PrivateFactLeaked.begin", "Shrinking.begin")),
+    e.SessionStarted: frozenset(),
+    e.TurnStarted: frozenset(("UndeclaredEdge.begin", "PingPong.begin", "CallAfterEnd.begin")),
+    e.MessageAdded: frozenset(("Screen.hear",)),
+    e.RouteChosen: frozenset(("UndeclaredEdge.route",)),
+    e.AgentStarted: frozenset(("UndeclaredEdge.look", "PingPong.start")),
+    e.ContextBuilt: frozenset(("Screen.look", "WrongInstructions.look")),
+    e.ModelCalled: frozenset(("CallAfterEnd.look",)),
+    e.ModelReplied: frozenset(),
+    e.StateUpdated: frozenset(("DoubleCount.look",)),
+    e.AgentFinished: frozenset(),
+    e.TurnFinished: frozenset(("ScriptMismatch.end", "DanglingHandoff.end", "CallAfterEnd.end")),
+    e.RunFinished: frozenset(("ScriptMismatch.end_run", "Unplayed.end_run", "Drifted.look")),
+}
+"""Each kind of a plain event, with the methods that read it and find nothing if it is plain.
+
+Methods that wait for something are not listed: it is only there after an event of another kind, or
+of one that is not plain."""
+UNSET: Final[Mapping[type, tuple[str, ...]]] = {
+    e.AgentStarted: ("group", "call_id"),
+    e.ContextBuilt: ("base", "said"),
+    e.StateUpdated: ("branch", "branch_values"),
+    e.TurnFinished: ("error", "unused", "waits_for", "unused_results"),
+    e.RunFinished: ("error", "misfits", "unplayed", "drifted"),
+}
+"""Fields that a plain event does not set, beside those for which methods are called."""
+
+Unset: TypeAlias = Mapping[type, tuple[Callable[[Any], Any], Any] | None]
+"""Each kind of a plain event to the function that reads the fields that it must not set, and to
+what it returns if they are not; None if there are none."""
+
+
+class Silence:
+    """A proof about a trace, which goes on with it."""
+
+    def __init__(self, unset: Unset) -> None:
+        self._unset = unset
+        self._instructions: Mapping[str, str] = {}
+        """Agent to its declared instructions."""
+        self._starts: frozenset[str] | None = None
+        """The agents that may start a turn; None for any."""
+        self._is_open = False
+        """Whether control may go anywhere."""
+        self._turn = self._last_turn = 0
+        """The current turn, 0 between turns, and the newest."""
+        self._newest = 0
+        """The newest message."""
+        self._settled: dict[str, int] = {}
+        """Stream to its newest settled message."""
+        self._is_first = False
+        """Whether no agent has started in the turn."""
+        self._targets: tuple[str, ...] = ()
+        """The targets of the turn's last route."""
+        self._ran: dict[str, bool] = {}
+        """The agents that have started in the turn."""
+        self._numbers: dict[tuple[str, str | None, str], int] = {}
+        """Role, author and text of the turn's messages to their numbers."""
+        self._writers: dict[int, str] = {}
+        """The turn's messages to the runs that wrote them."""
+
+    def goes_on(self, events: Iterable[e.AnyEvent]) -> bool:
+        """Return whether these events are plain, too; after one that is not, nothing holds."""
+        unset, handlers = self._unset, _HANDLERS
+        for event in events:
+            kind = type(event)
+            if kind not in unset:
+                return False
+            fields = unset[kind]
+            if fields is not None and fields[0](event) != fields[1]:
+                return False
+            if kind in handlers and not handlers[kind](self, event):
+                return False
+        return True
+
+    def _turn_started(self, event: e.TurnStarted) -> bool:
+        if self._turn or event.turn <= self._last_turn or not event.message:
+            return False
+        self._turn = self._last_turn = event.turn
+        self._is_first, self._targets = True, ()
+        self._ran, self._numbers, self._writers = {}, {}, {}
+        return True
+
+    def _message_added(self, event: e.MessageAdded) -> bool:
+        message, numbers = event.message, self._numbers
+        number = int(message.id[1:]) if message.id else 0
+        key = (message.role, message.agent, message.content)
+        if (
+            number <= self._newest
+            or message.turn != self._turn
+            or message.calls
+            or message.call_id
+            or not message.content
+            or message.role == "system"
+            or key in numbers
+        ):
+            return False
+        self._newest = numbers[key] = number
+        self._writers[number] = event.run
+        return True
+
+    def _agent_started(self, event: e.AgentStarted) -> bool:
+        """Return whether an agent may start, and has not run in the turn."""
+        agent = event.agent
+        may_start = self._is_first and (self._starts is None or agent in self._starts)
+        if agent in self._ran or not (agent in self._targets or may_start or self._is_open):
+            return False
+        self._ran[agent], self._is_first = True, False
+        return True
+
+    def _model_called(self, event: e.ModelCalled) -> bool:
+        return event.turn == self._turn
+
+    def _route_chosen(self, event: e.RouteChosen) -> bool:
+        self._targets = event.targets
+        return True
+
+    def _turn_finished(self, event: e.TurnFinished) -> bool:
+        self._turn = 0
+        return True
+
+    def _run_started(self, event: e.RunStarted) -> bool:
+        """Note the pipeline; return whether a run of it can be plain."""
+        facts = event.pipeline
+        self._instructions = {name: agent.instructions for name, agent in facts.agents.items()}
+        self._starts = frozenset((*facts.starts, facts.decider)) if facts.starts else None
+        self._is_open = facts.is_open
+        return (
+            not facts.is_code
+            and not any(agent.private for agent in facts.agents.values())
+            and not any(channel.reducer == "add" for channel in facts.channels.values())
+        )
+
+    def _state_updated(self, event: e.StateUpdated) -> bool:
+        """Return whether all of a run's lists begin with a message that it wrote in this turn."""
+        if not event.run:
+            return True
+        update, writers = event.update, self._writers
+        for channel in update:
+            items = update[channel]
+            if type(items) is list and items:
+                first = items[0]
+                if type(first) is not dict or "$message" not in first:
+                    return False
+                number = first["$message"]
+                if number not in writers or writers[number] != event.run:
+                    return False
+        return True
+
+    def _context_built(self, event: e.ContextBuilt) -> bool:
+        """Return whether a context has its agent's instructions, and each message once."""
+        if event.agent not in self._instructions:
+            return False
+        declared, blocks, has_speech = self._instructions[event.agent], 0, False
+        own: tuple[int, ...] = ()
+        """Logged messages that were made for this context, as the user's current one is."""
+        texts: tuple[str, ...] = ()
+        history: e.Shown | None = None
+        for part in event.parts:
+            if type(part) is not e.Made:
+                if history is not None or not self._settles(part):
+                    return False
+                history, has_speech = part, True
+                continue
+            message = part.message
+            content, is_system = message.content, message.role == "system"
+            if part.pieces or not content or message.calls or message.call_id:
+                return False
+            if part.section == "instructions":
+                if content != declared or message.agent != event.agent or message.id:
+                    return False
+                if is_system and has_speech:
+                    return False
+                blocks += 1
+            else:
+                number = part.of or message.number
+                key = (message.role, None, content)
+                if message.agent is not None or content in texts or number in own:
+                    return False
+                if message.turn and (
+                    message.turn != self._turn
+                    or (key in self._numbers and self._numbers[key] != number)
+                ):
+                    return False
+                texts += (content,)
+                if number:
+                    own += (number,)
+            has_speech = has_speech or not is_system
+        if history is not None and own:
+            newest, tail = self._settled[history.stream], history.tail
+            for number in own:
+                if number <= newest or number in tail:
+                    return False
+        return blocks == (1 if declared else 0)
+
+    def _settles(self, part: e.Shown) -> bool:
+        """Note what a stream settles; return whether no message of it comes twice or is changed."""
+        settled, stream = self._settled, part.stream
+        newest = settled[stream] if stream in settled else 0  # noqa: SIM401 - one call less.
+        for number in part.kept:
+            if number <= newest:
+                return False
+            newest = number
+        settled[stream] = newest
+        for number in part.tail:
+            if number <= newest:
+                return False
+            newest = number
+        return not (
+            part.restarts
+            or (part.cuts and _have_edits(part.cuts))
+            or (part.tail_cuts and _have_edits(part.tail_cuts))
+        )
+
+
+def _have_edits(cuts: Sequence[e.Cut]) -> bool:
+    """Return whether cuts change messages; most drop them."""
+    for cut in cuts:  # noqa: SIM110 - a plain loop, because most contexts have cuts.
+        if cut.what != "message":
+            return True
+    return False
+
+
+_HANDLERS: Final[Mapping[type, Callable[[Silence, Any], bool]]] = {
+    e.RunStarted: Silence._run_started,
+    e.TurnStarted: Silence._turn_started,
+    e.MessageAdded: Silence._message_added,
+    e.AgentStarted: Silence._agent_started,
+    e.ContextBuilt: Silence._context_built,
+    e.ModelCalled: Silence._model_called,
+    e.StateUpdated: Silence._state_updated,
+    e.RouteChosen: Silence._route_chosen,
+    e.TurnFinished: Silence._turn_finished,
+}

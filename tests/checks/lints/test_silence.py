@@ -1,0 +1,183 @@
+"""What is proven silent, thorough lints find nothing in: over plain traces and damaged copies.
+
+`test_screening` asserts the same of traces of every kind, most of which are not plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+import pytest
+from msgspec.structs import replace
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints import Watch, all_lints
+from simkit.checks.lints.silence import RULED_OUT, Silence
+from simkit.checks.lints.watching import readings_of, reads
+from simkit.session.simulate import run
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+from simkit.trace.views import View
+from tests.checks.lints.test_screening import (
+    UNREADABLE,
+    damaged,
+    foretells,
+    hits_of,
+    thorough_lints,
+)
+from tests.conversations import DESK, HANDED_OVER, ROUTED, ROUTER, conversation
+
+TURNS: Final = 3
+COPIES: Final = 300
+"""Damaged copies of each trace."""
+ALONE: Final = """
+version: 1
+pipeline: p
+channels: {notes: {reducer: append}, last: {}}
+agents: {desk: {instructions: Answer., context: [instructions, history, current_message]}}
+defaults: {writes: {messages: ["${run.final_message}"], notes: ["${run.final_message}"]}}
+flow: {handoffs: {start: desk}}
+"""
+ANSWERED: Final = """
+  - user: Question {number}
+    replies: {{desk: Answer {number}}}
+"""
+PLAIN: Final = {
+    "a router": (ROUTER, ROUTED),
+    "without a filter": (
+        ROUTER.replace("[tool_messages, tool_calls, intermediate_ai]", "[]"),
+        ROUTED,
+    ),
+    "one agent": (ALONE, ANSWERED),
+}
+
+
+def events_of(name: str) -> list[e.AnyEvent]:
+    return run(conversation(*PLAIN[name], TURNS)).events
+
+
+def watched(events: Iterable[e.AnyEvent]) -> Watch:
+    trace, watch = Trace(), Watch(all_lints())
+    trace.events.extend(events)
+    watch.see(trace)
+    return watch
+
+
+def is_proven(events: Iterable[e.AnyEvent]) -> bool:
+    """Whether the proof holds, so that no lint reads any event."""
+    try:
+        return watched(events)._silence is not None
+    except UNREADABLE:
+        return False
+
+
+def swapped(events: list[e.AnyEvent], rng: Random) -> list[e.AnyEvent]:
+    """Returns a copy in which an event has a field of another event of its kind, or none."""
+    copy = list(events)
+    place = rng.randrange(len(copy))
+    event = copy[place]
+    field = rng.choice(event.__struct_fields__)
+    other = rng.choice([event_ for event_ in events if type(event_) is type(event)])
+    value = getattr(rng.choice((other, type(event)(event.at))), field)
+    copy[place] = replace(event, **{field: value})
+    return copy
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_no_lint_is_asked_about_a_plain_run(name: str) -> None:
+    events = events_of(name)
+
+    assert is_proven(events)
+    assert hits_of(thorough_lints(), events) == []
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_is_proven_silent_has_no_hits(name: str) -> None:
+    events, rng, proofs, hit_number = events_of(name), Random(name), 0, 0
+    for number in range(COPIES):
+        copy = (swapped if number % 2 else damaged)(events, rng)
+        if number % 3 == 0:
+            copy = damaged(copy, rng)
+        # No driver writes a message to the state before it has added it to the log.
+        hits = None if foretells(copy) else hits_of(thorough_lints(), copy)
+        hit_number += bool(hits)
+        if is_proven(copy):
+            proofs += 1
+            assert not hits, number
+
+    assert proofs > COPIES / 20
+    assert hit_number > COPIES / 20
+
+
+def test_a_wrong_proof_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Silence, "goes_on", lambda *_: True)
+
+    with pytest.raises(AssertionError):
+        test_what_is_proven_silent_has_no_hits("a router")
+
+
+def test_lints_read_the_whole_trace_once_the_proof_ends() -> None:
+    plain, whole = events_of("one agent")[:-1], run(conversation(DESK, HANDED_OVER, TURNS)).events
+    trace, watch = Trace(), Watch(all_lints())
+    trace.events.extend(plain)
+    watch.see(trace)
+    assert watch._silence is not None
+
+    agent_again = next(event for event in plain if isinstance(event, e.ModelCalled))
+    trace.events.append(agent_again)  # after its turn
+    watch.see(trace)
+
+    assert watch._silence is None
+    assert watch.hits == watched(trace.events).hits != []
+    assert watch.view.events == trace.events
+    assert not is_proven(whole)
+
+
+def test_what_looks_at_a_view_between_two_turns_changes_no_hits() -> None:
+    events = events_of("a router")
+    trace, watch = Trace(), Watch(all_lints())
+    for event in events:
+        trace.events.append(event)
+        if isinstance(event, e.TurnFinished):
+            watch.see(trace)
+            assert len(watch.view.turns) == event.turn
+    watch.see(trace)
+
+    assert watch.hits == []
+    assert watch.view.events == events
+
+
+def test_a_lint_that_nobody_has_thought_about_is_asked() -> None:
+    kinds = list[type]()
+
+    class New:
+        """A lint that reads what every run has."""
+
+        id = "TST-01"
+
+        @reads(e.ModelReplied)
+        def look(self, event: e.ModelReplied, view: View) -> Iterable[Hit]:
+            """Note that it was asked."""
+            kinds.append(type(event))
+            return ()
+
+    trace, watch = Trace(), Watch([*all_lints(), New()])
+    trace.events.extend(events_of("one agent"))
+    watch.see(trace)
+
+    assert kinds == [e.ModelReplied] * TURNS
+
+
+def test_each_method_that_is_ruled_out_exists() -> None:
+    lints = [*all_lints()]
+    readers = [lint.reader for lint in lints if hasattr(lint, "reader")]
+    methods = {
+        (kind, f"{type(lint).__name__}.{name}")
+        for lint in (*lints, *readers)
+        for kinds, _, _, name in readings_of(type(lint))
+        for kind in kinds
+    }
+
+    assert {(kind, name) for kind in RULED_OUT for name in RULED_OUT[kind]} <= methods
